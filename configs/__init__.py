@@ -1,0 +1,1 @@
+"""The YAML files that the README and the tests use."""

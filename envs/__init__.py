@@ -1,0 +1,1 @@
+"""Environments for reinforcement learning, and scored groups of rollouts."""

@@ -1,0 +1,290 @@
+"""The run configuration: YAML files and `key=value` overrides, merged left to right, checked against one schema."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.types.trajectory import ToolFormat
+
+
+class Section(BaseModel):
+    """Frozen, and an unknown field is an error: a typo never becomes a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, coerce_numbers_to_str=True)
+
+
+S = TypeVar("S", bound=Section)
+
+
+class SamplingConfig(Section):
+    """How the server samples."""
+
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    """0 is greedy."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Nucleus mass."""
+    max_tokens: Annotated[int, Field(gt=0)] = 1024
+    """Completion tokens of one reply."""
+    seed: int | None = None
+    """Seed of the server's sampler, where it takes one."""
+
+
+class ServerConfig(Section):
+    """The local vLLM that `provider: vllm` starts, watches and stops."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """0 takes a free port."""
+    max_model_len: Annotated[int, Field(gt=0)] = 4096
+    """Context length in tokens."""
+    startup_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """How long the server may take until it answers."""
+    args: tuple[str, ...] = ()
+    """Further command-line options of vLLM's OpenAI server."""
+
+
+class ModelConfig(Section):
+    """Which model answers."""
+
+    provider: Literal["openai", "vllm", "scripted"] = "openai"
+    """`openai`: any OpenAI-compatible endpoint. `vllm`: a local server that Hermes Lab manages. `scripted`: the shipped
+    test double, a Python policy named by `name`."""
+    name: str = "packaged"
+    """openai: the model's name at the endpoint. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`."""
+    base_url: str = "http://127.0.0.1:8000/v1"
+    """openai only."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """The environment variable that holds the key; the key itself is never stored."""
+    adapter: str = ""
+    """A LoRA adapter: its folder, or its name in the adapter registry."""
+    max_retries: Annotated[int, Field(ge=0)] = 4
+    """Tries after the first for a connection failure, a 429 or a 5xx."""
+    timeout: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds for one reply."""
+    token_ids: bool = False
+    """Ask for token ids and log-probabilities (vLLM gives them; scored groups need them)."""
+    sampling: SamplingConfig = SamplingConfig()
+    """How the server samples."""
+    server: ServerConfig = ServerConfig()
+    """vllm only."""
+    options: dict[str, Any] = {}
+    """scripted only: keyword arguments of the factory."""
+
+
+class AgentConfig(Section):
+    """The loop's shape and limits."""
+
+    max_iterations: Annotated[int, Field(ge=1)] = 90
+    """Model calls that run tools, per submission; one grace call to conclude comes after them."""
+    max_seconds: Annotated[float, Field(gt=0)] = 1800.0
+    """Wall clock of one episode."""
+    max_tokens: Annotated[int, Field(gt=0)] = 1_000_000
+    """Prompt and completion tokens of one episode."""
+    toolsets: tuple[str, ...] = ("terminal", "file", "skills")
+    """The groups of tools that the agent gets."""
+    tool_format: ToolFormat = "native"
+    """`native`: the endpoint's tool calls. `hermes`: calls and answers as text in the conversation."""
+
+
+class SandboxConfig(Section):
+    """The isolation of one episode, and its limits."""
+
+    backend: Literal["bubblewrap"] = "bubblewrap"
+    """How commands are isolated."""
+    timeout: Annotated[float, Field(gt=0)] = 180.0
+    """Seconds for a command that names no timeout of its own."""
+    memory_mb: Annotated[int, Field(gt=0)] = 1024
+    """Address space of one process."""
+    processes: Annotated[int, Field(gt=0)] = 128
+    """Processes at once."""
+    file_mb: Annotated[int, Field(gt=0)] = 256
+    """Size of one file that a command writes."""
+    output_chars: Annotated[int, Field(gt=0)] = 50_000
+    """Output of one command that reaches the model; the middle of longer output is cut."""
+
+
+class SkillsConfig(Section):
+    """The skill library and how the agent learns."""
+
+    library: str = ""
+    """A folder of skills to begin with; empty begins with none."""
+    review_iterations: Annotated[int, Field(ge=1)] = 16
+    """Tool-calling iterations of the review after an episode."""
+
+
+class SuiteConfig(Section):
+    """Which tasks."""
+
+    name: str = ""
+    """A suite by name (`hermes-lab tasks list`)."""
+    path: str = ""
+    """Or a JSONL file of tasks."""
+    split: str = "train"
+    """The part of the suite."""
+    count: Annotated[int, Field(ge=0)] = 0
+    """Tasks; 0 is all of a finite suite."""
+    seed: int = 0
+    """Draws the tasks."""
+    world: Annotated[int, Field(ge=0)] = 0
+    """Draws the hidden rules, in suites that have them (`run` only; `learn` goes over `learning.worlds`)."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "SuiteConfig":
+        if self.name and self.path:
+            raise ValueError("give `name` or `path`, not both")
+        return self
+
+
+class RunSection(Section):
+    """How the batch is run."""
+
+    samples: Annotated[int, Field(ge=1)] = 1
+    """Rollouts of each task."""
+    concurrency: Annotated[int, Field(ge=1)] = 16
+    """Rollouts at once."""
+    seed: int = 0
+    """Recorded with the run; draws whatever the runner itself draws."""
+    out: str = ""
+    """The run folder; `--out` goes before it."""
+
+
+class LearningConfig(Section):
+    """What `learn` compares."""
+
+    arms: tuple[Literal["off", "on"], ...] = ("off", "on")
+    """`off`: no review, no skills. `on`: a review after each episode may write skills for the rounds after it."""
+    replicates: Annotated[int, Field(ge=1)] = 1
+    """Independent repetitions of every arm and world, with other tasks."""
+    worlds: Annotated[int, Field(ge=1)] = 1
+    """Draws of the hidden rules."""
+    rounds: Annotated[int, Field(ge=1)] = 10
+    """Rounds of a lane; the library changes only between them."""
+    round_size: Annotated[int, Field(ge=1)] = 1
+    """Tasks of one round, all run against the same snapshot."""
+
+
+class RunConfig(Section):
+    """Everything that decides a run's rows."""
+
+    model: ModelConfig = ModelConfig()
+    """Which model answers."""
+    agent: AgentConfig = AgentConfig()
+    """The loop."""
+    sandbox: SandboxConfig = SandboxConfig()
+    """The isolation."""
+    skills: SkillsConfig = SkillsConfig()
+    """The library."""
+    suite: SuiteConfig = SuiteConfig()
+    """The tasks."""
+    run: RunSection = RunSection()
+    """The batch."""
+    learning: LearningConfig = LearningConfig()
+    """The lanes of `learn`."""
+
+
+def config_digest(config: RunConfig) -> str:
+    """sha256 of all that decides a run's rows: everything but where it is written and how much runs at once."""
+    content = config.model_dump(mode="json")
+    for name in ("out", "concurrency"):
+        del content["run"][name]
+    for name in ("port", "startup_seconds"):
+        del content["model"]["server"][name]
+    del content["model"]["max_retries"]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load_config(sources: Sequence[str]) -> RunConfig:
+    """Merges YAML files and `a.b=value` overrides, left to right; a value is read as YAML.
+
+    Raises `ConfigError` with the file and line, or the override, that holds the mistake.
+    """
+    return load_section(RunConfig, sources)
+
+
+def load_section(schema: type[S], sources: Sequence[str]) -> S:
+    """`load_config` for any schema."""
+    merged: dict[str, Any] = {}
+    origins: dict[tuple[str, ...], str] = {}
+    for source in sources:
+        key, equals, value = source.partition("=")
+        if equals and not Path(source).exists():
+            _merge_override(merged, origins, key, value)
+        else:
+            _merge_file(merged, origins, Path(source))
+    try:
+        return schema.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(_one_line(error, origins)) from None
+
+
+def _merge_override(
+    merged: dict[str, Any], origins: dict[tuple[str, ...], str], key: str, value: str
+) -> None:
+    path = tuple(key.strip().split("."))
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        parsed = value
+    nested: Any = parsed
+    for part in reversed(path):
+        nested = {part: nested}
+    _merge(merged, nested)
+    origins[path] = f"override {key}={value}"
+
+
+def _merge_file(merged: dict[str, Any], origins: dict[tuple[str, ...], str], path: Path) -> None:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise ConfigError(f"{path}{line}: {problem}") from None
+    if content is None:
+        return
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}:1: expected a mapping of sections, found a {type(content).__name__}")
+    _merge(merged, content)
+    _note_lines(node, (), path, origins)
+
+
+def _note_lines(
+    node: yaml.Node | None, at: tuple[str, ...], path: Path, origins: dict[tuple[str, ...], str]
+) -> None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*at, str(key.value))
+            origins[inner] = f"{path}:{key.start_mark.line + 1}"
+            _note_lines(value, inner, path, origins)
+
+
+def _merge(base: dict[str, Any], new: dict[str, Any]) -> None:
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge(base[key], value)
+        else:
+            base[key] = value
+
+
+def _one_line(error: ValidationError, origins: dict[tuple[str, ...], str]) -> str:
+    first = error.errors()[0]
+    location = tuple(str(part) for part in first["loc"])
+    field = ".".join(location)
+    where = next(
+        (origins[location[:n]] for n in range(len(location), 0, -1) if location[:n] in origins), ""
+    )
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = "no such field; `hermes-lab config` lists them"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"

@@ -1,0 +1,1 @@
+"""Model clients, weights and the managed vLLM server."""

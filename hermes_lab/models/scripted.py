@@ -1,0 +1,53 @@
+"""The shipped test double: a Python policy that answers as a model would, through the whole real agent."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.types import Generation, Message, ModelIdentity
+from hermes_lab.types.trajectory import ToolFormat
+
+Policy = Callable[[Sequence[Message]], Message]
+"""Reads a conversation, gives the next assistant turn (`content` and `tool_calls`). It keeps no state: many rollouts share it."""
+
+
+class ScriptedModel:
+    """A `ModelClient` whose replies come from a policy. It counts no tokens: its usage is zero, never a made-up number."""
+
+    def __init__(
+        self, policy: Policy, *, name: str = "scripted", tool_format: ToolFormat = "native", delay: float = 0.0
+    ) -> None:
+        self._policy = policy
+        self._tool_format = tool_format
+        self._delay = delay
+        self.identity = ModelIdentity(provider="scripted", name=name)
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        """The policy's next turn, after `delay` seconds."""
+        del tools
+        await anyio.sleep(self._delay)
+        reply = self._policy(messages)
+        if self._tool_format == "hermes" and reply.tool_calls:
+            reply = Message(role="assistant", content=render_calls(reply.content, reply.tool_calls))
+        return Generation(reply, finish_reason="tool_calls" if reply.tool_calls else "stop")
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""
+
+
+def load_policy(name: str, options: Mapping[str, Any]) -> Policy:
+    """The policy that the factory `module:attribute` makes of `options`."""
+    module, _, attribute = name.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"model.name: {name!r} names no policy as `module:factory`: {error}") from None
+    try:
+        policy: Policy = factory(**options)
+    except TypeError as error:
+        raise ConfigError(f"model.options: {name} does not take these: {error}") from None
+    return policy

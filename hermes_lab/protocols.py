@@ -1,0 +1,87 @@
+"""The seams: each has two real implementations, or one and a shipped test double."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
+
+
+class ModelClient(Protocol):
+    """Anything that answers a conversation with one assistant message."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Which weights answer; recorded in every episode."""
+        ...
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> Generation:
+        """One reply. `tools` are OpenAI function schemas, empty where the text format carries them in the prompt.
+
+        Raises `ModelError` where no reply could be had, `ContextFull` where the prompt does not fit.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Gives back connections and processes."""
+        ...
+
+
+class ExecResult(NamedTuple):
+    """What a command in a sandbox did. `timed_out` means it was killed, with everything it started in the foreground."""
+
+    output: str
+    exit_code: int
+    timed_out: bool
+    truncated: bool
+
+
+class Workspace(Protocol):
+    """A verifier's hands: they reach into the workspace from outside and follow no link."""
+
+    async def read(self, path: str, limit: int = 10_000_000) -> bytes:
+        """The bytes of a regular file. `ToolError` where it is missing, a link, too large, or no regular file."""
+        ...
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Writes a file, making its folders; a link on the way is an error, never followed."""
+        ...
+
+    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "") -> ExecResult:
+        """Runs a bash command inside. The working directory and exported variables of earlier commands persist."""
+        ...
+
+
+class Sandbox(Workspace, Protocol):
+    """One isolated workspace that lives for one episode; an async context manager."""
+
+    async def __aenter__(self) -> "Sandbox": ...
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Ends every process inside and removes the workspace."""
+        ...
+
+
+class Suite(Protocol):
+    """A set of tasks with a way to judge them. A suite proves itself: the oracle scores 1, a no-op 0."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that `load` knows."""
+        ...
+
+    def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
+        """`count` tasks, the same for the same arguments. `count` 0 means all, where the suite is finite.
+
+        Raises `ConfigError` for a split it does not have, or more tasks than there are.
+        """
+        ...
+
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
+        """Judges the workspace, and the final answer (None where the agent gave none); None where the task has nothing to
+        judge by. May be called again on the same workspace after more work, and does not change it."""
+        ...

@@ -1,0 +1,116 @@
+"""The episode log: one whole episode a line, written once, never rewritten; and the other small files of a run."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.types import Episode
+
+EPISODE_VERSION = 1
+_decoder = msgspec.json.Decoder(Episode)
+_encoder = msgspec.json.Encoder()
+_FILE = re.compile(r"(?P<worker>[\w.]+)-(?P<n>\d+)\.jsonl")
+
+
+class EpisodeLog:
+    """Appends episodes to a file of its own, durably: `append` returns once the line is on the disk.
+
+    Every start opens a new file `episodes/<worker>-<n>.jsonl`, so a line torn by a crash is never appended to. Episodes
+    that finish while the disk is busy share the next fsync.
+    """
+
+    def __init__(self, run: Path, worker: str = "w0") -> None:
+        folder = run / "episodes"
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = [int(m["n"]) for p in folder.iterdir() if (m := _FILE.fullmatch(p.name)) and m["worker"] == worker]
+        self.path = folder / f"{worker}-{max(taken, default=-1) + 1}.jsonl"
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        self._pending: list[bytes] = []
+        self._written = 0
+        self._queued = 0
+        self._lock = anyio.Lock()
+
+    async def append(self, episode: Episode) -> None:
+        """Raises `OSError` where the disk does not take the line."""
+        self._pending.append(_encoder.encode(episode) + b"\n")
+        self._queued += 1
+        mine = self._queued
+        async with self._lock:
+            if self._written >= mine:
+                return
+            lines, self._pending = self._pending, []
+            await anyio.to_thread.run_sync(self._write, b"".join(lines))
+            self._written += len(lines)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Closes the file; an empty one is removed."""
+        os.close(self._fd)
+        if self.path.stat().st_size == 0:
+            self.path.unlink()
+
+
+def episode_files(run: Path) -> list[Path]:
+    """The log files of a run, oldest start first within each worker."""
+    files = [(m["worker"], int(m["n"]), p) for p in (run / "episodes").glob("*.jsonl") if (m := _FILE.fullmatch(p.name))]
+    return [path for _, _, path in sorted(files)]
+
+
+def read_episodes(run: Path) -> Iterator[Episode]:
+    """Every episode of a run once: the last record of each key, in the order of first appearance.
+
+    A torn last line of a file is owed again and left out. Raises `ConfigError` naming file and line for any other line
+    that is no episode.
+    """
+    latest: dict[str, Episode] = {}
+    for episode in read_attempts(run):
+        latest[episode.key] = episode
+    yield from latest.values()
+
+
+def read_attempts(run: Path) -> Iterator[Episode]:
+    """Every record of a run, superseded ones included."""
+    for path in episode_files(run):
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    yield decode_episode(line, f"{path}:{number}")
+
+
+def decode_episode(line: bytes, where: str) -> Episode:
+    """One line of a log; `where` is named in the error."""
+    try:
+        episode = _decoder.decode(line)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{where}: not an episode: {error}") from None
+    if episode.v > EPISODE_VERSION:
+        raise ConfigError(f"{where}: record version {episode.v} is newer than this Hermes Lab reads ({EPISODE_VERSION})")
+    return episode
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Writes a whole file or nothing: a temporary file beside it, synced, then renamed over it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """`write_atomic` of indented JSON."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")

@@ -1,0 +1,1 @@
+"""Isolated workspaces, a fresh one for every episode."""

@@ -1,0 +1,1 @@
+"""The skill library: format, snapshots, writes."""

@@ -1,0 +1,1 @@
+"""Tools, a file each, discovered by the registry."""

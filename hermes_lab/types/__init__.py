@@ -1,0 +1,42 @@
+"""Every record that crosses a module border: frozen, versioned, without behaviour of its own.
+
+Records are `msgspec.Struct`s: decoding a line checks its types, encoding is one call. A record that is written to disk
+carries `v`; `hermes_lab.records` upgrades older versions when it reads them.
+"""
+
+from hermes_lab.types.episode import (
+    Episode,
+    EpisodeError,
+    ModelIdentity,
+    Review,
+    SkillUse,
+    TaskInfo,
+)
+from hermes_lab.types.group import ScoredGroup
+from hermes_lab.types.message import Generation, Message, ToolCall, ToolResult, Usage
+from hermes_lab.types.skill import Skill, SkillWrite
+from hermes_lab.types.task import Reward, Task, Verdict
+from hermes_lab.types.trajectory import Step, TokenBranch, Trajectory
+
+__all__ = [
+    "Episode",
+    "EpisodeError",
+    "Generation",
+    "Message",
+    "ModelIdentity",
+    "Review",
+    "Reward",
+    "ScoredGroup",
+    "Skill",
+    "SkillUse",
+    "SkillWrite",
+    "Step",
+    "Task",
+    "TaskInfo",
+    "TokenBranch",
+    "ToolCall",
+    "ToolResult",
+    "Trajectory",
+    "Usage",
+    "Verdict",
+]

@@ -1,0 +1,98 @@
+"""One line of the episode log."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from hermes_lab.types.skill import SkillWrite
+from hermes_lab.types.task import Reward, Verdict
+from hermes_lab.types.trajectory import Trajectory
+
+
+class EpisodeError(Struct, frozen=True, omit_defaults=True):
+    """Why an episode has no score. `kind` names the part that failed: model, sandbox, verifier or internal."""
+
+    kind: str
+    message: str
+    detail: str = ""
+
+
+class ModelIdentity(Struct, frozen=True, omit_defaults=True):
+    """Which weights answered. `adapter_digest` is the sha256 of the adapter that the server had loaded."""
+
+    provider: str
+    name: str
+    base_url: str = ""
+    adapter: str = ""
+    adapter_digest: str = ""
+
+
+class TaskInfo(Struct, frozen=True, omit_defaults=True):
+    """The part of a task that analysis needs; its files and answer key are not repeated in every record."""
+
+    domain: str
+    split: str
+    world: int = 0
+    triggers: tuple[str, ...] = ()
+
+
+class SkillUse(Struct, frozen=True, omit_defaults=True):
+    """The library as this episode met it: the frozen snapshot, what the prompt listed, what was loaded, what was written."""
+
+    snapshot: str = ""
+    listed: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+    writes: tuple[SkillWrite, ...] = ()
+
+
+class Review(Struct, frozen=True, omit_defaults=True):
+    """The review that ran after an episode, accounted by itself."""
+
+    trajectory: Trajectory
+    writes: tuple[SkillWrite, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+
+
+class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One rollout of one task.
+
+    The key is (suite, task, lane, round, sample); a later record of the same key supersedes an earlier one. An episode
+    with status `errored` was stopped by the infrastructure: it has no score, counts as no attempt, and is owed again.
+    `experience` is the number of tasks that the lane had finished when this episode's skill snapshot was frozen: the n
+    of a learning curve. `place` is the episode's place within its round, which makes the order of merging known.
+    """
+
+    v: int = 1
+    suite: str
+    task_id: str
+    lane: str
+    round: int
+    sample: int
+    experience: int
+    place: int
+    status: Literal["ok", "errored"]
+    task: TaskInfo
+    model: ModelIdentity
+    config_digest: str
+    started_at: str
+    seconds: float
+    error: EpisodeError | None = None
+    score: float | None = None
+    success: bool | None = None
+    reward: Reward | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    trajectory: Trajectory | None = None
+    skills: SkillUse = SkillUse()
+    review: Review | None = None
+    metrics: dict[str, float] = {}
+
+    @property
+    def key(self) -> str:
+        """The key as one string; no part may hold a `|`."""
+        return episode_key(self.suite, self.task_id, self.lane, self.round, self.sample)
+
+
+def episode_key(suite: str, task_id: str, lane: str, round_: int, sample: int) -> str:
+    """The string form of an episode's key."""
+    return f"{suite}|{task_id}|{lane}|{round_}|{sample}"

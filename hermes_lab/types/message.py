@@ -1,0 +1,74 @@
+"""What goes to a model and what comes back."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class ToolCall(Struct, frozen=True, omit_defaults=True):
+    """One tool call as the model wrote it.
+
+    A call that could not be parsed keeps its text in `raw` and says why in `error`; it is answered with that error and
+    never executed.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = {}
+    error: str = ""
+    raw: str = ""
+
+
+class ToolResult(Struct, frozen=True, omit_defaults=True):
+    """The answer to one tool call. `content` is JSON; a failure is the object `{"error": ...}`."""
+
+    call_id: str
+    name: str
+    content: str
+    ok: bool = True
+    seconds: float = 0.0
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
+    """One turn; `role` and `content` are exactly what was sent to, or sampled from, the model.
+
+    In the Hermes text format a tool call stands in an assistant's `content` and a tool's answer is a user turn; the
+    structured fields beside them (`tool_calls`, `results`) are then bookkeeping that is not sent.
+    """
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    tool_call_id: str = ""
+    reasoning: str = ""
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """Tokens as the server counted them, summed over calls."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+
+class Generation(Struct, frozen=True):
+    """One model reply.
+
+    `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one for each of `token_ids`) are what the sampler
+    returned; all three are empty where the server does not give them. They are never made by tokenising text.
+    """
+
+    message: Message
+    finish_reason: str = "stop"
+    usage: Usage = Usage()
+    prompt_token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()

@@ -1,0 +1,1 @@
+"""The command line, batches, lanes, resume and progress."""

@@ -1,0 +1,1 @@
+"""Locked LoRA training and the adapter registry."""
