@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.types.trajectory import ToolFormat
@@ -166,6 +166,12 @@ class LearningConfig(Section):
     """Rounds of a lane; the library changes only between them."""
     round_size: Annotated[int, Field(ge=1)] = 1
     """Tasks of one round, all run against the same snapshot."""
+
+    @field_validator("arms", mode="before")
+    @classmethod
+    def _yaml_switches(cls, arms: Any) -> Any:
+        # YAML 1.1 reads a bare off or on as a boolean.
+        return [{True: "on", False: "off"}.get(arm, arm) for arm in arms] if isinstance(arms, list) else arms
 
 
 class RunConfig(Section):

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -14,7 +14,21 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode
 
 EPISODE_VERSION = 1
+
+
+class _Key(msgspec.Struct):
+    suite: str
+    task_id: str
+    lane: str
+    round: int
+    sample: int
+    v: int = 1
+
+
+R = TypeVar("R", Episode, _Key)
+
 _decoder = msgspec.json.Decoder(Episode)
+_key_decoder = msgspec.json.Decoder(_Key)
 _encoder = msgspec.json.Encoder()
 _FILE = re.compile(r"(?P<worker>[\w.]+)-(?P<n>\d+)\.jsonl")
 
@@ -29,7 +43,9 @@ class EpisodeLog:
     def __init__(self, run: Path, worker: str = "w0") -> None:
         folder = run / "episodes"
         folder.mkdir(parents=True, exist_ok=True)
-        taken = [int(m["n"]) for p in folder.iterdir() if (m := _FILE.fullmatch(p.name)) and m["worker"] == worker]
+        taken = [
+            int(m["n"]) for p in folder.iterdir() if (m := _FILE.fullmatch(p.name)) and m["worker"] == worker
+        ]
         self.path = folder / f"{worker}-{max(taken, default=-1) + 1}.jsonl"
         self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self._pending: list[bytes] = []
@@ -64,40 +80,54 @@ class EpisodeLog:
 
 def episode_files(run: Path) -> list[Path]:
     """The log files of a run, oldest start first within each worker."""
-    files = [(m["worker"], int(m["n"]), p) for p in (run / "episodes").glob("*.jsonl") if (m := _FILE.fullmatch(p.name))]
+    files = [
+        (m["worker"], int(m["n"]), p)
+        for p in (run / "episodes").glob("*.jsonl")
+        if (m := _FILE.fullmatch(p.name))
+    ]
     return [path for _, _, path in sorted(files)]
 
 
 def read_episodes(run: Path) -> Iterator[Episode]:
-    """Every episode of a run once: the last record of each key, in the order of first appearance.
+    """Every episode of a run once: the last record of each key, in the order in which they were written.
 
     A torn last line of a file is owed again and left out. Raises `ConfigError` naming file and line for any other line
-    that is no episode.
+    that is no episode. Memory is that of the keys, not of the episodes.
     """
-    latest: dict[str, Episode] = {}
-    for episode in read_attempts(run):
-        latest[episode.key] = episode
-    yield from latest.values()
+    last: dict[tuple[str | int, ...], tuple[Path, int]] = {}
+    for path, number, line in _lines(run):
+        key = _decode(_key_decoder, line, f"{path}:{number}")
+        last[(key.suite, key.task_id, key.lane, key.round, key.sample)] = (path, number)
+    wanted = set(last.values())
+    for path, number, line in _lines(run):
+        if (path, number) in wanted:
+            yield _decode(_decoder, line, f"{path}:{number}")
 
 
 def read_attempts(run: Path) -> Iterator[Episode]:
     """Every record of a run, superseded ones included."""
+    for path, number, line in _lines(run):
+        yield _decode(_decoder, line, f"{path}:{number}")
+
+
+def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
     for path in episode_files(run):
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if line.endswith(b"\n"):
-                    yield decode_episode(line, f"{path}:{number}")
+                    yield path, number, line
 
 
-def decode_episode(line: bytes, where: str) -> Episode:
-    """One line of a log; `where` is named in the error."""
+def _decode(decoder: msgspec.json.Decoder[R], line: bytes, where: str) -> R:
     try:
-        episode = _decoder.decode(line)
+        record = decoder.decode(line)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{where}: not an episode: {error}") from None
-    if episode.v > EPISODE_VERSION:
-        raise ConfigError(f"{where}: record version {episode.v} is newer than this Hermes Lab reads ({EPISODE_VERSION})")
-    return episode
+    if record.v > EPISODE_VERSION:
+        raise ConfigError(
+            f"{where}: record version {record.v} is newer than this Hermes Lab reads ({EPISODE_VERSION})"
+        )
+    return record
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

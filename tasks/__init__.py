@@ -1,1 +1,9 @@
-"""Task suites: worlds of hidden rules, JSONL files, and the policies that prove them."""
+"""Task suites: what is asked, and how the outcome is judged.
+
+A suite is a sub-package with a `suite.py` whose `load()` gives it; third parties register theirs in the entry point group
+`hermes_lab.suites`; a JSONL file is a suite too.
+"""
+
+from tasks.registry import list_suites, load_suite
+
+__all__ = ["list_suites", "load_suite"]

@@ -46,12 +46,14 @@ class SkillUse(Struct, frozen=True, omit_defaults=True):
 
 
 class Review(Struct, frozen=True, omit_defaults=True):
-    """The review that ran after an episode, accounted by itself."""
+    """The review that ran after an episode, accounted by itself.
+
+    Its `trajectory.messages` continue those of the episode: only the turns after them are repeated here.
+    """
 
     trajectory: Trajectory
     writes: tuple[SkillWrite, ...] = ()
     seconds: float = 0.0
-    error: str = ""
 
 
 class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):

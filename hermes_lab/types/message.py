@@ -22,12 +22,17 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):
-    """The answer to one tool call. `content` is JSON; a failure is the object `{"error": ...}`."""
+    """The answer to one tool call. `content` is JSON; a failure is the object `{"error": ...}`.
+
+    `executed` is False for a call that was refused before it could do anything: unknown tool, broken JSON, arguments
+    that fail the schema, or a tool that is not allowed here.
+    """
 
     call_id: str
     name: str
     content: str
     ok: bool = True
+    executed: bool = True
     seconds: float = 0.0
 
 

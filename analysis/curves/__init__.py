@@ -1,0 +1,59 @@
+"""Models of success against experience, a file a model.
+
+A curve speaks natural units; the search happens on an unbounded scale that `analysis.likelihood` derives from each
+parameter's kind. Arrays end in their axes: N values of experience, P parameters.
+"""
+
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+class CurveParameter(NamedTuple):
+    """`probability` lies in (0, 1) and is searched as its logit; `positive` is above 0 and searched as its logarithm."""
+
+    name: str
+    kind: Literal["probability", "positive"]
+
+
+class Curve(Protocol):
+    """success(n) as a function of n, the tasks seen before."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parameters(self) -> tuple[CurveParameter, ...]:
+        """The names and kinds of the P parameters, in the order of every array here."""
+        ...
+
+    def value(self, parameters: Array, n_N: Array) -> Array:
+        """Success probabilities, shape (..., N), of parameters of shape (..., P)."""
+        ...
+
+    def gradient(self, parameters: Array, n_N: Array) -> Array:
+        """The derivatives of `value` by each parameter, shape (..., N, P)."""
+        ...
+
+    def bounds(self, n_N: Array) -> Array:
+        """The lowest and highest value of each parameter that data at `n_N` could tell apart, shape (P, 2)."""
+        ...
+
+    def starts(self, n_N: Array, rate_N: Array) -> Array:
+        """Where the search begins, shape (starts, P), given the observed success rates."""
+        ...
+
+    def degenerate(self, parameters_P: Array, n_N: Array) -> str:
+        """Why these parameters are no rising curve on the range of `n_N`, or ""."""
+        ...
+
+    def area(self, parameters_P: Array, horizon: float) -> float:
+        """The integral from 0 to `horizon`: the expected number of successes."""
+        ...
+
+    def threshold(self, parameters_P: Array, probability: float) -> float:
+        """The n at which success reaches `probability`, or infinity."""
+        ...

@@ -1,0 +1,174 @@
+"""Fits a learning curve and says whether the data identify it.
+
+Arrays end in their axes: B bootstrap draws, C clusters, N values of experience, P parameters.
+"""
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.curves import Array, Curve, CurveParameter
+from analysis.curves.exponential import Exponential
+from analysis.identification import MIN_RUNS, curve_blocker, data_blocker, parameter_blocker
+from analysis.intervals import Interval
+from analysis.likelihood import Counts, constant_log_likelihood, count_outcomes, maximize
+from hermes_lab.errors import ConfigError
+
+
+class Estimate(NamedTuple):
+    """One fitted parameter in natural units. `interval` is None where no bootstrap could be trusted."""
+
+    name: str
+    value: float
+    interval: Interval | None
+    identified: bool
+    reason: str
+
+
+class Threshold(NamedTuple):
+    """Tasks until success reaches a probability; infinite where it never does. `reached` is the share of draws that do."""
+
+    n: float
+    interval: Interval
+    reached: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A curve fitted by maximum likelihood, in natural units.
+
+    `draws_B_P` are its refits on resampled runs, with B = 0 where there are too few runs to resample. `evidence` is the AICc
+    of a constant success rate less that of the curve. `reason` says why the fit is not identified; "" where it is.
+    """
+
+    curve: Curve
+    parameters_P: Array
+    draws_B_P: Array
+    estimates: tuple[Estimate, ...]
+    log_likelihood: float
+    constant_log_likelihood: float
+    evidence: float
+    episodes: int
+    runs: int
+    identified: bool
+    reason: str
+
+    def predict(self, n_N: Array) -> Array:
+        """Success probabilities at `n_N`."""
+        return self.curve.value(self.parameters_P, n_N)
+
+    def band(self, n_N: Array) -> Array:
+        """The 95 % bootstrap band of `predict`, shape (2, N). Needs draws."""
+        band: Array = np.quantile(self.curve.value(self.draws_B_P, n_N), [0.025, 0.975], axis=0)
+        return band
+
+    def threshold(self, probability: float) -> Threshold:
+        """When success reaches `probability`. Needs draws."""
+        draws_B = np.array([self.curve.threshold(draw_P, probability) for draw_P in self.draws_B_P])
+        # No interpolation between draws: infinity less infinity is no number.
+        low = np.quantile(draws_B, 0.025, method="lower")
+        high = np.quantile(draws_B, 0.975, method="higher")
+        n = self.curve.threshold(self.parameters_P, probability)
+        return Threshold(n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
+
+    def sentence(self) -> str:
+        """The fit in one line."""
+        if not self.identified:
+            return f"not identified: {self.reason}"
+        parts = [f"{e.name} {e.value:.2g} ({e.interval.low:.2g}-{e.interval.high:.2g})" for e in self.estimates if e.interval]
+        return f"{', '.join(parts)}, over {self.runs} runs"
+
+
+def fit_curve(
+    n: npt.ArrayLike,
+    success: npt.ArrayLike,
+    cluster: Iterable[Hashable],
+    curve: Curve | None = None,
+    *,
+    draws: int = 400,
+    seed: int = 0,
+) -> Fit:
+    """Maximum likelihood over episodes, with a percentile bootstrap over clusters (runs).
+
+    `n`, `success` and `cluster` have an entry for each scored episode; `cluster` labels the run, within which outcomes depend
+    on one another. The default curve is the exponential. Raises `ConfigError` where there is no episode.
+    """
+    curve = curve or Exponential()
+    counts = count_outcomes(n, success, cluster)
+    runs = len(counts.trials)
+    if runs == 0:
+        raise ConfigError("no scored episode to fit a curve to")
+    pooled = counts.weighted(np.ones((1, runs)))
+    starts_S_P = curve.starts(pooled.n_N, (pooled.successes / pooled.trials)[0])
+    best = maximize(curve, pooled, starts_S_P)
+    best_P, likelihood = best.parameters_B_P[0], float(best.log_likelihood_B[0])
+    draws_B_P = _bootstrap(curve, counts, best_P, draws if runs >= MIN_RUNS else 0, seed)
+
+    episodes = int(pooled.trials.sum())
+    constant = constant_log_likelihood(episodes, float(pooled.successes.sum()))
+    evidence = aicc(constant, 1, episodes) - aicc(likelihood, len(best_P), episodes)
+    blocker = data_blocker(episodes, pooled.n_N.size) or curve_blocker(
+        runs, evidence, curve.degenerate(best_P, pooled.n_N)
+    )
+    estimates = tuple(
+        _estimate(parameter, best_P[p], draws_B_P[:, p], runs, blocker)
+        for p, parameter in enumerate(curve.parameters)
+    )
+    reason = blocker or "; ".join(estimate.reason for estimate in estimates if estimate.reason)
+    return Fit(
+        curve=curve,
+        parameters_P=best_P,
+        draws_B_P=draws_B_P,
+        estimates=estimates,
+        log_likelihood=likelihood,
+        constant_log_likelihood=constant,
+        evidence=evidence,
+        episodes=episodes,
+        runs=runs,
+        identified=not reason,
+        reason=reason,
+    )
+
+
+def fit_arms(frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 400, seed: int = 0) -> dict[str, Fit]:
+    """A fit for each arm of `load_episodes`; a cluster is one lane of one run folder. Unscored episodes are left out."""
+    scored = frame[frame["success"].notna()]
+    return {
+        str(arm): fit_curve(
+            rows["experience"].to_numpy(),
+            rows["success"].to_numpy(dtype=bool),
+            list(zip(rows["run"], rows["lane"], strict=True)),
+            curve,
+            draws=draws,
+            seed=seed,
+        )
+        for arm, rows in scored.groupby("arm")
+    }
+
+
+def aicc(log_likelihood: float, parameters: int, episodes: int) -> float:
+    """Akaike's criterion with the small-sample correction (Hurvich and Tsai 1989); infinite where it is undefined."""
+    spare = episodes - parameters - 1
+    if spare <= 0:
+        return math.inf
+    return 2 * parameters - 2 * log_likelihood + 2 * parameters * (parameters + 1) / spare
+
+
+def _bootstrap(curve: Curve, counts: Counts, best_P: Array, draws: int, seed: int) -> Array:
+    runs = len(counts.trials)
+    weights_B_C = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), size=draws)
+    return maximize(curve, counts.weighted(weights_B_C.astype(np.float64)), best_P[None]).parameters_B_P
+
+
+def _estimate(parameter: CurveParameter, value: float, draws_B: Array, runs: int, blocker: str) -> Estimate:
+    if not draws_B.size:
+        return Estimate(parameter.name, float(value), None, False, blocker or f"fewer than {MIN_RUNS} runs ({runs})")
+    low, high = np.quantile(draws_B, [0.025, 0.975])
+    interval = Interval(float(low), float(high))
+    reason = blocker or parameter_blocker(parameter, interval, runs)
+    return Estimate(parameter.name, float(value), interval, not reason, reason)

@@ -1,0 +1,79 @@
+"""Proportions and their intervals, in plain Python."""
+
+import math
+from typing import NamedTuple
+
+Z95 = 1.959963984540054
+"""The normal quantile of a two-sided 95 % interval."""
+
+
+class Interval(NamedTuple):
+    """A 95 % interval, ends included. An end may be infinite."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """`high - low`."""
+        return self.high - self.low
+
+
+class Rate(NamedTuple):
+    """`successes` out of `trials`."""
+
+    successes: int
+    trials: int
+
+    @property
+    def value(self) -> float:
+        """The proportion; NaN where nothing was tried."""
+        return self.successes / self.trials if self.trials else math.nan
+
+    @property
+    def interval(self) -> Interval:
+        """The Wilson interval of the proportion."""
+        return wilson(self.successes, self.trials)
+
+    def __str__(self) -> str:
+        low, high = (f"{100 * end:.0f}" for end in self.interval)
+        return f"{self.successes}/{self.trials} ({low}-{high} %)"
+
+
+def wilson(successes: int, trials: int) -> Interval:
+    """The 95 % score interval of a proportion (Wilson 1927); (0, 1) where nothing was tried.
+
+    Unlike the Wald interval it keeps inside [0, 1] and has a width at 0 and at 1.
+    """
+    if trials == 0:
+        return Interval(0.0, 1.0)
+    share = successes / trials
+    shrink = 1 + Z95**2 / trials
+    centre = (share + Z95**2 / (2 * trials)) / shrink
+    half = Z95 / shrink * math.sqrt(share * (1 - share) / trials + Z95**2 / (4 * trials**2))
+    # At the ends the score interval is exact; rounding must not leave the estimate outside it.
+    low = 0.0 if successes == 0 else centre - half
+    high = 1.0 if successes == trials else centre + half
+    return Interval(low, high)
+
+
+def paired_difference(both: int, lost: int, gained: int, neither: int) -> Interval:
+    """The 95 % score interval of (after - before) over independent pairs (Newcombe 1998, Stat. Med. 17:2635, method 10).
+
+    The arguments count pairs: right twice, right only before, right only after, right never. With one pair at least.
+    """
+    pairs = both + lost + gained + neither
+    before, after = Rate(both + lost, pairs), Rate(both + gained, pairs)
+    margins = (both + lost) * (gained + neither) * (both + gained) * (lost + neither)
+    association = both * neither - lost * gained
+    if association > 0:
+        association = max(association - pairs / 2, 0)
+    phi = association / math.sqrt(margins) if margins else 0.0
+
+    def reach(a: float, b: float) -> float:
+        return math.sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))
+
+    difference = after.value - before.value
+    below = reach(after.value - after.interval.low, before.interval.high - before.value)
+    above = reach(after.interval.high - after.value, before.value - before.interval.low)
+    return Interval(max(difference - below, -1.0), min(difference + above, 1.0))

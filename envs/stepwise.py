@@ -1,0 +1,63 @@
+"""`run_episode` turned inside out: whoever holds a `SteppedRollout` is the model, one turn at a time."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.protocols import Suite
+from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.sandbox import open_sandbox
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Task
+
+Turn = tuple[Message, ...]
+
+
+class SteppedModel:
+    """A `ModelClient` that hands every prompt out and waits for the reply."""
+
+    def __init__(self) -> None:
+        self.identity = ModelIdentity(provider="env", name="env")
+        self.prompts: asyncio.Queue[Turn] = asyncio.Queue()
+        self.replies: asyncio.Queue[str] = asyncio.Queue()
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        """Hands the prompt out; returns what `SteppedRollout.act` was given."""
+        del tools
+        await self.prompts.put(tuple(messages))
+        return Generation(Message(role="assistant", content=await self.replies.get()))
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""
+
+
+class SteppedRollout:
+    """One rollout, driven from outside. All of its methods run on the event loop that made it."""
+
+    def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
+        self._model = SteppedModel()
+        lab = Lab(config, config_digest(config), suite, self._model, lambda: open_sandbox(config.sandbox))
+        job = Job(task, lane="env", round=0, sample=0, experience=0, place=0, learn=False)
+        self._task = asyncio.create_task(run_episode(lab, job, library))
+
+    async def turn(self) -> Turn | Episode:
+        """The conversation that waits for a reply, or the episode where it has ended."""
+        prompt = asyncio.create_task(self._model.prompts.get())
+        try:
+            await asyncio.wait({prompt, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            return prompt.result() if prompt.done() else self._task.result()
+        finally:
+            prompt.cancel()
+
+    async def act(self, reply: str) -> Turn | Episode:
+        """Gives the assistant's turn, and waits for what comes of it."""
+        await self._model.replies.put(reply)
+        return await self.turn()
+
+    async def aclose(self) -> None:
+        """Ends the rollout and its sandbox, wherever it is."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task

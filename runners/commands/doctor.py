@@ -1,0 +1,94 @@
+"""`doctor`: what this machine can do, and how to get what is missing."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from typing import NamedTuple
+
+import anyio
+import typer
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import HermesLabError
+from hermes_lab.models import weights
+from hermes_lab.sandbox import probe
+from runners.commands import options
+
+
+class Finding(NamedTuple):
+    """One line of the report. `needed` tells whether anything works without it."""
+
+    what: str
+    works: bool
+    detail: str
+    needed: bool
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "doctor",
+        help="What this machine can do, and how to get what is missing. Exits 2 where nothing can run.\n\n"
+        "hermes-lab doctor\n\nhermes-lab doctor --json",
+    )(doctor)
+
+
+def doctor(json: options.Json = False) -> int:
+    """`hermes-lab doctor`. Starts a sandbox to see it work; touches no network."""
+    findings = [check() for check in (_python, _sandbox, _training, _vllm, _gpu, _packaged_model, _memory)]
+    if json:
+        import msgspec
+
+        typer.echo(msgspec.json.encode([finding._asdict() for finding in findings]).decode())
+    else:
+        for finding in findings:
+            mark = "ok  " if finding.works else ("MISS" if finding.needed else "-   ")
+            typer.echo(f"{mark}  {finding.what:<16} {finding.detail}")
+    return 2 if any(finding.needed and not finding.works for finding in findings) else 0
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("python", sys.version_info >= (3, 11), version, needed=True)
+
+
+def _sandbox() -> Finding:
+    try:
+        anyio.run(probe, SandboxConfig())
+    except HermesLabError as error:
+        return Finding("sandbox", False, str(error), needed=True)
+    return Finding("sandbox", True, "bubblewrap: isolated, no network, tried just now", needed=True)
+
+
+def _training() -> Finding:
+    return _packages("training", ("torch", "trl", "peft"), "pip install 'hermes-lab[train]'")
+
+
+def _vllm() -> Finding:
+    return _packages("local vLLM", ("vllm",), "pip install 'hermes-lab[serve]' (GPU) or 'hermes-lab[cpu]'")
+
+
+def _packages(what: str, names: tuple[str, ...], remedy: str) -> Finding:
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    detail = f"{', '.join(missing)} not installed: {remedy}" if missing else f"{', '.join(names)} installed"
+    return Finding(what, not missing, detail, needed=False)
+
+
+def _gpu() -> Finding:
+    found = shutil.which("nvidia-smi") is not None
+    return Finding("gpu", found, "nvidia-smi found" if found else "none: models and training run on the CPU", needed=False)
+
+
+def _packaged_model() -> Finding:
+    folder = weights.cached("packaged")
+    detail = str(folder) if folder else "not there yet: fetched (93 MB) when a run first asks for model.name=packaged"
+    return Finding("packaged model", folder is not None, detail, needed=False)
+
+
+def _memory() -> Finding:
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    enough = gigabytes >= 8
+    detail = f"{cores} cores, {gigabytes:.0f} GB" + ("" if enough else "; the packaged model wants 8 GB to serve and train")
+    return Finding("machine", enough, detail, needed=False)

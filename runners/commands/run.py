@@ -1,0 +1,156 @@
+"""`run` and `learn`: task suites through the full agent."""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from hermes_lab.config import RunConfig, config_digest, load_config
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import open_model
+from hermes_lab.protocols import Suite
+from hermes_lab.records import write_json
+from hermes_lab.rollout import Lab
+from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.skills.library import Library
+from runners.batch import run_lanes
+from runners.commands import options
+from runners.folder import lock_folder, open_folder
+from runners.plan import Lane, plan_learn, plan_run, tasks_digest
+from runners.progress import LiveTable, Plain, Progress, Quiet, Tally
+from tasks import load_suite
+
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="The run folder.", show_default=False)]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out: do what it still owes.")]
+Planner = Callable[[RunConfig, Suite], list[Lane]]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(
+        "run",
+        help="Run a suite's tasks through the agent, many at once.\n\n"
+        "hermes-lab run -c configs/run.yaml --out runs/first\n\n"
+        "hermes-lab run -c suite.path=tasks.jsonl -c model.base_url=http://127.0.0.1:8000/v1 -c model.name=my-model",
+    )(run)
+    app.command(
+        "learn",
+        help="Run arms of a learning experiment: the same tasks with skill learning off and on.\n\n"
+        "hermes-lab learn -c configs/learn.yaml --out runs/learn\n\n"
+        "hermes-lab learn -c configs/learn.yaml -c learning.rounds=20 --out runs/learn --resume",
+    )(learn)
+
+
+def run(
+    config: options.Config = None,
+    out: Out = None,
+    resume: Resume = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> int:
+    """`hermes-lab run`."""
+    return _execute("run", plan_run, config, out, resume, quiet, json)
+
+
+def learn(
+    config: options.Config = None,
+    out: Out = None,
+    resume: Resume = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> int:
+    """`hermes-lab learn`."""
+    return _execute("learn", plan_learn, config, out, resume, quiet, json)
+
+
+def _execute(
+    command: str,
+    plan: Planner,
+    sources: list[str] | None,
+    out: Path | None,
+    resume: bool,
+    quiet: bool,
+    json: bool,
+) -> int:
+    config = load_config(sources or [])
+    folder = out or (Path(config.run.out) if config.run.out else None)
+    if folder is None:
+        raise ConfigError("run.out: say where the run is written, with --out DIR")
+    suite = load_suite(config.suite)
+    library = Library.load(Path(config.skills.library)) if config.skills.library else Library()
+    lanes = plan(config, suite)
+    wanted = sum(lane.wanted for lane in lanes)
+    with ExitStack() as stack:
+        open_folder(
+            folder,
+            command=command,
+            config=config,
+            tasks_digest=tasks_digest(lanes),
+            wanted=wanted,
+            resume=resume,
+        )
+        stack.enter_context(lock_folder(folder))
+        tally = Tally(lanes)
+        progress = stack.enter_context(_progress(tally, quiet or json))
+        say = options.say_nothing if quiet or json else options.say
+        try:
+            anyio.run(_run, config, suite, lanes, folder, library, progress, say)
+        except KeyboardInterrupt:
+            _finish(folder, quiet, json)
+            options.say(
+                f"interrupted: {tally.total('finished')} of {wanted} episodes are kept; go on with --resume"
+            )
+            return 130
+    _finish(folder, quiet, json)
+    if errored := wanted - tally.total("finished"):
+        options.say(
+            f"{errored} of {wanted} episodes are owed ({tally.last_error}); --resume tries them again"
+        )
+        return 3
+    return 0
+
+
+async def _run(
+    config: RunConfig,
+    suite: Suite,
+    lanes: list[Lane],
+    folder: Path,
+    library: Library,
+    progress: Progress,
+    say: Callable[[str], None],
+) -> None:
+    await probe(config.sandbox)
+    async with open_model(
+        config.model,
+        tool_format=config.agent.tool_format,
+        log=folder / "server.log",
+        concurrency=config.run.concurrency,
+        say=say,
+    ) as model:
+        lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
+        await run_lanes(lab, lanes, folder, library, progress)
+
+
+def _progress(tally: Tally, quiet: bool) -> Progress:
+    if quiet:
+        return Quiet(tally)
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        return LiveTable(tally, Console(stderr=True))
+    return Plain(tally, options.say)
+
+
+def _finish(folder: Path, quiet: bool, json: bool) -> None:
+    from analysis.summary import summarize
+    from runners.commands.analyse import show_summary
+
+    summary = summarize(folder)
+    write_json(folder / "summary.json", summary)
+    if json or not quiet:
+        show_summary(summary, json=json)

@@ -1,0 +1,79 @@
+"""What a run is made of: lanes, their rounds, and the tasks of each round."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.protocols import Suite
+from hermes_lab.rollout import Job
+from hermes_lab.types import Task
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A sequence of rounds that share one growing library. Lanes are independent of each other and run in parallel."""
+
+    name: str
+    learn: bool
+    samples: int
+    rounds: Sequence[Sequence[Task]]
+
+    def jobs(self, round_: int) -> Iterator[Job]:
+        """The rollouts of one round, in the order in which their writes are merged."""
+        experience = sum(len(tasks) for tasks in self.rounds[:round_])
+        for place, task in enumerate(self.rounds[round_]):
+            for sample in range(self.samples):
+                yield Job(task, self.name, round_, sample, experience, place, self.learn)
+
+    @property
+    def wanted(self) -> int:
+        """Episodes of the whole lane."""
+        return self.samples * sum(map(len, self.rounds))
+
+
+def plan_run(config: RunConfig, suite: Suite) -> list[Lane]:
+    """`run`: one lane, one round, no learning."""
+    wanted = config.suite
+    tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
+    return [Lane("main", learn=False, samples=config.run.samples, rounds=[tasks])]
+
+
+def plan_learn(config: RunConfig, suite: Suite) -> list[Lane]:
+    """`learn`: a lane for each arm, replicate and world. All arms of a replicate and world get the same tasks in the same
+    order, so that they can be compared task by task."""
+    if config.run.samples != 1:
+        raise ConfigError("run.samples: `learn` takes 1; for more rollouts raise learning.replicates")
+    learning = config.learning
+    lanes = []
+    for replicate in range(learning.replicates):
+        for world in range(learning.worlds):
+            tasks = suite.load(
+                split=config.suite.split,
+                count=learning.rounds * learning.round_size,
+                seed=_draw_seed(config.suite.seed, replicate),
+                world=world,
+            )
+            rounds = [tasks[i : i + learning.round_size] for i in range(0, len(tasks), learning.round_size)]
+            lanes += [
+                Lane(f"{arm}-r{replicate}-w{world}", learn=arm == "on", samples=1, rounds=rounds)
+                for arm in learning.arms
+            ]
+    return lanes
+
+
+def tasks_digest(lanes: Sequence[Lane]) -> str:
+    """sha256 over every task in its place: a resume against other data is found out by it."""
+    digest = hashlib.sha256()
+    for lane in lanes:
+        for tasks in lane.rounds:
+            for task in tasks:
+                digest.update(msgspec.json.encode((lane.name, task)))
+    return digest.hexdigest()
+
+
+def _draw_seed(seed: int, replicate: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{replicate}".encode()).digest()[:4], "big")

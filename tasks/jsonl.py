@@ -1,0 +1,160 @@
+"""A JSONL file as a suite: one task a line, `{"prompt"}` alone is enough."""
+
+import shlex
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.protocols import Workspace
+from hermes_lab.types import Task, Verdict
+from tasks.worlds import Draws
+
+SPLIT = "train"
+_CLEAN_BASH = "/usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/app/data bash --noprofile --norc -c"
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of the file.
+
+    `expected_output` is compared with the final answer: exactly, but for runs of white space. `verify` is a bash command,
+    or a list of them, run in the workspace after the agent; exit code 0 is success. Where both are given both must hold,
+    where neither is the task is not scored. `files` maps paths inside the workspace to their text.
+    """
+
+    prompt: str
+    id: str = ""
+    expected_output: str | None = None
+    files: dict[str, str] = {}
+    verify: str | list[str] = []
+    domain: str = "open_ended"
+    metadata: dict[str, Any] = {}
+
+
+class JsonlSuite:
+    """The tasks of one file. Seed 0 keeps the file's order, any other shuffles it; `world` changes nothing."""
+
+    splits = (SPLIT,)
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem.replace("|", "-") or "jsonl"
+        self._path = path
+        self._tasks = self._read()
+
+    def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
+        """The first `count` tasks in the seed's order, all of them for a count of 0."""
+        del world
+        if split != SPLIT:
+            raise ConfigError(
+                f"suite.split: a JSONL suite is one split, {SPLIT!r}, not {split!r}; leave the field out"
+            )
+        if count > len(self._tasks):
+            raise ConfigError(
+                f"suite.count: {count} tasks are wanted, but {self._path} holds {len(self._tasks)}"
+            )
+        tasks = Draws("jsonl", seed).shuffled(self._tasks) if seed else self._tasks
+        return tasks[: count or None]
+
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
+        """One criterion for the expected output and one for each command; all must hold. None where the row has neither."""
+        criteria: dict[str, float] = {}
+        expected: str | None = task.truth["expected_output"]
+        if expected is not None:
+            criteria["expected_output"] = float(answer is not None and answer.split() == expected.split())
+        for number, command in enumerate(task.truth["verify"], 1):
+            result = await workspace.exec(_isolated(command))
+            criteria[f"verify_{number}"] = float(result.exit_code == 0 and not result.timed_out)
+        if not criteria:
+            return None
+        success = all(criteria.values())
+        return Verdict(score=float(success), success=success, criteria=criteria)
+
+    def _read(self) -> list[Task]:
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise ConfigError(f"suite.path: {self._path} cannot be read: {error.strerror}") from None
+        tasks: list[Task] = []
+        first_lines: dict[str, int] = {}
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            where = f"{self._path}:{number}"
+            task = self._task(_decode(line, where), number, where)
+            if task.id in first_lines:
+                raise ConfigError(
+                    f"{where}: field id: {task.id!r} is also line {first_lines[task.id]}; ids are unique"
+                )
+            first_lines[task.id] = number
+            tasks.append(task)
+        if not tasks:
+            raise ConfigError(
+                f"{self._path}:1: holds no task; write one JSON object a line, at least a prompt"
+            )
+        return tasks
+
+    def _task(self, row: Row, number: int, where: str) -> Task:
+        _check(row, where)
+        commands = [row.verify] if isinstance(row.verify, str) else row.verify
+        return Task(
+            id=row.id or f"row-{number:06d}",
+            suite=self.name,
+            prompt=row.prompt,
+            domain=row.domain,
+            split=SPLIT,
+            files=row.files,
+            truth={"expected_output": row.expected_output, "verify": commands},
+            metadata=row.metadata,
+        )
+
+
+def _isolated(command: str) -> str:
+    """The command in a shell of its own, out of reach of the variables, functions and aliases that the agent left in its.
+
+    A command name with a slash is never a function or an alias.
+    """
+    return f"{_CLEAN_BASH} {shlex.quote(command)}"
+
+
+def _decode(line: bytes, where: str) -> Row:
+    try:
+        return msgspec.json.decode(line, type=Row)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        if at:
+            field = at.strip("`").removeprefix("$.")
+            raise ConfigError(f"{where}: field {field}: {_lower(reason)}; give the right type") from None
+        fields = ", ".join(Row.__struct_fields__)
+        raise ConfigError(f"{where}: {_lower(reason)}; a row is an object with the fields {fields}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{where}: not JSON: {error}; write one JSON object a line") from None
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _check(row: Row, where: str) -> None:
+    if not row.prompt.strip():
+        raise ConfigError(f"{where}: field prompt: is empty; say what the agent is to do")
+    if any(c in "|/" or not c.isprintable() for c in row.id):
+        raise ConfigError(
+            f"{where}: field id: {row.id!r} holds '|', '/' or a control character; leave it out"
+        )
+    if "" in ([row.verify] if isinstance(row.verify, str) else row.verify):
+        raise ConfigError(f"{where}: field verify: an empty command always succeeds; leave the field out")
+    for path in row.files:
+        _check_path(path, row.files, where)
+
+
+def _check_path(path: str, files: dict[str, str], where: str) -> None:
+    pure = PurePosixPath(path)
+    if str(pure) != path or pure.is_absolute() or ".." in pure.parts or not pure.name or "\0" in path:
+        raise ConfigError(
+            f"{where}: field files: {path!r} is not a plain relative path, such as 'data/table.csv'"
+        )
+    if any(str(parent) in files for parent in pure.parents):
+        raise ConfigError(
+            f"{where}: field files: {path!r} lies in a folder that is itself a file; rename one"
+        )

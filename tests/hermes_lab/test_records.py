@@ -1,0 +1,122 @@
+"""The episode log keeps what it acknowledged, and owes what it did not."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.records import EpisodeLog, episode_files, read_attempts, read_episodes, write_atomic
+from hermes_lab.types import Episode, EpisodeError, Message, ModelIdentity, TaskInfo, Trajectory
+
+
+def episode(task: str, *, status: str = "ok", score: float | None = 1.0, text: str = "hi") -> Episode:
+    return Episode(
+        suite="s",
+        task_id=task,
+        lane="main",
+        round=0,
+        sample=0,
+        experience=0,
+        place=0,
+        status="ok" if status == "ok" else "errored",
+        task=TaskInfo(domain="open_ended", split="train"),
+        model=ModelIdentity(provider="scripted", name="m"),
+        config_digest="d",
+        started_at="2026-01-01T00:00:00.000+00:00",
+        seconds=0.5,
+        score=score,
+        error=None if status == "ok" else EpisodeError("model", "down"),
+        trajectory=Trajectory((Message("user", text),), (), "hermes", "answered"),
+    )
+
+
+async def write(run: Path, *episodes: Episode) -> Path:
+    log = EpisodeLog(run)
+    async with anyio.create_task_group() as group:
+        for one in episodes:
+            group.start_soon(log.append, one)
+    log.close()
+    return log.path
+
+
+@pytest.mark.anyio
+async def test_every_acknowledged_episode_is_read_back(tmp_path: Path) -> None:
+    written = [episode(f"t{i}") for i in range(200)]
+    await write(tmp_path, *written)
+    assert sorted(read_episodes(tmp_path), key=lambda e: e.task_id) == sorted(written, key=lambda e: e.task_id)
+
+
+@pytest.mark.anyio
+async def test_a_later_attempt_supersedes_an_errored_one(tmp_path: Path) -> None:
+    await write(tmp_path, episode("a", status="errored", score=None), episode("b"))
+    await write(tmp_path, episode("a"))
+    assert {e.task_id: e.status for e in read_episodes(tmp_path)} == {"a": "ok", "b": "ok"}
+    assert len(list(read_attempts(tmp_path))) == 3
+
+
+@pytest.mark.anyio
+async def test_a_torn_last_line_is_owed_again_and_never_appended_to(tmp_path: Path) -> None:
+    path = await write(tmp_path, episode("a"), episode("b"))
+    path.write_bytes(path.read_bytes()[:-20])
+    assert [e.task_id for e in read_episodes(tmp_path)] == ["a"]
+    again = await write(tmp_path, episode("b"))
+    assert again != path
+    assert sorted(e.task_id for e in read_episodes(tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.anyio
+async def test_a_broken_line_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None:
+    path = await write(tmp_path, episode("a"))
+    path.write_bytes(b"{}\n" + path.read_bytes())
+    with pytest.raises(ConfigError, match=r"w0-0\.jsonl:1: not an episode"):
+        list(read_episodes(tmp_path))
+
+
+@pytest.mark.anyio
+async def test_a_record_from_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = await write(tmp_path, episode("a"))
+    path.write_bytes(path.read_bytes().replace(b'{"suite"', b'{"v":99,"suite"', 1))
+    with pytest.raises(ConfigError, match="newer"):
+        list(read_episodes(tmp_path))
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_is_an_error_not_an_acknowledgement(tmp_path: Path) -> None:
+    log = EpisodeLog(tmp_path)
+    full = Path("/dev/full").open("wb", buffering=0)  # noqa: ASYNC230, SIM115  (closed below, through the log's descriptor)
+    import os
+
+    os.dup2(full.fileno(), log._fd)
+    full.close()
+    with pytest.raises(OSError, match="No space left"):
+        await log.append(episode("a"))
+    log.close()
+
+
+def test_an_empty_log_leaves_no_file(tmp_path: Path) -> None:
+    EpisodeLog(tmp_path).close()
+    assert episode_files(tmp_path) == []
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text())
+def test_any_text_survives_the_log(tmp_path: Path, text: str) -> None:
+    async def trip() -> None:
+        path = await write(tmp_path, episode("t", text=text))
+        (read,) = list(read_episodes(tmp_path))
+        assert read.trajectory is not None
+        assert read.trajectory.messages[0].content == text
+        path.unlink()
+
+    anyio.run(trip)
+
+
+def test_write_atomic_leaves_the_old_file_when_it_fails(tmp_path: Path) -> None:
+    target = tmp_path / "f.json"
+    write_atomic(target, "old")
+    with pytest.raises(TypeError):
+        write_atomic(target, None)  # type: ignore[arg-type]
+    assert target.read_text() == "old"
