@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from analysis.curves import Array, Curve, CurveParameter
 from analysis.curves.exponential import Exponential
-from analysis.identification import MIN_RUNS, curve_blocker, data_blocker, parameter_blocker
+from analysis.identification import curve_blocker, data_blocker, parameter_blocker
 from analysis.intervals import Interval
 from analysis.likelihood import Counts, constant_log_likelihood, count_outcomes, maximize
 from hermes_lab.errors import ConfigError
@@ -29,9 +30,16 @@ class Estimate(NamedTuple):
     identified: bool
     reason: str
 
+    def __str__(self) -> str:
+        spread = f" ({self.interval.low:.2g}-{self.interval.high:.2g})" if self.interval else ""
+        return f"{self.name} {self.value:.2g}{spread}"
+
 
 class Threshold(NamedTuple):
-    """Tasks until success reaches a probability; infinite where it never does. `reached` is the share of draws that do."""
+    """Tasks until success reaches a probability, infinite where it never does.
+
+    `reached` is the share of bootstrap draws in which it does.
+    """
 
     n: float
     interval: Interval
@@ -42,8 +50,9 @@ class Threshold(NamedTuple):
 class Fit:
     """A curve fitted by maximum likelihood, in natural units.
 
-    `draws_B_P` are its refits on resampled runs, with B = 0 where there are too few runs to resample. `evidence` is the AICc
-    of a constant success rate less that of the curve. `reason` says why the fit is not identified; "" where it is.
+    `draws_B_P` are its refits on resampled runs, with B = 0 where there are too few runs to resample.
+    `evidence` is the AICc of a constant success rate less that of the curve. `reason` says why the fit is not
+    identified; "" where it is.
     """
 
     curve: Curve
@@ -63,16 +72,17 @@ class Fit:
         return self.curve.value(self.parameters_P, n_N)
 
     def band(self, n_N: Array) -> Array:
-        """The 95 % bootstrap band of `predict`, shape (2, N). Needs draws."""
-        band: Array = np.quantile(self.curve.value(self.draws_B_P, n_N), [0.025, 0.975], axis=0)
+        """The 95 % bootstrap band of `predict`, shape (2, N); only of an identified fit."""
+        band: Array = np.quantile(self.curve.value(self.draws_B_P, n_N), levels(self.runs), axis=0)
         return band
 
     def threshold(self, probability: float) -> Threshold:
-        """When success reaches `probability`. Needs draws."""
+        """When success reaches `probability`; only of an identified fit."""
         draws_B = np.array([self.curve.threshold(draw_P, probability) for draw_P in self.draws_B_P])
         # No interpolation between draws: infinity less infinity is no number.
-        low = np.quantile(draws_B, 0.025, method="lower")
-        high = np.quantile(draws_B, 0.975, method="higher")
+        lowest, highest = levels(self.runs)
+        low = np.quantile(draws_B, lowest, method="lower")
+        high = np.quantile(draws_B, highest, method="higher")
         n = self.curve.threshold(self.parameters_P, probability)
         return Threshold(n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
 
@@ -80,8 +90,7 @@ class Fit:
         """The fit in one line."""
         if not self.identified:
             return f"not identified: {self.reason}"
-        parts = [f"{e.name} {e.value:.2g} ({e.interval.low:.2g}-{e.interval.high:.2g})" for e in self.estimates if e.interval]
-        return f"{', '.join(parts)}, over {self.runs} runs"
+        return f"{', '.join(map(str, self.estimates))}, over {self.runs} runs"
 
 
 def fit_curve(
@@ -93,10 +102,11 @@ def fit_curve(
     draws: int = 400,
     seed: int = 0,
 ) -> Fit:
-    """Maximum likelihood over episodes, with a percentile bootstrap over clusters (runs).
+    """Maximum likelihood over episodes, with a bootstrap over clusters (runs).
 
-    `n`, `success` and `cluster` have an entry for each scored episode; `cluster` labels the run, within which outcomes depend
-    on one another. The default curve is the exponential. Raises `ConfigError` where there is no episode.
+    `n`, `success` and `cluster` have an entry for each scored episode; `cluster` labels the run, within which
+    outcomes depend on one another. The default curve is the exponential. Raises `ConfigError` where there is
+    no episode.
     """
     curve = curve or Exponential()
     counts = count_outcomes(n, success, cluster)
@@ -107,7 +117,7 @@ def fit_curve(
     starts_S_P = curve.starts(pooled.n_N, (pooled.successes / pooled.trials)[0])
     best = maximize(curve, pooled, starts_S_P)
     best_P, likelihood = best.parameters_B_P[0], float(best.log_likelihood_B[0])
-    draws_B_P = _bootstrap(curve, counts, best_P, draws if runs >= MIN_RUNS else 0, seed)
+    draws_B_P = _bootstrap(curve, counts, best_P, draws if runs >= MIN_CLUSTERS else 0, seed)
 
     episodes = int(pooled.trials.sum())
     constant = constant_log_likelihood(episodes, float(pooled.successes.sum()))
@@ -135,8 +145,10 @@ def fit_curve(
     )
 
 
-def fit_arms(frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 400, seed: int = 0) -> dict[str, Fit]:
-    """A fit for each arm of `load_episodes`; a cluster is one lane of one run folder. Unscored episodes are left out."""
+def fit_arms(
+    frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 400, seed: int = 0
+) -> dict[str, Fit]:
+    """A fit for each arm of `load_episodes` with scored episodes; a cluster is one lane of one run folder."""
     scored = frame[frame["success"].notna()]
     return {
         str(arm): fit_curve(
@@ -152,7 +164,7 @@ def fit_arms(frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 40
 
 
 def aicc(log_likelihood: float, parameters: int, episodes: int) -> float:
-    """Akaike's criterion with the small-sample correction (Hurvich and Tsai 1989); infinite where it is undefined."""
+    """Akaike's criterion corrected for small samples (Hurvich and Tsai 1989); infinite where undefined."""
     spare = episodes - parameters - 1
     if spare <= 0:
         return math.inf
@@ -160,15 +172,14 @@ def aicc(log_likelihood: float, parameters: int, episodes: int) -> float:
 
 
 def _bootstrap(curve: Curve, counts: Counts, best_P: Array, draws: int, seed: int) -> Array:
-    runs = len(counts.trials)
-    weights_B_C = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), size=draws)
-    return maximize(curve, counts.weighted(weights_B_C.astype(np.float64)), best_P[None]).parameters_B_P
+    weights_B_C = cluster_weights(len(counts.trials), draws, seed)
+    return maximize(curve, counts.weighted(weights_B_C), best_P[None]).parameters_B_P
 
 
 def _estimate(parameter: CurveParameter, value: float, draws_B: Array, runs: int, blocker: str) -> Estimate:
     if not draws_B.size:
-        return Estimate(parameter.name, float(value), None, False, blocker or f"fewer than {MIN_RUNS} runs ({runs})")
-    low, high = np.quantile(draws_B, [0.025, 0.975])
+        return Estimate(parameter.name, float(value), None, False, blocker)
+    low, high = np.quantile(draws_B, levels(runs))
     interval = Interval(float(low), float(high))
     reason = blocker or parameter_blocker(parameter, interval, runs)
     return Estimate(parameter.name, float(value), interval, not reason, reason)

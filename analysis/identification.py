@@ -1,24 +1,23 @@
 """When a fitted curve may be spoken of. The rule is explicit, conservative, and gives its reason in words.
 
-A single run of 100 tasks cannot tell a rate of .05 from one of .5, and a bootstrap over a handful of runs gives intervals that
-are too narrow. So a curve is identified only where every test here is passed.
+A single run of 100 tasks cannot tell a rate of .05 from one of .5, and a bootstrap over a handful of runs
+gives intervals that are too narrow. So a curve is identified only where every test here is passed.
 """
 
+from analysis.bootstrap import MIN_CLUSTERS
 from analysis.curves import CurveParameter
 from analysis.intervals import Interval
 
-MIN_RUNS = 5
-"""Clusters below which a bootstrap over them is not to be trusted."""
 MIN_EPISODES = 50
 """Scored episodes."""
 MIN_POINTS = 4
 """Different values of experience: one more than the exponential has parameters."""
 MIN_EVIDENCE = 4.0
-"""AICc by which the curve must beat a constant; below it the constant stays plausible (Burnham and Anderson 2002, 2.6)."""
-MAX_WIDTH = 0.2
-"""Width of a probability's interval: 20 points."""
+"""AICc by which the curve must beat a constant; with less both stay plausible (Burnham and Anderson 2002)."""
+MAX_WIDTH = 0.3
+"""Width of a probability's interval: known to within 15 points either way."""
 MAX_RATIO = 4.0
-"""Upper over lower end of a positive parameter's interval: known within a factor of two either way."""
+"""Upper over lower end of a positive parameter's interval: known to within a factor of two either way."""
 
 
 def data_blocker(episodes: int, points: int) -> str:
@@ -31,13 +30,13 @@ def data_blocker(episodes: int, points: int) -> str:
 
 
 def curve_blocker(runs: int, evidence: float, degenerate: str) -> str:
-    """Why the fitted curve as a whole is not identified, or "". `evidence` is the AICc of the constant less the curve's."""
+    """Why the curve is not identified as a whole, or "". `evidence` is the constant's AICc less its own."""
     if evidence < MIN_EVIDENCE:
         return f"the constant model is as good (AICc difference {evidence:.1f})"
     if degenerate:
         return degenerate
-    if runs < MIN_RUNS:
-        return f"fewer than {MIN_RUNS} runs ({runs})"
+    if runs < MIN_CLUSTERS:
+        return f"fewer than {MIN_CLUSTERS} runs ({runs})"
     return ""
 
 

@@ -58,16 +58,18 @@ def wilson(successes: int, trials: int) -> Interval:
 
 
 def paired_difference(both: int, lost: int, gained: int, neither: int) -> Interval:
-    """The 95 % score interval of (after - before) over independent pairs (Newcombe 1998, Stat. Med. 17:2635, method 10).
+    """The 95 % interval of (after - before) over independent pairs.
 
-    The arguments count pairs: right twice, right only before, right only after, right never. With one pair at least.
+    Newcombe 1998, Stat. Med. 17:2635, method 10: the Wilson intervals of both, joined by their correlation.
+    The arguments count pairs: right twice, right only before, right only after, right never. With one pair at
+    least.
     """
     pairs = both + lost + gained + neither
     before, after = Rate(both + lost, pairs), Rate(both + gained, pairs)
     margins = (both + lost) * (gained + neither) * (both + gained) * (lost + neither)
-    association = both * neither - lost * gained
+    association = float(both * neither - lost * gained)
     if association > 0:
-        association = max(association - pairs / 2, 0)
+        association = max(association - pairs / 2, 0.0)
     phi = association / math.sqrt(margins) if margins else 0.0
 
     def reach(a: float, b: float) -> float:

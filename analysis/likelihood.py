@@ -17,14 +17,14 @@ _TOLERANCE = 1e-8
 
 
 class Counts(NamedTuple):
-    """Outcomes at each value of experience, all that the likelihood needs of the episodes. `trials` is (..., N)."""
+    """Outcomes at each value of experience, all that the likelihood needs; `trials` is (..., N)."""
 
     n_N: Array
     trials: Array
     successes: Array
 
     def weighted(self, weights_B_C: Array) -> "Counts":
-        """Of counts by cluster, shape (C, N): B sums in which each cluster is taken as often as its weight says."""
+        """Of counts by cluster, shape (C, N), B sums that take each cluster as often as its weight says."""
         return Counts(self.n_N, weights_B_C @ self.trials, weights_B_C @ self.successes)
 
 
@@ -55,7 +55,7 @@ def count_outcomes(n: npt.ArrayLike, success: npt.ArrayLike, cluster: Iterable[H
 
 
 def derivatives(curve: Curve, theta: Array, counts: Counts) -> Derivatives:
-    """The log-likelihood of the outcomes by parameters on the unbounded scale; (..., P) goes with counts of (..., N)."""
+    """The log-likelihood by parameters on the unbounded scale: (..., P) goes with counts of (..., N)."""
     parameters = natural(curve, theta)
     p = curve.value(parameters, counts.n_N)
     failures = counts.trials - counts.successes
@@ -77,10 +77,11 @@ def constant_log_likelihood(trials: float, successes: float) -> float:
 
 
 def maximize(curve: Curve, counts: Counts, starts_S_P: Array) -> Maximum:
-    """Maximum likelihood for B sets of counts, shape (B, N), at once: the best that is reached from any of the starts.
+    """Maximum likelihood for B sets of counts, shape (B, N), at once: the best reached from any start.
 
-    Fisher scoring with Levenberg's damping, projected on the curve's bounds: a step is taken only where it gains, so that
-    the likelihood never falls. All problems advance together, which makes a bootstrap as cheap as a few fits.
+    Fisher scoring with Levenberg's damping, projected on the curve's bounds: a step is taken only where it
+    gains, so that the likelihood never falls. All problems advance together, which makes a bootstrap as cheap
+    as a few fits.
     """
     low_P, high_P = unbounded(curve, curve.bounds(counts.n_N).T)
     counts_B_1_N = Counts(counts.n_N, counts.trials[:, None], counts.successes[:, None])

@@ -7,14 +7,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.records import read_attempts
+from hermes_lab.records import read_episodes
 from hermes_lab.types import Episode, Usage
 
 _LANE = re.compile(r"(?P<arm>.+)-r(?P<replicate>\d+)-w(?P<world>\d+)")
 
 
 class EpisodeRow(Struct, frozen=True, kw_only=True):
-    """The last attempt of one episode key, flattened. `None` means that it does not apply or was not measured."""
+    """The last attempt of one episode key, flattened. `None` means not measured, or without a meaning."""
 
     run: str
     """The run folder, as it was given."""
@@ -99,16 +99,14 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
 
 
 def read_rows(run: Path) -> Iterator[EpisodeRow]:
-    """A row for the last attempt of each key, in the order of first appearance; only rows are held, never trajectories.
+    """A row for the last attempt of each key, one at a time: no more than the keys is held.
 
     Raises `ConfigError` where `run` is no run folder, or a line of its log is no episode.
     """
     if not (run / "episodes").is_dir():
         raise ConfigError(f"{run} has no episodes/; is it a run folder?")
-    latest: dict[str, EpisodeRow] = {}
-    for episode in read_attempts(run):
-        latest[episode.key] = _row(str(run), episode)
-    yield from latest.values()
+    for episode in read_episodes(run):
+        yield _row(str(run), episode)
 
 
 def _row(run: str, e: Episode) -> EpisodeRow:

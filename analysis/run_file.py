@@ -13,6 +13,7 @@ class RunFile(msgspec.Struct, frozen=True):
 
     wanted: int
     config: dict[str, Any] = {}
+    tasks_digest: str = ""
 
 
 def read_run_file(run: Path) -> RunFile:

@@ -1,7 +1,6 @@
 """What a run did, in one small object."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,58 +12,75 @@ from analysis.run_file import read_run_file
 def summarize(run: Path) -> dict[str, Any]:
     """The whole run's totals, and under `groups` the same for each (arm, model, adapter), ready for JSON.
 
-    `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a right first submission. Rates are
-    null where nothing was tried. Tokens and seconds are sums over episodes, without their reviews.
+    `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a right first submission;
+    `success_rate` is null where nothing was scored. Tokens and seconds are sums over episodes, without their
+    reviews. A group has in addition its rates with Wilson 95 % intervals: `success`, `accepted`,
+    `first_call_ok` and `reused`.
 
     Raises `ConfigError` where `run` is no run folder.
     """
     wanted = read_run_file(run).wanted
-    rows = list(read_rows(run))
-    groups: defaultdict[tuple[str, str, str, str], list[EpisodeRow]] = defaultdict(list)
-    for row in rows:
-        groups[row.arm, row.model, row.adapter, row.adapter_digest].append(row)
+    total = _Tally()
+    groups: dict[tuple[str, str, str, str], _Tally] = {}
+    for row in read_rows(run):
+        total.add(row)
+        groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Tally()).add(row)
     return {
         "wanted": wanted,
-        **_totals(rows),
+        **total.amounts(),
         "groups": [
             {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
-            | _totals(group)
-            | _rates(group)
-            for (arm, model, adapter, digest), group in sorted(groups.items())
+            | tally.amounts()
+            | tally.rates()
+            for (arm, model, adapter, digest), tally in sorted(groups.items())
         ],
     }
 
 
-def _totals(rows: list[EpisodeRow]) -> dict[str, Any]:
-    success = _rate(row.success for row in rows)
-    return {
-        "finished": sum(row.status == "ok" for row in rows),
-        "errored": sum(row.status == "errored" for row in rows),
-        "scored": success.trials,
-        "solved": success.successes,
-        "success_rate": success.value if success.trials else None,
-        "api_calls": sum(row.api_calls for row in rows),
-        "tool_calls": sum(row.tool_calls for row in rows),
-        "tokens": sum(row.prompt_tokens + row.completion_tokens for row in rows),
-        "review_tokens": sum(row.review_tokens for row in rows),
-        "seconds": sum(row.seconds for row in rows),
-        "skills_written": sum(row.skills_written for row in rows),
-    }
+class _Tally:
+    """Sums over rows, and how many of them had each outcome."""
 
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+        self._seconds = 0.0
+        self._hits: Counter[str] = Counter()
+        self._tries: Counter[str] = Counter()
 
-def _rates(rows: list[EpisodeRow]) -> dict[str, Any]:
-    finished = [row for row in rows if row.status == "ok"]
-    return {
-        "success": _report(_rate(row.success for row in rows)),
-        "accepted": _report(_rate(row.accepted for row in rows)),
-        "first_call_ok": _report(_rate(row.first_call_ok for row in rows)),
-        "reused": _report(_rate(row.reused for row in finished)),
-    }
+    def add(self, row: EpisodeRow) -> None:
+        finished = row.status == "ok"
+        self._seconds += row.seconds
+        self._sums["finished"] += finished
+        self._sums["errored"] += not finished
+        for name in ("api_calls", "tool_calls", "review_tokens", "skills_written"):
+            self._sums[name] += getattr(row, name)
+        self._sums["tokens"] += row.prompt_tokens + row.completion_tokens
+        for name, outcome in (
+            ("success", row.success),
+            ("accepted", row.accepted),
+            ("first_call_ok", row.first_call_ok),
+            ("reused", row.reused if finished else None),
+        ):
+            self._tries[name] += outcome is not None
+            self._hits[name] += outcome is True
 
+    def amounts(self) -> dict[str, Any]:
+        scored, solved = self._tries["success"], self._hits["success"]
+        return {
+            "finished": self._sums["finished"],
+            "errored": self._sums["errored"],
+            "scored": scored,
+            "solved": solved,
+            "success_rate": solved / scored if scored else None,
+            "api_calls": self._sums["api_calls"],
+            "tool_calls": self._sums["tool_calls"],
+            "tokens": self._sums["tokens"],
+            "review_tokens": self._sums["review_tokens"],
+            "seconds": self._seconds,
+            "skills_written": self._sums["skills_written"],
+        }
 
-def _rate(outcomes: Iterable[bool | None]) -> Rate:
-    known = [outcome for outcome in outcomes if outcome is not None]
-    return Rate(sum(known), len(known))
+    def rates(self) -> dict[str, Any]:
+        return {name: _report(Rate(self._hits[name], tries)) for name, tries in self._tries.items()}
 
 
 def _report(rate: Rate) -> dict[str, Any]:

@@ -45,7 +45,10 @@ class Workspace(Protocol):
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Writes a file, making its folders; a link on the way is an error, never followed."""
+        """Writes a file, making its folders; a link on the way is an error, never followed.
+
+        A new file may be executed if it begins with `#!`.
+        """
         ...
 
     async def exec(self, command: str, timeout: float = 180.0, workdir: str = "") -> ExecResult:

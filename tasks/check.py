@@ -14,7 +14,9 @@ OpenSandbox = Callable[[], Sandbox]
 
 @runtime_checkable
 class Provable(Suite, Protocol):
-    """A suite that knows how its tasks are done, well and badly, so that `check_suite` can prove its verifier."""
+    """A suite that knows how its tasks are done, well and badly, so that `check_suite` can prove its
+    verifier.
+    """
 
     def oracle(self, task: Task) -> tuple[str, ...]:
         """Bash commands that solve the task, knowing its hidden rule."""

@@ -8,19 +8,21 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
+from hermes_lab.sandbox.workspace import WORKSPACE
 from hermes_lab.types import Task, Verdict
 from tasks.worlds import Draws
 
 SPLIT = "train"
-_CLEAN_BASH = "/usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/app/data bash --noprofile --norc -c"
+_CLEAN_BASH = f"/usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME={WORKSPACE} bash -c"
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of the file.
 
-    `expected_output` is compared with the final answer: exactly, but for runs of white space. `verify` is a bash command,
-    or a list of them, run in the workspace after the agent; exit code 0 is success. Where both are given both must hold,
-    where neither is the task is not scored. `files` maps paths inside the workspace to their text.
+    `expected_output` is compared with the final answer: exactly, but for runs of white space. `verify` is a
+    bash command, or a list of them, run in the workspace after the agent; exit code 0 is success. Where both
+    are given both must hold, where neither is the task is not scored. `files` maps paths inside the workspace
+    to their text.
     """
 
     prompt: str
@@ -33,7 +35,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JsonlSuite:
-    """The tasks of one file. Seed 0 keeps the file's order, any other shuffles it; `world` changes nothing."""
+    """The tasks of one file. Seed 0 keeps its order, any other shuffles it; `world` changes nothing."""
 
     splits = (SPLIT,)
 
@@ -57,13 +59,15 @@ class JsonlSuite:
         return tasks[: count or None]
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
-        """One criterion for the expected output and one for each command; all must hold. None where the row has neither."""
+        """One criterion for the expected output and one for each command; all must hold. None where the row
+        has neither.
+        """
         criteria: dict[str, float] = {}
         expected: str | None = task.truth["expected_output"]
         if expected is not None:
             criteria["expected_output"] = float(answer is not None and answer.split() == expected.split())
         for number, command in enumerate(task.truth["verify"], 1):
-            result = await workspace.exec(_isolated(command))
+            result = await workspace.exec(_isolated(command), workdir=str(WORKSPACE))
             criteria[f"verify_{number}"] = float(result.exit_code == 0 and not result.timed_out)
         if not criteria:
             return None
@@ -96,7 +100,6 @@ class JsonlSuite:
 
     def _task(self, row: Row, number: int, where: str) -> Task:
         _check(row, where)
-        commands = [row.verify] if isinstance(row.verify, str) else row.verify
         return Task(
             id=row.id or f"row-{number:06d}",
             suite=self.name,
@@ -104,13 +107,14 @@ class JsonlSuite:
             domain=row.domain,
             split=SPLIT,
             files=row.files,
-            truth={"expected_output": row.expected_output, "verify": commands},
+            truth={"expected_output": row.expected_output, "verify": _commands(row)},
             metadata=row.metadata,
         )
 
 
 def _isolated(command: str) -> str:
-    """The command in a shell of its own, out of reach of the variables, functions and aliases that the agent left in its.
+    """The command in a shell of its own, out of reach of the variables, functions and aliases that the agent
+    left in its.
 
     A command name with a slash is never a function or an alias.
     """
@@ -135,6 +139,10 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
+def _commands(row: Row) -> list[str]:
+    return [row.verify] if isinstance(row.verify, str) else row.verify
+
+
 def _check(row: Row, where: str) -> None:
     if not row.prompt.strip():
         raise ConfigError(f"{where}: field prompt: is empty; say what the agent is to do")
@@ -142,8 +150,11 @@ def _check(row: Row, where: str) -> None:
         raise ConfigError(
             f"{where}: field id: {row.id!r} holds '|', '/' or a control character; leave it out"
         )
-    if "" in ([row.verify] if isinstance(row.verify, str) else row.verify):
-        raise ConfigError(f"{where}: field verify: an empty command always succeeds; leave the field out")
+    for command in _commands(row):
+        if not command.strip():
+            raise ConfigError(f"{where}: field verify: an empty command always succeeds; leave the field out")
+        if "\0" in command:
+            raise ConfigError(f"{where}: field verify: a command holds a NUL character; take it out")
     for path in row.files:
         _check_path(path, row.files, where)
 

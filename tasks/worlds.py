@@ -1,7 +1,8 @@
 """Worlds of hidden rules: the parts that every family of tasks shares.
 
-A world is a place with house rules that no prompt, file or help text tells. A task triggers one rule or none, each place
-of the world being equally likely; only the owner's feedback gives a rule away, and it stays true in all of the world.
+A world is a place with house rules that no prompt, file or help text tells. A task triggers one rule or none,
+each place of the world being equally likely; only the owner's feedback gives a rule away, and it stays true
+in all of the world.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Models of success against experience, a file a model.
 
-A curve speaks natural units; the search happens on an unbounded scale that `analysis.likelihood` derives from each
-parameter's kind. Arrays end in their axes: N values of experience, P parameters.
+A curve speaks natural units; the search happens on an unbounded scale that `analysis.likelihood` derives from
+each parameter's kind. Arrays end in their axes: N values of experience, P parameters.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -13,7 +13,7 @@ Array = npt.NDArray[np.float64]
 
 
 class CurveParameter(NamedTuple):
-    """`probability` lies in (0, 1) and is searched as its logit; `positive` is above 0 and searched as its logarithm."""
+    """A `probability` is searched as its logit, a `positive` number as its logarithm."""
 
     name: str
     kind: Literal["probability", "positive"]
@@ -39,7 +39,7 @@ class Curve(Protocol):
         ...
 
     def bounds(self, n_N: Array) -> Array:
-        """The lowest and highest value of each parameter that data at `n_N` could tell apart, shape (P, 2)."""
+        """The range of each parameter that data at `n_N` could tell apart, shape (P, 2)."""
         ...
 
     def starts(self, n_N: Array, rate_N: Array) -> Array:

@@ -6,7 +6,7 @@ from analysis.curves import Array, CurveParameter
 
 
 class Exponential:
-    """Success rises from `initial` to `asymptote`, closing the share 1 - exp(-rate) of the gap with each task.
+    """From `initial` to `asymptote`: each task closes the share 1 - exp(-rate) of what is left of the gap.
 
     It is exact for a world of M equally likely hidden rules, each learned when met with probability c:
     rate = -ln(1 - c/M).
@@ -32,7 +32,7 @@ class Exponential:
         return np.stack([decay, 1 - decay, (asymptote - initial) * n_N * decay], axis=-1)
 
     def bounds(self, n_N: Array) -> Array:
-        """Slower than the lowest rate is a line over the whole range, faster than the highest a step at once."""
+        """Below the lowest rate the data see a line, above the highest a single step."""
         steps = np.diff(np.unique(n_N))
         step = steps.min() if steps.size else 1.0
         return np.array([[0.001, 0.999], [0.001, 0.999], [0.01 / max(n_N.max(), 1.0), 10 / step]])

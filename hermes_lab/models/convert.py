@@ -13,8 +13,8 @@ END_OF_TURN = "<|im_end|>"
 def convert(gguf: Path, folder: Path) -> None:
     """Writes bfloat16 safetensors, the tokenizer, and a chat template that knows tools, into `folder`.
 
-    The packaged model's own template ignores tools. Its vocabulary is ChatML, so the Qwen2.5 template fits it, which is
-    the Hermes format; TRL ships the one that its trainers recognise.
+    The packaged model's own template ignores tools. It speaks ChatML, so the Qwen2.5 template fits it, which
+    is the Hermes format; TRL ships the text that its trainers recognise.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig

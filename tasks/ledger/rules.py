@@ -1,4 +1,6 @@
-"""The types of house rules: what each does to a total, the flags that follow it, and how an owner puts it in words."""
+"""The types of house rules: what each does to a total, the flags that follow it, and how an owner puts it in
+words.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +21,9 @@ class Category(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of a desk's export, by what they hold. Every desk has all of them, so that none betrays a rule."""
+    """The columns of a desk's export, by what they hold. Every desk has all of them, so that none betrays a
+    rule.
+    """
 
     categories: tuple[Category, ...]
     document: str
@@ -46,7 +50,9 @@ class Literals(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleType:
-    """A type of rule. `flags` and `clauses` are format strings over `Literals`; `total` is the right total of a table."""
+    """A type of rule. `flags` and `clauses` are format strings over `Literals`; `total` is the right total of
+    a table.
+    """
 
     flags: str
     clauses: tuple[str, ...]
@@ -118,10 +124,10 @@ def _factor(draws: Draws, shape: Shape) -> Literals:
 
 
 def _number_of(*numbers: int) -> Callable[[Draws, Shape], Literals]:
-    return lambda draws, shape: Literals(number=draws.choice(numbers))
+    return lambda draws, _: Literals(number=draws.choice(numbers))
 
 
-def _document(draws: Draws, shape: Shape) -> Literals:
+def _document(_: Draws, shape: Shape) -> Literals:
     return Literals(shape.document)
 
 
@@ -178,7 +184,7 @@ RULE_TYPES: Mapping[str, RuleType] = {
             "{number} is written where the amount is missing, so leave it out",
             "rows with amount {number} are blanks",
         ),
-        lambda draws, shape: Literals(number=shape.sentinel),
+        lambda _, shape: Literals(number=shape.sentinel),
         lambda rows, rule: plain_total(row for row in rows if _amount(row) != rule.number),
     ),
     "cap": RuleType(
@@ -208,7 +214,7 @@ RULE_TYPES: Mapping[str, RuleType] = {
             "each amount counts as often as {column} says",
             "the amount is a price and {column} says how many",
         ),
-        lambda draws, shape: Literals(shape.quantity),
+        lambda _, shape: Literals(shape.quantity),
         lambda rows, rule: sum((_amount(row) * int(row[rule.column]) for row in rows), Decimal(0)),
     ),
     "plus": RuleType(

@@ -38,11 +38,13 @@ class LedgerSuite:
     name = "ledger"
     splits = tuple(VOCABULARIES)
 
-    def __init__(self, spec: WorldSpec = WorldSpec()) -> None:
-        self.spec = spec
+    def __init__(self, spec: WorldSpec | None = None) -> None:
+        self.spec = spec or WorldSpec()
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-        """`count` tasks about desks drawn uniformly. Raises `ConfigError` for an unknown split or a count of 0."""
+        """`count` tasks about desks drawn uniformly. Raises `ConfigError` for an unknown split or a count of
+        0.
+        """
         if split not in self.splits:
             raise ConfigError(
                 f"suite.split: ledger has no split {split!r}; there are: {', '.join(self.splits)}"
@@ -82,7 +84,9 @@ class LedgerSuite:
         )
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict:
-        """Judges `answer.json` and the inputs, never the prose of `answer`; 1.0 only where every criterion holds."""
+        """Judges `answer.json` and the inputs, never the prose of `answer`; 1.0 only where every criterion
+        holds.
+        """
         del answer
         untouched = await _untouched(task.files, workspace)
         found = await _read_total(workspace)

@@ -1,4 +1,6 @@
-"""The words that worlds are made of: real, short, and not shared between the splits, because small models must copy them."""
+"""The words that worlds are made of: real, short, and not shared between the splits, because small models
+must copy them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,11 +31,14 @@ def _categories(**values: str) -> tuple[Category, ...]:
 VOCABULARIES: Mapping[str, Vocabulary] = {
     "train": Vocabulary(
         desks=_words(
-            "fleet travel kitchen garden library printing parking laundry security cleaning catering training housing "
-            "shipping storage heating lighting plumbing painting roofing music theater sports tennis football swimming "
-            "harbor airport station market bakery butcher dairy grocery pharmacy clinic dental school nursery college "
-            "museum gallery archive studio radio cinema forest farm orchard winery stable bridge tunnel railway ferry "
-            "taxi courier postal tools paper"
+            """
+            fleet travel kitchen garden library printing parking laundry security cleaning catering
+            training housing  shipping storage heating lighting plumbing painting roofing music
+            theater sports tennis football swimming  harbor airport station market bakery butcher
+            dairy grocery pharmacy clinic dental school nursery college  museum gallery archive studio
+            radio cinema forest farm orchard winery stable bridge tunnel railway ferry  taxi courier
+            postal tools paper
+            """
         ),
         categories=_categories(
             status="held posted pending void final draft",
@@ -69,8 +74,10 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     ),
     "heldout": Vocabulary(
         desks=_words(
-            "workshop brewery castle temple island mountain village office factory research legal press design events "
-            "rental repair"
+            """
+            workshop brewery castle temple island mountain village office factory research legal press
+            design events  rental repair
+            """
         ),
         categories=_categories(
             state="frozen active expired waiting",

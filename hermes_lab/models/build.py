@@ -1,0 +1,37 @@
+"""From a `ModelConfig` to a running `ModelClient` of known identity."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hermes_lab.config import ModelConfig
+from hermes_lab.models.scripted import ScriptedModel, load_policy
+from hermes_lab.models.weights import Say
+from hermes_lab.protocols import ModelClient
+from hermes_lab.types.trajectory import ToolFormat
+
+
+@asynccontextmanager
+async def open_model(
+    config: ModelConfig, *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
+) -> AsyncIterator[ModelClient]:
+    """The model that `config` names, for the time of the block; `concurrency` is the number of requests at
+    once.
+
+    `provider: vllm` fetches the weights and runs a server, whose output goes to `log`. An adapter's folder is
+    loaded into the server; an adapter's name must be served there. Raises `ConfigError` where there is no
+    such model or adapter, `ModelError` where the server does not answer.
+    """
+    if config.provider == "scripted":
+        policy = load_policy(config.name, config.options)
+        yield ScriptedModel(policy, name=config.name, tool_format=tool_format)
+        return
+    # Here, so that a scripted run, and whoever reads only the text format, does not load an HTTP client.
+    from hermes_lab.models.remote import open_openai, open_vllm
+
+    if config.provider == "openai":
+        opened = open_openai(config, tool_format=tool_format, concurrency=concurrency)
+    else:
+        opened = open_vllm(config, tool_format=tool_format, log=log, concurrency=concurrency, say=say)
+    async with opened as client:
+        yield client

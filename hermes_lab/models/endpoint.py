@@ -1,0 +1,139 @@
+"""One HTTP server under a base URL: a connection pool and the single retry layer of model calls."""
+
+import email.utils
+import itertools
+import random
+import time
+from typing import Self
+
+import aiohttp
+import anyio
+import msgspec
+
+from hermes_lab.errors import ConfigError, ModelError
+
+_RETRIED = frozenset({408, 429, 500, 502, 503, 504, 529})
+_FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
+# Below the 5 s after which uvicorn (vLLM) closes an idle connection: a request never meets a closing one.
+_KEEP_ALIVE = 3.0
+_CONNECT_SECONDS = 30.0
+
+
+class Refused(ModelError):
+    """The server answered with an HTTP error, `status`; the message is the server's own, on one line."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Endpoint:
+    """Requests to one server; an async context manager, made inside a running event loop.
+
+    Connection errors, 408, 429 and 5xx are tried again up to `max_retries` times, with exponential backoff
+    and jitter, or after the server's Retry-After. Whatever still fails is a `ModelError`; other 4xx are
+    `Refused` at once. `timeout` is seconds for one try; running out of it is not tried again. The key is in
+    no error message.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        key: str = "",
+        timeout: float = 60.0,
+        max_retries: int = 4,
+        connections: int = 16,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._key = key
+        self._timeout = timeout
+        self._max_retries = max_retries
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE),
+            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS),
+            headers=headers,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._session.close()
+
+    async def get(self, path: str) -> bytes:
+        """The body of a successful GET."""
+        return await self._request("GET", path, None)
+
+    async def post(self, path: str, body: object) -> bytes:
+        """The body of a successful POST of `body` as JSON."""
+        return await self._request("POST", path, msgspec.json.encode(body))
+
+    async def _request(self, method: str, path: str, data: bytes | None) -> bytes:
+        for tried in itertools.count():
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**tried) * random.uniform(0.5, 1.5)
+            try:
+                status, after, content = await self._once(method, path, data)
+            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
+                failure = ModelError(f"{self.base_url}: {str(error) or type(error).__name__}")
+            else:
+                if status < 300:
+                    return content
+                failure = Refused(f"{self.base_url}: HTTP {status}: {self._reason(content)}", status)
+                if status not in _RETRIED:
+                    raise failure
+                wait = wait if after is None else after
+            if tried >= self._max_retries:
+                raise failure
+            await anyio.sleep(wait)
+        raise AssertionError("unreachable")
+
+    async def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, float | None, bytes]:
+        """Status, seconds of Retry-After, and body."""
+        try:
+            async with self._session.request(
+                method, self.base_url + path, data=data, allow_redirects=False
+            ) as response:
+                return response.status, _retry_after(response), await response.read()
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+            raise  # before the next line: a connection that times out is both
+        except TimeoutError:
+            raise ModelError(f"{self.base_url}: no reply within {self._timeout:g} s") from None
+        except aiohttp.InvalidURL:
+            raise ConfigError(f"model.base_url: {self.base_url!r} is no http(s) URL") from None
+        except aiohttp.ClientError as error:
+            raise ModelError(f"{self.base_url}: no HTTP reply: {error}") from None
+
+    def _reason(self, content: bytes) -> str:
+        """The server's message on one line."""
+        text = content.decode(errors="replace")
+        try:
+            body = msgspec.json.decode(content)
+        except msgspec.DecodeError:
+            body = None
+        if isinstance(body, dict):
+            error = body.get("error", body)
+            found = error.get("message", error.get("detail")) if isinstance(error, dict) else error
+            text = str(found) if found else text
+        line = " ".join(text.split())[:500]
+        return line.replace(self._key, "***") if self._key else line
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds to wait, from either form of the header (RFC 9110, 10.2.3)."""
+    value = response.headers.get("Retry-After", "")
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER)

@@ -1,0 +1,80 @@
+"""The client of OpenAI-compatible chat endpoints."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hermes_lab.config import ModelConfig
+from hermes_lab.errors import ContextFull
+from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.wire import read_reply, wire
+from hermes_lab.types import Generation, Message, ModelIdentity
+from hermes_lab.types.trajectory import ToolFormat
+
+# vLLM and OpenAI; OpenAI's code; llama.cpp; Anthropic and its look-alikes.
+_TOO_LONG = re.compile(
+    r"maximum context length|context_length_exceeded|exceeds? the available context|prompt is too long",
+    re.IGNORECASE,
+)
+
+
+class OpenAIClient:
+    """A `ModelClient` of the endpoint, model and adapter that `identity` names. It closes the endpoint.
+
+    A prompt fits when it leaves room for `sampling.max_tokens`: vLLM and OpenAI refuse a longer one, which is
+    `ContextFull`. The room for a reply is so the same on every turn, and never cut to what is left.
+    """
+
+    def __init__(
+        self, config: ModelConfig, *, endpoint: Endpoint, identity: ModelIdentity, tool_format: ToolFormat
+    ) -> None:
+        self.identity = identity
+        self._endpoint = endpoint
+        self._tool_format = tool_format
+        self._token_ids = config.token_ids
+        self._fixed = _fixed_fields(config, identity.adapter or identity.name)
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        """One reply; see `ModelClient`."""
+        body = self._fixed | {"messages": wire(messages, self._tool_format)}
+        if tools:
+            body["tools"] = tools
+        try:
+            content = await self._endpoint.post("/chat/completions", body)
+        except Refused as error:
+            if error.status in (400, 413) and _TOO_LONG.search(str(error)):
+                raise ContextFull(str(error)) from None
+            raise
+        return read_reply(content, messages, tool_format=self._tool_format, token_ids=self._token_ids)
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._endpoint.aclose()
+
+
+def open_endpoint(config: ModelConfig, base_url: str, *, connections: int, key: str = "") -> Endpoint:
+    """The endpoint with the retries and time limit of `config`."""
+    return Endpoint(
+        base_url, key=key, timeout=config.timeout, max_retries=config.max_retries, connections=connections
+    )
+
+
+def read_key(config: ModelConfig) -> str:
+    """The key in the environment variable that `config` names, or "": local servers need none."""
+    return os.environ.get(config.api_key_env, "").strip() if config.api_key_env else ""
+
+
+def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
+    sampling = config.sampling
+    fields: dict[str, Any] = {
+        "model": model,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+    }
+    if sampling.seed is not None:
+        fields["seed"] = sampling.seed
+    if config.token_ids:
+        fields |= {"logprobs": True, "return_token_ids": True}
+    return fields

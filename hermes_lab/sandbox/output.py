@@ -1,0 +1,55 @@
+"""Long output keeps its head and its tail."""
+
+import os
+from typing import IO, NamedTuple
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+_CHUNK = 1 << 20
+
+
+class Clipped(NamedTuple):
+    """A text, and whether its middle was cut."""
+
+    text: str
+    truncated: bool
+
+
+def clip(text: str, limit: int) -> Clipped:
+    """At most `limit` characters of `text`, and a marker that says how many were cut from its middle."""
+    if len(text) <= limit:
+        return Clipped(text, False)
+    head = limit // 2
+    tail = limit - head
+    return _joined(text[:head], len(text) - limit, text[-tail:])
+
+
+def read_clipped(file: IO[bytes], limit: int) -> Clipped:
+    """`clip` of a UTF-8 file, without holding it in memory; bytes that are no UTF-8 become U+FFFD."""
+    size = os.fstat(file.fileno()).st_size
+    if size <= 4 * limit:
+        return clip(_decode(file.read(size)), limit)
+    head = limit // 2
+    tail = limit - head
+    total = _count_characters(file, size)
+    file.seek(0)
+    first = _decode(file.read(4 * head))[:head]
+    file.seek(size - 4 * tail)
+    last = _decode(file.read(4 * tail))[-tail:]
+    return _joined(first, max(total - limit, 0), last)
+
+
+def _joined(head: str, cut: int, tail: str) -> Clipped:
+    return Clipped(f"{head}\n[... {cut} characters cut ...]\n{tail}", True)
+
+
+def _decode(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _count_characters(file: IO[bytes], size: int) -> int:
+    """Characters of UTF-8 are its bytes that continue no other."""
+    count = 0
+    while size > 0 and (chunk := file.read(min(_CHUNK, size))):
+        size -= len(chunk)
+        count += len(chunk.translate(None, delete=_CONTINUATION))
+    return count

@@ -1,0 +1,154 @@
+"""A workspace seen from outside: the harness reads and writes the agent's files, and follows no link."""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from hermes_lab.errors import SandboxError, ToolError
+
+WORKSPACE = PurePosixPath("/app/data")
+"""The workspace as the agent sees it; a relative path begins here."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not block
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_HOST_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS}
+
+
+class WorkspaceFolder:
+    """The host folder `root` behind a workspace; what is written is given to `owner`, a uid and gid, if any.
+
+    Every component of a path is opened relative to the one before it, without following a link, so nothing
+    that happens inside meanwhile leads out of the folder. Calls block.
+    """
+
+    def __init__(self, root: Path, owner: int | None = None) -> None:
+        self._root = root
+        self._owner = owner
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The bytes of a regular file; `ToolError` where there is none, or it is longer than `limit`."""
+        with _explained(path), self._parent(path, make=False) as (folder, name):
+            fd = os.open(name, _READ, dir_fd=folder)
+            try:
+                _check_regular(path, os.fstat(fd))
+                data = _read_at_most(fd, limit + 1)
+            finally:
+                os.close(fd)
+        if len(data) > limit:
+            raise ToolError(f"{path}: longer than {limit} bytes")
+        return data
+
+    def write(self, path: str, data: bytes) -> None:
+        """Puts a new file in the place of `path`, whole or not at all; an older one's mode is kept.
+
+        A file that was not there before may be executed if it begins with `#!`.
+        """
+        with _explained(path), self._parent(path, make=True) as (folder, name):
+            mode = _mode_of(path, name, folder, new=0o755 if data.startswith(b"#!") else 0o644)
+            temporary = f".{secrets.token_hex(8)}.tmp"
+            try:
+                with os.fdopen(os.open(temporary, _CREATE, 0o600, dir_fd=folder), "wb") as file:
+                    file.write(data)
+                    self._hand_over(file.fileno())
+                    os.fchmod(file.fileno(), mode)
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
+        """The open folder that holds `path`, and the name in it."""
+        *folders, name = components(path)
+        here = os.open(self._root, _FOLDER)
+        try:
+            for folder in folders:
+                inner = self._enter(here, folder, make=make)
+                os.close(here)
+                here = inner
+            yield here, name
+        finally:
+            os.close(here)
+
+    def _enter(self, here: int, folder: str, *, make: bool) -> int:
+        try:
+            return os.open(folder, _FOLDER, dir_fd=here)
+        except FileNotFoundError:
+            if not make:
+                raise
+        os.mkdir(folder, 0o755, dir_fd=here)
+        inner = os.open(folder, _FOLDER, dir_fd=here)
+        self._hand_over(inner)
+        return inner
+
+    def _hand_over(self, fd: int) -> None:
+        if self._owner is not None:
+            os.fchown(fd, self._owner, self._owner)
+
+
+def components(path: str) -> tuple[str, ...]:
+    """The parts of `path` below the workspace; `ToolError` where it leaves the workspace or names no file."""
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ToolError(f"{path!r}: no valid file name") from None
+    if b"\0" in encoded:
+        raise ToolError(f"{path!r}: a path holds no NUL")
+    pure = PurePosixPath(path)
+    if ".." in pure.parts:
+        raise ToolError(f"{path}: `..` is not allowed; give a path below {WORKSPACE}")
+    if pure.is_absolute():
+        if not pure.is_relative_to(WORKSPACE):
+            raise ToolError(f"{path}: outside the workspace; give a path below {WORKSPACE}")
+        pure = pure.relative_to(WORKSPACE)
+    if not pure.parts:
+        raise ToolError(f"{path!r}: names no file")
+    return pure.parts
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """A failure of the host is a `SandboxError`; any other is the path's, and is told to the model."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _HOST_FAILURES:
+            raise SandboxError(f"workspace: {path}: {error.strerror}") from None
+        if error.errno == errno.ELOOP:
+            raise ToolError(f"{path}: a symbolic link, which is not followed") from None
+        if error.errno == errno.ENOTDIR:
+            raise ToolError(f"{path}: a part of the path is no folder, or a symbolic link") from None
+        raise ToolError(f"{path}: {error.strerror}") from None
+
+
+def _mode_of(path: str, name: str, folder: int, *, new: int) -> int:
+    """The mode of the file that is to be replaced; `new` where there is none."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return new
+    _check_regular(path, status)
+    return stat.S_IMODE(status.st_mode) & 0o777
+
+
+def _check_regular(path: str, status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise ToolError(f"{path}: a symbolic link, which is not followed")
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(f"{path}: a folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{path}: no regular file")
+
+
+def _read_at_most(fd: int, count: int) -> bytes:
+    chunks = []
+    while count > 0 and (chunk := os.read(fd, min(count, 1 << 20))):
+        chunks.append(chunk)
+        count -= len(chunk)
+    return b"".join(chunks)

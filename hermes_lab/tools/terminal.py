@@ -1,0 +1,25 @@
+"""Commands in the sandbox."""
+
+from typing import Any
+
+from hermes_lab.errors import ToolError
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="terminal")
+async def terminal(
+    ctx: ToolContext, command: str, timeout: float | None = None, workdir: str = ""
+) -> dict[str, Any]:
+    """Run a bash command. Directory and exported variables persist.
+
+    Args:
+        timeout: Seconds.
+    """
+    seconds = ctx.config.timeout if timeout is None else timeout
+    if not seconds > 0:
+        raise ToolError("timeout: give a number of seconds above 0")
+    result = await ctx.sandbox.exec(command, timeout=seconds, workdir=workdir)
+    answer: dict[str, Any] = {"output": result.output, "exit_code": result.exit_code}
+    if result.timed_out:
+        answer["error"] = f"killed after {seconds:g} seconds"
+    return answer

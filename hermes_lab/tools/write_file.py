@@ -1,0 +1,17 @@
+"""Whole files of the workspace."""
+
+from typing import Any
+
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="file")
+async def write_file(ctx: ToolContext, path: str, content: str) -> dict[str, Any]:
+    """Write a whole file, replacing an older one; missing folders are made.
+
+    Args:
+        path: Relative to /app/data.
+    """
+    data = content.encode(errors="replace")
+    await ctx.sandbox.write(path, data)
+    return {"path": path, "bytes": len(data)}

@@ -1,0 +1,135 @@
+"""`summary`, `fit`, `compare` and `export`: what a run says."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from runners.commands import options
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("summary", help="What a run did, over all of its starts.\n\nhermes-lab summary runs/demo --json")(summary)
+    app.command(
+        "fit",
+        help="Fit learning curves and draw them into plots/ of the first run.\n\n"
+        "hermes-lab fit runs/demo\n\nhermes-lab fit runs/base runs/tuned",
+    )(fit)
+    app.command(
+        "compare",
+        help="Did it get better? Two runs on the same tasks, paired; or the arms off and on of one run.\n\n"
+        "hermes-lab compare runs/base runs/tuned\n\nhermes-lab compare runs/demo",
+    )(compare)
+    app.command(
+        "export",
+        help="Write a run's episodes for training.\n\n"
+        "hermes-lab export runs/first --format groups -o groups.jsonl",
+    )(export)
+
+
+def summary(run: options.Run, json: options.Json = False) -> None:
+    """`hermes-lab summary`."""
+    from analysis.summary import summarize
+
+    show_summary(summarize(run), json=json)
+
+
+def show_summary(content: dict[str, Any], *, json: bool) -> None:
+    """Prints a summary, as a table or as one JSON object."""
+    if json:
+        _print_json(content)
+        return
+    typer.echo(
+        f"{content['finished']} of {content['wanted']} episodes finished, {content['errored']} errored, "
+        f"{content['scored']} scored, {content['solved']} solved at first try; {content['tokens']:,} tokens"
+    )
+    for group in content["groups"]:
+        weights = group["adapter"] or group["model"]
+        typer.echo(f"\n  arm {group['arm']}, {weights}")
+        for name, label in _RATES.items():
+            typer.echo(f"    {label:<22} {_rate(group[name])}")
+        typer.echo(f"    {'skills written':<22} {group['skills_written']}")
+
+
+_RATES = {
+    "first_call_ok": "parsed first calls",
+    "success": "solved at first try",
+    "accepted": "solved in the end",
+    "reused": "loaded a skill",
+}
+
+
+def _rate(rate: dict[str, Any]) -> str:
+    if rate["rate"] is None:
+        return "-"
+    return f"{rate['count']}/{rate['of']} = {rate['rate']:.0%} (95 % interval {rate['low']:.0%}-{rate['high']:.0%})"
+
+
+def fit(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", show_default=False)],
+    draws: Annotated[int, typer.Option(help="Bootstrap draws over runs.", min=0)] = 400,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab fit`."""
+    from analysis.fit import fit_arms
+    from analysis.load import load_episodes
+    from analysis.plots import save_learning_curve
+
+    fits = fit_arms(load_episodes(*runs), draws=draws)
+    picture = save_learning_curve(runs, fits)
+    if json:
+        _print_json({name: fitted.report() for name, fitted in fits.items()} | {"plot": str(picture)})
+        return
+    for name, fitted in fits.items():
+        typer.echo(f"{name}: {fitted.sentence()}")
+    typer.echo(f"picture: {picture}")
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    after: Annotated[Path | None, typer.Argument(help="A second one, on the same tasks.", show_default=False)] = None,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab compare`."""
+    from analysis.compare import compare_arms, compare_runs
+
+    report = compare_runs(before, after) if after else compare_arms(before, "off", "on")
+    if json:
+        _print_json(report)
+        return
+    for line in report.lines():
+        typer.echo(line)
+
+
+def export(
+    run: options.Run,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.", show_default=False)],
+    format: Annotated[  # noqa: A002  (the option's name)
+        Literal["groups", "sft"], typer.Option("--format", help="groups: scored groups. sft: selected conversations.")
+    ],
+) -> None:
+    """`hermes-lab export`."""
+    import msgspec
+
+    from hermes_lab.records import read_episodes, write_atomic
+
+    encoder = msgspec.json.Encoder()
+    if format == "groups":
+        from envs.groups import build_groups
+
+        rows: list[Any] = list(build_groups(read_episodes(run)))
+    else:
+        from training.select import select_rows
+
+        selected = select_rows([run])
+        options.say(selected.sentence())
+        rows = [row.export() for row in selected.rows]
+    write_atomic(out, b"".join(encoder.encode(row) + b"\n" for row in rows))
+    options.say(f"{len(rows)} rows in {out}")
+
+
+def _print_json(content: Any) -> None:
+    import msgspec
+
+    typer.echo(msgspec.json.encode(content).decode())

@@ -1,0 +1,44 @@
+"""A real sandbox, and eyes on the host's processes."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[BubblewrapSandbox]:
+    async with BubblewrapSandbox(SandboxConfig()) as sandbox:
+        yield sandbox
+
+
+def _is_running(marker: str) -> bool:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if marker.encode() in path.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+@pytest.fixture
+def is_running() -> Callable[[str], bool]:
+    """Whether any process of the host has the marker in its command line."""
+    return _is_running
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], object]:
+    """Waits for a condition, and fails where it never comes."""
+    return until

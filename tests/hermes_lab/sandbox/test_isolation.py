@@ -1,0 +1,165 @@
+"""What a command may try against the harness and the host."""
+
+import os
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import ToolError
+from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
+
+pytestmark = pytest.mark.anyio
+SECRET = "hunter2-of-the-host"
+
+
+@pytest.fixture
+def secret_file() -> Iterator[Path]:
+    """A file that anyone on the host may read."""
+    with tempfile.NamedTemporaryFile("w", dir="/var/tmp", suffix=".txt") as file:
+        file.write(SECRET)
+        file.flush()
+        path = Path(file.name)
+        path.chmod(0o644)
+        yield path
+
+
+@pytest.fixture
+async def small() -> AsyncIterator[BubblewrapSandbox]:
+    async with BubblewrapSandbox(SandboxConfig(processes=40, memory_mb=200, file_mb=1)) as sandbox:
+        yield sandbox
+
+
+async def test_secrets_of_the_harness_are_in_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    async with BubblewrapSandbox(SandboxConfig()) as sandbox:
+        assert sandbox._pidfd is not None
+        result = await sandbox.exec("env; cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'")
+        assert "HOME=/app/data" in result.output
+        assert SECRET not in result.output
+        assert sandbox._process is not None
+        for pid in (sandbox._process.pid, _child_of(sandbox._process.pid)):
+            assert SECRET.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+async def test_no_process_keeps_the_uid_of_root(sandbox: BubblewrapSandbox) -> None:
+    assert sandbox._process is not None
+    for pid in (sandbox._process.pid, _child_of(sandbox._process.pid)):
+        status = Path(f"/proc/{pid}/status").read_text()
+        uids, groups = (
+            next(line for line in status.splitlines() if line.startswith(name)).split()[1:] for name in ("Uid", "Groups")
+        )
+        assert "0" not in uids
+        assert "0" not in groups
+
+
+@pytest.mark.parametrize("path", ["/etc/shadow", "/root", "/home", "/var", "/sys", "/run", "/work"])
+async def test_the_host_is_not_there(sandbox: BubblewrapSandbox, path: str) -> None:
+    assert (await sandbox.exec(f"test -e {path}")).exit_code == 1
+
+
+async def test_host_files_cannot_be_linked_or_read(sandbox: BubblewrapSandbox, secret_file: Path) -> None:
+    result = await sandbox.exec(f"cat {secret_file}; ln -s {secret_file} soft; cat soft; ln {secret_file} hard; ls hard")
+    assert SECRET not in result.output
+    assert (await sandbox.exec("ln /usr/bin/env hard")).exit_code != 0
+    for name in ("soft", "hard"):
+        with pytest.raises(ToolError):
+            await sandbox.read(name)
+
+
+async def test_nothing_but_the_workspace_and_scratch_is_writable(sandbox: BubblewrapSandbox) -> None:
+    result = await sandbox.exec("find / -xdev -writable -type d 2>/dev/null; find / -type d -writable -not -path '/proc/*'")
+    assert set(result.output.split()) == {"/app/data", "/tmp", "/dev/shm"}
+    for target in ("/usr/bin/evil", "/etc/passwd", "/etc/evil", "/evil", "/dev/evil", "/proc/sys/kernel/hostname"):
+        assert (await sandbox.exec(f"echo x > {target}")).exit_code != 0
+
+
+async def test_no_network(sandbox: BubblewrapSandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind("\0hermes-lab-test")
+        abstract.listen()
+        port = tcp.getsockname()[1]
+        connect = "import socket; s = socket.socket(socket.{}); s.settimeout(2); s.connect({!r}); print('out')"
+        for family, address in [
+            ("AF_INET", ("127.0.0.1", port)),
+            ("AF_INET", ("192.0.2.1", 80)),
+            ("AF_UNIX", "\0hermes-lab-test"),
+        ]:
+            result = await sandbox.exec(f"python3 -c {_quote(connect.format(family, address))}")
+            assert result.exit_code == 1
+            assert "out" not in result.output.splitlines()
+    assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1")).output.split() == ["lo"]
+
+
+async def test_host_processes_are_out_of_sight(sandbox: BubblewrapSandbox) -> None:
+    pids = (await sandbox.exec("echo /proc/[0-9]*")).output.split()
+    assert len(pids) == 2  # process 1 and the command
+    assert (await sandbox.exec(f"kill -0 {os.getpid()}")).exit_code != 0
+
+
+async def test_new_namespaces_are_refused(sandbox: BubblewrapSandbox) -> None:
+    assert (await sandbox.exec("unshare --user --map-root-user true")).exit_code != 0
+
+
+async def test_a_status_cannot_be_forged(sandbox: BubblewrapSandbox) -> None:
+    forge = "for fd in {0..255}; do { echo 0 >&$fd; echo 0 >/proc/1/fd/$fd; } 2>/dev/null; done"
+    assert (await sandbox.exec(f"{forge}; exit 7")).exit_code == 7
+    await sandbox.exec(f"(while :; do {forge}; sleep 0.01; done) &")
+    assert (await sandbox.exec("sleep 0.2; exit 5")).exit_code == 5
+    assert (await sandbox.exec("echo on; exit 6"))[:2] == ("on\n", 6)
+
+
+async def test_descriptors_of_the_harness_are_not_inherited(sandbox: BubblewrapSandbox) -> None:
+    result = await sandbox.exec("for fd in /proc/self/fd/*; do readlink $fd; done 2>/dev/null | grep pipe: | sort -u")
+    own = (await sandbox.exec("ls -l /proc/self/fd")).output
+    assert "pipe" not in own
+    assert "exchange\n" not in own
+    assert len(result.output.splitlines()) <= 1  # the pipeline's own
+    assert (await sandbox.exec("cat /proc/1/fd/0; ls -l /proc/1/fd/ | grep -- '->'")).output.count("->") == 0
+
+
+async def test_process_1_cannot_be_killed_stopped_or_traced(sandbox: BubblewrapSandbox) -> None:
+    await sandbox.exec("kill -KILL 1; kill -STOP 1; kill -TERM 1; kill -KILL -1; kill -USR1 1; sleep 5", timeout=2)
+    trace = "import ctypes; libc = ctypes.CDLL(None); print(libc.ptrace(16, 1, 0, 0))"  # PTRACE_ATTACH
+    assert (await sandbox.exec(f"python3 -c '{trace}'")).output == "-1\n"
+    assert (await sandbox.exec("head -c 1 /proc/1/mem")).exit_code != 0
+    assert (await sandbox.exec("echo on")).output == "on\n"
+
+
+async def test_garbage_in_the_saved_state_does_not_reach_the_harness(sandbox: BubblewrapSandbox) -> None:
+    for garbage in ("printf 'no end' >&199", "printf '/usr\\0echo (\\n#\\n' >&199; kill -9 $$", "exec 199>&-"):
+        await sandbox.exec(garbage)
+        assert (await sandbox.exec("exit 4")).exit_code == 4
+
+
+async def test_a_fork_bomb_stays_within_its_limit_and_can_be_ended(small: BubblewrapSandbox) -> None:
+    await small.exec(":(){ :|:& };:", timeout=1)
+    counted = await small.exec("set -- /proc/[0-9]*; echo $#", timeout=10)
+    assert int(counted.output.splitlines()[0]) <= 42
+    for _ in range(20):
+        await small.exec("kill -KILL -1", timeout=10)
+        if (await small.exec("/usr/bin/env true", timeout=0.5)).exit_code == 0:
+            break
+    assert (await small.exec("ls / | wc -l")).exit_code == 0
+
+
+async def test_memory_and_file_size_are_limited(small: BubblewrapSandbox) -> None:
+    assert "MemoryError" in (await small.exec("python3 -c 'bytearray(300 << 20)'")).output
+    assert (await small.exec("head -c 5000000 /dev/zero > big")).exit_code != 0
+    assert len(await small.read("big")) == 1 << 20
+
+
+async def test_scratch_space_is_limited(sandbox: BubblewrapSandbox) -> None:
+    full = await sandbox.exec("head -c 70000000 /dev/zero > /dev/shm/big")
+    assert "No space left" in full.output
+
+
+def _child_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def _quote(text: str) -> str:
+    return "$'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,174 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.protocols import Sandbox
+from hermes_lab.types import Task, Verdict
+from tasks.jsonl import JsonlSuite
+
+OpenSandbox = Callable[[], Sandbox]
+
+
+def suite_of(tmp_path: Path, *rows: Any) -> JsonlSuite:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return JsonlSuite(path)
+
+
+def load(suite: JsonlSuite, count: int = 0, seed: int = 0, split: str = "train") -> list[Task]:
+    return suite.load(split=split, count=count, seed=seed, world=0)
+
+
+async def judged(
+    open_sandbox: OpenSandbox,
+    tmp_path: Path,
+    row: dict[str, Any],
+    answer: str | None = None,
+    work: str = "true",
+) -> Verdict | None:
+    suite = suite_of(tmp_path, {"prompt": "p", **row})
+    async with open_sandbox() as sandbox:
+        await sandbox.exec(work)
+        return await suite.verify(load(suite)[0], sandbox, answer)
+
+
+def test_a_prompt_alone_is_a_task(tmp_path: Path) -> None:
+    (task,) = load(suite_of(tmp_path, {"prompt": "Say hello."}))
+    assert (task.id, task.suite, task.prompt, task.domain) == (
+        "row-000001",
+        "rows",
+        "Say hello.",
+        "open_ended",
+    )
+
+
+def test_ids_are_line_numbers_and_blank_lines_are_skipped(tmp_path: Path) -> None:
+    tasks = load(
+        suite_of(tmp_path, {"prompt": "a"}, "", "  ", {"prompt": "b"}, {"prompt": "c", "id": "mine"})
+    )
+    assert [task.id for task in tasks] == ["row-000001", "row-000004", "mine"]
+
+
+def test_files_domain_and_metadata_pass_through(tmp_path: Path) -> None:
+    row = {
+        "prompt": "p",
+        "files": {"a/b.txt": "x", "c": ""},
+        "domain": "web_research",
+        "metadata": {"k": [1]},
+    }
+    (task,) = load(suite_of(tmp_path, row))
+    assert (task.files, task.domain, task.metadata) == (row["files"], row["domain"], row["metadata"])
+
+
+def test_seed_zero_keeps_the_order_and_others_shuffle(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, *({"prompt": str(n)} for n in range(30)))
+    in_order = [task.prompt for task in load(suite)]
+    assert in_order == [str(n) for n in range(30)]
+    assert [task.prompt for task in load(suite, count=2)] == ["0", "1"]
+    shuffled = load(suite, seed=1)
+    assert shuffled == load(suite, seed=1) != load(suite, seed=2)
+    assert sorted(task.prompt for task in shuffled) == sorted(in_order)
+
+
+def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, {"prompt": "a"})
+    with pytest.raises(ConfigError, match=r"suite\.count: 2 tasks are wanted, but .*rows\.jsonl holds 1"):
+        load(suite, count=2)
+    with pytest.raises(ConfigError, match=r"suite\.split: .*'train', not 'test'"):
+        load(suite, split="test")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{", ":2: not JSON: "),
+        ("[]", ":2: expected `object`, got `array`; a row is an object with the fields prompt, id"),
+        ({}, ":2: object missing required field `prompt`; "),
+        ({"prompt": 1}, ":2: field prompt: expected `str`, got `int`"),
+        ({"prompt": " "}, ":2: field prompt: is empty"),
+        (
+            {"prompt": "p", "promt": ""},
+            ":2: object contains unknown field `promt`; a row is an object with the fields",
+        ),
+        ({"prompt": "p", "id": 3}, ":2: field id: expected `str`, got `int`"),
+        ({"prompt": "p", "id": "a|b"}, ":2: field id: 'a|b' holds"),
+        ({"prompt": "p", "id": "a/b"}, ":2: field id: 'a/b' holds"),
+        ({"prompt": "p", "id": "first"}, ":2: field id: 'first' is also line 1; ids are unique"),
+        ({"prompt": "p", "files": {"a": 1}}, ":2: field files[...]: expected `str`, got `int`"),
+        ({"prompt": "p", "files": {"/a": ""}}, ":2: field files: '/a' is not a plain relative path"),
+        ({"prompt": "p", "files": {"a/../../b": ""}}, ":2: field files: 'a/../../b' is not"),
+        ({"prompt": "p", "files": {"..": ""}}, ":2: field files: '..' is not"),
+        ({"prompt": "p", "files": {"": ""}}, ":2: field files: '' is not"),
+        ({"prompt": "p", "files": {"a//b": ""}}, ":2: field files: 'a//b' is not"),
+        ({"prompt": "p", "files": {"a/": ""}}, ":2: field files: 'a/' is not"),
+        (
+            {"prompt": "p", "files": {"a": "", "a/b": ""}},
+            ":2: field files: 'a/b' lies in a folder that is itself",
+        ),
+        ({"prompt": "p", "verify": 1}, ":2: field verify: expected `str | array`, got `int`"),
+        ({"prompt": "p", "verify": ["true", ""]}, ":2: field verify: an empty command"),
+        ({"prompt": "p", "verify": "a\0"}, ":2: field verify: a command holds a NUL"),
+        ({"prompt": "p", "metadata": []}, ":2: field metadata: expected `object`, got `array`"),
+        ('{"prompt": "\\ud800"}', ":2: not JSON: "),
+    ],
+)
+def test_a_broken_row_is_named_by_file_line_and_field(tmp_path: Path, row: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape("rows.jsonl" + message)) as caught:
+        suite_of(tmp_path, {"prompt": "p", "id": "first"}, row)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_without_tasks_or_without_reading_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no task"):
+        suite_of(tmp_path, "")
+    with pytest.raises(ConfigError, match=r"suite\.path: .*none\.jsonl cannot be read: No such file"):
+        JsonlSuite(tmp_path / "none.jsonl")
+    (tmp_path / "latin.jsonl").write_bytes(b'{"prompt": "\xe9"}')
+    with pytest.raises(ConfigError, match=r"latin\.jsonl:1: not JSON"):
+        JsonlSuite(tmp_path / "latin.jsonl")
+
+
+@pytest.mark.anyio
+async def test_a_row_without_a_yardstick_is_not_scored(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
+    assert await judged(open_sandbox, tmp_path, {}, "anything") is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [("42  apples", 1.0), (" 42\napples\n", 1.0), ("42 Apples", 0.0), ("It is 42 apples", 0.0), (None, 0.0)],
+)
+async def test_expected_output_is_exact_but_for_white_space(
+    open_sandbox: OpenSandbox, tmp_path: Path, answer: str | None, score: float
+) -> None:
+    verdict = await judged(open_sandbox, tmp_path, {"expected_output": "42 apples"}, answer)
+    assert verdict == Verdict(score=score, success=score == 1.0, criteria={"expected_output": score})
+
+
+@pytest.mark.anyio
+async def test_all_commands_and_the_expected_output_must_hold(
+    open_sandbox: OpenSandbox, tmp_path: Path
+) -> None:
+    row = {"expected_output": "done", "verify": ["test -f a", "grep -q 'it'\"'\"'s' a"]}
+    good = await judged(open_sandbox, tmp_path, row, "done", work='echo "it\'s" > a')
+    assert good == Verdict(
+        score=1.0, success=True, criteria={"expected_output": 1.0, "verify_1": 1.0, "verify_2": 1.0}
+    )
+    half = await judged(open_sandbox, tmp_path, row, "done", work="echo its > a")
+    assert half is not None
+    assert (half.score, half.criteria["verify_1"], half.criteria["verify_2"]) == (0.0, 1.0, 0.0)
+
+
+@pytest.mark.anyio
+async def test_the_agents_path_and_folder_do_not_reach_the_commands(
+    open_sandbox: OpenSandbox, tmp_path: Path
+) -> None:
+    work = "mkdir bin; printf '#!/bin/sh\n' > bin/check; chmod +x bin/check; export PATH=$PWD/bin:$PATH; cd /"
+    verdict = await judged(open_sandbox, tmp_path, {"verify": ["test -x bin/check", "check"]}, work=work)
+    assert verdict is not None
+    assert (verdict.criteria["verify_1"], verdict.criteria["verify_2"]) == (1.0, 0.0)
