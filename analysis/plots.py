@@ -59,7 +59,7 @@ def plot_learning_curve(ax: "Axes", frame: pd.DataFrame, fits: Mapping[str, Fit]
         )
         fit = fits.get(arm)
         if fit and fit.identified:
-            _draw_fit(ax, fit, points[-1].experience, color)
+            _draw_fit(ax, fit, float(frame["experience"].max()), color)
     _dress(ax)
     return ax
 
@@ -115,6 +115,7 @@ def _draw_points(ax: "Axes", points: list[Point], shift: float, color: str, mark
         markeredgecolor="white",
         markeredgewidth=0.8,
         label=label,
+        clip_on=False,
         zorder=3,
     )
 

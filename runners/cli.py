@@ -1,7 +1,7 @@
 """`hermes-lab`: every command, and the one place where an error becomes a line and an exit code.
 
-Exit codes: 0 everything wanted was done; 2 usage or configuration; 3 some episodes errored, resume will retry them; 130
-interrupted, resumable.
+Exit codes: 0 everything wanted was done; 2 usage or configuration; 3 the infrastructure failed, resume will try again;
+130 interrupted, resumable.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from hermes_lab.errors import HermesLabError
+from hermes_lab.errors import HermesLabError, InfraError
 from runners.commands import adapters, analyse, doctor, environments, run, serve, suites, train
 
 app = typer.Typer(
@@ -30,6 +30,9 @@ def main() -> None:
         code = app(standalone_mode=False)
     except TyperException as error:
         sys.exit(_fail(error.format_message()))
+    except InfraError as error:
+        _fail(f"{error}; nothing is lost, --resume tries again")
+        sys.exit(3)
     except HermesLabError as error:
         sys.exit(_fail(str(error)))
     except (KeyboardInterrupt, typer.Abort):

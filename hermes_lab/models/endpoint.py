@@ -10,7 +10,7 @@ import aiohttp
 import anyio
 import msgspec
 
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ModelError
 
 _RETRIED = frozenset({408, 429, 500, 502, 503, 504, 529})
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
@@ -80,7 +80,7 @@ class Endpoint:
             try:
                 status, after, content = await self._once(method, path, data)
             except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-                failure = ModelError(f"{self.base_url}: {str(error) or type(error).__name__}")
+                failure = ModelError(f"{self.base_url}: {_connection_reason(error)}")
             else:
                 if status < 300:
                     return content
@@ -99,13 +99,15 @@ class Endpoint:
             async with self._session.request(
                 method, self.base_url + path, data=data, allow_redirects=False
             ) as response:
-                return response.status, _retry_after(response), await response.read()
+                return (
+                    response.status,
+                    _retry_after(response.headers.get("Retry-After", "")),
+                    await response.read(),
+                )
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             raise  # before the next line: a connection that times out is both
         except TimeoutError:
             raise ModelError(f"{self.base_url}: no reply within {self._timeout:g} s") from None
-        except aiohttp.InvalidURL:
-            raise ConfigError(f"model.base_url: {self.base_url!r} is no http(s) URL") from None
         except aiohttp.ClientError as error:
             raise ModelError(f"{self.base_url}: no HTTP reply: {error}") from None
 
@@ -124,16 +126,19 @@ class Endpoint:
         return line.replace(self._key, "***") if self._key else line
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+def _connection_reason(error: aiohttp.ClientError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect: {error.os_error.strerror or error.os_error}"
+    return f"the connection broke: {str(error) or type(error).__name__}"
+
+
+def _retry_after(header: str) -> float | None:
     """Seconds to wait, from either form of the header (RFC 9110, 10.2.3)."""
-    value = response.headers.get("Retry-After", "")
-    if not value:
-        return None
     try:
-        seconds = float(value)
+        seconds = float(header)
     except ValueError:
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+            seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
         except ValueError:
             return None
     return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER)

@@ -5,7 +5,7 @@ same whether the server renders the tools (`native`) or Hermes Lab does (`hermes
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -159,8 +159,7 @@ def _decode(text: str, start: int) -> tuple[object, int]:
     try:
         value, end = _decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        where = "at its end" if error.pos >= len(text) else f"at character {error.pos - start}"
-        raise ValueError(f"not JSON {where}: {error.msg}") from None
+        raise ValueError(f"not JSON at character {error.pos - start}: {error.msg}") from None
     try:
         msgspec.json.encode(value)
     except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
@@ -182,9 +181,6 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _kind(value: object) -> str:
-    names: Iterator[str] = (
-        name
-        for kind, name in ((list, "an array"), (str, "a string"), (bool, "a boolean"))
-        if isinstance(value, kind)
-    )
-    return next(names, "null" if value is None else "a number")
+    if value is None:
+        return "null"
+    return {list: "an array", str: "a string", bool: "a boolean"}.get(type(value), "a number")

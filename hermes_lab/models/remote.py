@@ -23,8 +23,7 @@ async def open_openai(
     config: ModelConfig, *, tool_format: ToolFormat, concurrency: int
 ) -> AsyncIterator[OpenAIClient]:
     """The client of an endpoint that somebody else runs."""
-    if "@" in urlsplit(config.base_url).netloc:
-        raise ConfigError("model.base_url: it holds a user or password; use model.api_key_env instead")
+    _check_url(config.base_url)
     endpoint = open_endpoint(config, config.base_url, connections=concurrency, key=read_key(config))
     async with _client(config, endpoint, tool_format) as client:
         yield client
@@ -82,6 +81,14 @@ async def _adapter(config: ModelConfig, endpoint: Endpoint, served: Mapping[str,
         listed = f"{endpoint.base_url} serves {_list(served or ())}"
         raise ConfigError(f"model.adapter: {name!r} is neither a folder nor served: {listed}")
     return Adapter(name, await anyio.to_thread.run_sync(_known_digest, name, Path(served[name])))
+
+
+def _check_url(base_url: str) -> None:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"model.base_url: {base_url!r} is no http:// or https:// URL")
+    if "@" in parts.netloc:
+        raise ConfigError("model.base_url: it holds a user or password; use model.api_key_env instead")
 
 
 def _is_folder(name: str) -> bool:

@@ -81,9 +81,9 @@ def _gpu() -> Finding:
 
 
 def _packaged_model() -> Finding:
-    folder = weights.cached("packaged")
-    detail = str(folder) if folder else "not there yet: fetched (93 MB) when a run first asks for model.name=packaged"
-    return Finding("packaged model", folder is not None, detail, needed=False)
+    folder = weights.packaged_folder()
+    detail = str(folder) if folder.is_dir() else "not there yet: fetched (93 MB) when a run first asks for model.name=packaged"
+    return Finding("packaged model", folder.is_dir(), detail, needed=False)
 
 
 def _memory() -> Finding:

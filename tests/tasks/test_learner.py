@@ -1,13 +1,18 @@
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from hermes_lab.agent.review import REVIEW_REQUEST
+from hermes_lab.config import AgentConfig, RunConfig
 from hermes_lab.models.hermes_format import render_results
-from hermes_lab.models.scripted import Policy
+from hermes_lab.models.scripted import Policy, ScriptedModel
+from hermes_lab.protocols import Sandbox
+from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.skills.library import Library, merge
 from hermes_lab.types import Message, Task, ToolCall, ToolResult
+from hermes_lab.types.trajectory import ToolFormat
 from tasks.learner import demonstrator, expected_success, learner, noop
 from tasks.ledger.suite import LedgerSuite
 from tasks.worlds import WorldSpec
@@ -164,7 +169,8 @@ def test_the_success_rate_follows_the_closed_form(spec: WorldSpec, capture: floa
     suite, length, lanes = LedgerSuite(spec), 10, 120
     solved = [0] * length
     for lane in range(lanes):
-        policy, skills = learner(capture, slip, seed=lane), {}
+        policy = learner(capture, slip, seed=lane)
+        skills: dict[str, dict[str, str]] = {}
         for n, task in enumerate(suite.load(split="heldout", count=length, seed=lane, world=lane)):
             story = Story(task, skills).run(policy)
             solved[n] += story.successes[0]
@@ -207,3 +213,19 @@ def test_demonstrations_vary_in_words_and_stumble_now_and_then() -> None:
 def test_noop_answers_at_once() -> None:
     story = Story(first_task(ruled=False), {}).run(noop())
     assert story.calls == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tool_format", ["native", "hermes"])
+async def test_the_real_agent_learns_from_one_episode_to_the_next(
+    open_sandbox: Callable[[], Sandbox], tool_format: ToolFormat
+) -> None:
+    config = RunConfig(agent=AgentConfig(tool_format=tool_format, toolsets=("terminal", "skills")))
+    lab = Lab(config, "digest", SUITE, ScriptedModel(learner(), tool_format=tool_format), open_sandbox)
+    job = Job(first_task(ruled=True), "lane", round=0, sample=0, experience=0, place=0, learn=True)
+    before = await run_episode(lab, job, Library())
+    assert (before.error, before.success, len(before.verdicts)) == (None, False, 2)
+    assert before.review is not None
+    after = await run_episode(lab, job, merge(Library(), [before.review.writes]))
+    assert (after.error, after.success, len(after.verdicts)) == (None, True, 1)
+    assert after.skills.loaded == (f"{job.task.metadata['desk']}-totals",)

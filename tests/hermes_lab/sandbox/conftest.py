@@ -34,7 +34,7 @@ def is_running() -> Callable[[str], bool]:
 
 async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(20):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 

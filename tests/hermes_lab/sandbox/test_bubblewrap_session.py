@@ -6,7 +6,7 @@ import sys
 import sysconfig
 import tempfile
 import textwrap
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -22,8 +22,18 @@ IsRunning = Callable[[str], bool]
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that the sandbox's uid can reach; pytest's own are for the owner alone."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 async def test_directory_and_exported_variables_persist(sandbox: BubblewrapSandbox) -> None:
-    assert (await sandbox.exec("mkdir 'a b' && cd 'a b' && export WORDS=$'x\\n\"y$' && local=1")).exit_code == 0
+    assert (
+        await sandbox.exec("mkdir 'a b' && cd 'a b' && export WORDS=$'x\\n\"y$' && local=1")
+    ).exit_code == 0
     result = await sandbox.exec('pwd; printf "%s|%s" "$WORDS" "$local"')
     assert result.output == '/app/data/a b\nx\n"y$|'
 
@@ -61,16 +71,22 @@ async def test_background_process_outlives_its_command_but_not_the_episode(
 ) -> None:
     async with BubblewrapSandbox(SandboxConfig()) as sandbox:
         with anyio.fail_after(20):
-            started = await sandbox.exec("sleep 4711.25 & (while :; do echo noise; sleep 0.01; done) & echo up")
+            started = await sandbox.exec(
+                "sleep 4711.25 & (while :; do echo noise; sleep 0.01; done) & echo up"
+            )
         assert started.output.startswith("up\n")
         assert (await sandbox.exec("sleep 0.1; echo quiet")).output == "quiet\n"
         assert is_running("4711.25")
     assert not is_running("4711.25")
 
 
-async def test_timeout_kills_what_the_command_started(sandbox: BubblewrapSandbox, is_running: IsRunning) -> None:
+async def test_timeout_kills_what_the_command_started(
+    sandbox: BubblewrapSandbox, is_running: IsRunning
+) -> None:
     await sandbox.exec("export A=old; sleep 4712.75 &")
-    result = await sandbox.exec("export A=new; echo begun; sleep 4712.25 | sleep 4712.25; echo no", timeout=0.3)
+    result = await sandbox.exec(
+        "export A=new; echo begun; sleep 4712.25 | sleep 4712.25; echo no", timeout=0.3
+    )
     assert result == ("begun\n", 124, True, False)
     assert not is_running("4712.25")
     assert is_running("4712.75")  # of an earlier command
@@ -93,18 +109,19 @@ async def test_cancellation_kills_the_command_and_leaves_the_sandbox_usable(
 
 
 async def test_cancelling_an_episode_leaves_no_process_and_no_folder(
-    is_running: IsRunning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_running: IsRunning, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tmp_path.chmod(0o755)
-    monkeypatch.setattr(tempfile, "tempdir", str(_reachable_folder()))
+    monkeypatch.setattr(tempfile, "tempdir", str(open_folder))
     with anyio.move_on_after(0.5):
         async with BubblewrapSandbox(SandboxConfig()) as sandbox:
             await sandbox.exec("setsid sleep 4714.25 & sleep 4714.25")
     assert not is_running("4714.25")
-    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+    assert os.listdir(open_folder) == []  # noqa: PTH208
 
 
-async def test_the_death_of_the_harness_ends_the_sandbox(is_running: IsRunning, eventually: Eventually) -> None:
+async def test_the_death_of_the_harness_ends_the_sandbox(
+    is_running: IsRunning, eventually: Eventually
+) -> None:
     script = """
         import anyio
         from hermes_lab.config import SandboxConfig
@@ -169,21 +186,27 @@ async def test_what_bash_cannot_take_goes_back_to_the_model(sandbox: BubblewrapS
 
 async def test_files_pass_both_ways(sandbox: BubblewrapSandbox) -> None:
     await sandbox.write("in/put.txt", b"one\n")
-    result = await sandbox.exec("cat in/put.txt && echo two >> in/put.txt && echo three > in/new && rm -r in/new")
+    result = await sandbox.exec(
+        "cat in/put.txt && echo two >> in/put.txt && echo three > in/new && rm -r in/new"
+    )
     assert result == ("one\n", 0, False, False)
     assert await sandbox.read("/app/data/in/put.txt") == b"one\ntwo\n"
 
 
-async def test_the_folder_goes_even_when_it_is_nested_deep_and_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(_reachable_folder()))
+async def test_the_folder_goes_even_when_it_is_nested_deep_and_unreadable(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(open_folder))
     async with BubblewrapSandbox(SandboxConfig()) as sandbox:
         nest = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nos.chmod('.', 0)"
         assert (await sandbox.exec(f'python3 -c "{nest}"')).exit_code == 0
-    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+    assert os.listdir(open_folder) == []  # noqa: PTH208
 
 
 async def test_the_usual_programs_are_there(sandbox: BubblewrapSandbox) -> None:
-    result = await sandbox.exec("echo 'a 1' | awk '{print $2}' | sed s/1/2/ | grep 2 | python3 -c 'print(input())'")
+    result = await sandbox.exec(
+        "echo 'a 1' | awk '{print $2}' | sed s/1/2/ | grep 2 | python3 -c 'print(input())'"
+    )
     assert result.output == "2\n"
 
 
@@ -208,15 +231,16 @@ async def test_the_packaged_bubblewrap_serves_where_the_system_has_none(
     await probe()
 
 
-async def test_forbidden_namespaces_are_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = _reachable_folder()
-    fake = folder / "bwrap"
+async def test_forbidden_namespaces_are_named_in_one_line(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = open_folder / "bwrap"
     fake.write_text(
         "#!/bin/sh\n[ $1 = --help ] && echo --disable-userns && exit\n"
         "echo 'bwrap: No permissions to create new namespace' >&2; exit 1\n"
     )
     fake.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("PATH", str(open_folder))
     with pytest.raises(SandboxError, match="user namespaces") as caught:
         await probe()
     assert "\n" not in str(caught.value)
@@ -234,10 +258,3 @@ async def test_an_ordinary_user_has_a_sandbox_too() -> None:
     script = "import anyio; from hermes_lab.sandbox import probe; anyio.run(probe); print('held')"
     ran = subprocess.run([str(python), "-c", script], check=False, capture_output=True, **as_user)  # type: ignore[call-overload]  # noqa: ASYNC221
     assert ran.stdout == b"held\n", ran.stderr
-
-
-def _reachable_folder() -> Path:
-    """A folder that the sandbox's uid can reach; pytest's own are for the owner alone."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    folder.chmod(0o755)
-    return folder

@@ -10,7 +10,9 @@ from hermes_lab.sandbox.workspace import WorkspaceFolder, components
 
 SECRET = b"outside"
 KEEP = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
-PARTS = st.sampled_from(["..", ".", "", "/", "app", "data", "in", "out", "loop", "up", "abs", "f", "secret", "~", "a\0b"])
+PARTS = st.sampled_from(
+    ["..", ".", "", "/", "app", "data", "in", "out", "loop", "up", "abs", "f", "secret", "~", "a\0b"]
+)
 PATHS = st.one_of(st.lists(PARTS, max_size=6).map("/".join), st.text(max_size=30))
 
 
@@ -63,7 +65,9 @@ def test_components_name_nothing_above(path: str) -> None:
     assert all(part not in ("", ".", "..") and "/" not in part and "\0" not in part for part in parts)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "in/../../secret", "/app/database", "/app/data/", "", "."])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../secret", "in/../../secret", "/app/database", "/app/data/", "", "."]
+)
 def test_paths_out_of_the_workspace_are_refused(root: Path, path: str) -> None:
     with pytest.raises(ToolError):
         WorkspaceFolder(root).read(path, 100)

@@ -1,0 +1,5 @@
+"""`python -m runners` is `hermes-lab`."""
+
+from runners.cli import main
+
+main()

@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.fit import fit_arms
+from analysis.intervals import Rate
+from analysis.plots import BINS, Point, plot_learning_curve, save_learning_curve, success_points
+
+SimulateRun = Callable[..., pd.DataFrame]
+ARMS = {"off": (0.4, 0.4, 0.1), "on": (0.3, 0.9, 0.08)}
+
+
+@pytest.fixture
+def ax() -> Axes:
+    return Figure().add_subplot()
+
+
+def legend(ax: Axes) -> list[str]:
+    found = ax.get_legend()
+    assert found is not None
+    return [text.get_text() for text in found.get_texts()]
+
+
+def test_identified_curve_is_drawn_and_the_other_is_said_not_to_be(
+    ax: Axes, simulate_run: SimulateRun
+) -> None:
+    frame = simulate_run(ARMS, replicates=25)
+    assert plot_learning_curve(ax, frame, fit_arms(frame, draws=100)) is ax
+    on, off = legend(ax)
+    assert on.startswith("skills on: initial 0.")
+    assert off == "skills off: curve not identified"
+    # The points of two arms, and one curve.
+    assert sum(len(line.get_xdata()) == 200 for line in ax.lines) == 1
+
+
+def test_few_runs_get_points_and_no_curve(ax: Axes, simulate_run: SimulateRun) -> None:
+    frame = simulate_run(ARMS, replicates=2, tasks=30)
+    plot_learning_curve(ax, frame, fit_arms(frame))
+    assert all("not identified" in label for label in legend(ax))
+    assert not any(len(line.get_xdata()) == 200 for line in ax.lines)
+
+
+def test_arms_keep_their_colour_alone_and_together(simulate_run: SimulateRun) -> None:
+    frame = simulate_run(ARMS, replicates=1, tasks=3)
+    together, alone = Figure().add_subplot(), Figure().add_subplot()
+    plot_learning_curve(together, frame, {})
+    plot_learning_curve(alone, frame[frame["arm"] == "off"], {})
+    assert together.lines[-1].get_color() == alone.lines[0].get_color()
+
+
+def test_few_values_of_experience_are_points_of_their_own() -> None:
+    rows = pd.DataFrame({"experience": [0, 0, 4, 4], "success": [True, False, True, None]}).astype(
+        {"success": "boolean"}
+    )
+    assert success_points(rows) == [Point(0.0, Rate(1, 2)), Point(4.0, Rate(1, 1))]
+
+
+def test_many_values_of_experience_are_binned_and_none_is_lost() -> None:
+    rows = pd.DataFrame({"experience": range(100), "success": [True] * 100}).astype({"success": "boolean"})
+    points = success_points(rows)
+    assert len(points) == BINS
+    assert sum(point.rate.trials for point in points) == 100
+
+
+def test_picture_is_written_into_the_run(simulate_run: SimulateRun) -> None:
+    frame = simulate_run(ARMS, replicates=1, tasks=5)
+    path = save_learning_curve(Path(frame["run"].iloc[0]), fit_arms(frame))
+    assert path.parts[-2:] == ("plots", "learning-curve.png")
+    assert path.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,1 @@
+"""Test doubles of things outside this project."""

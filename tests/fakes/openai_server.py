@@ -1,0 +1,161 @@
+"""A fake OpenAI-compatible server on loopback, with vLLM's additions: it answers what the test tells it to.
+
+    async with FakeOpenAIServer(["hello"]) as server: ...                # in an async test
+    with running(FakeOpenAIServer(["hello"])) as server: ...             # in a thread of its own, for sync tests
+
+Tokens are bytes: a prompt's ids are the bytes of `render(messages)`, a reply's ids those of its content and END.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from anyio.from_thread import start_blocking_portal
+
+END = 0
+LOGPROB = -0.25
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One scripted answer. With a `status` other than 200, or a `body`, it is sent as it stands."""
+
+    content: str | None = None
+    tool_calls: Sequence[dict[str, Any]] = ()
+    message: dict[str, Any] = field(default_factory=dict)  # further fields of the message
+    finish_reason: str = ""
+    status: int = 200
+    body: object = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    hang_up: bool = False
+
+
+Script = Sequence[str | Reply] | Callable[[dict[str, Any]], str | Reply]
+
+
+class FakeOpenAIServer:
+    """Answers with `script`, in order and the last one for ever, or a function of the request's body.
+
+    `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path. `most_at_once` is the largest
+    number of chat requests in work at one time.
+    """
+
+    def __init__(self, script: Script, *, models: Sequence[str] = ("fake",), lists_models: bool = True) -> None:
+        self.script = script
+        self.models = models
+        self.lists_models = lists_models
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.adapters: dict[str, str] = {}
+        self.refuse_adapters = 0
+        self.most_at_once = 0
+        self._at_once = 0
+        self._runner: web.AppRunner | None = None
+        self.base_url = ""
+
+    async def __aenter__(self) -> "FakeOpenAIServer":
+        app = web.Application()
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/load_lora_adapter", self._load)
+        app.router.add_post("/v1/unload_lora_adapter", self._unload)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.base_url = f"http://{host}:{port}/v1"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._runner.cleanup()
+
+    async def _models(self, request: web.Request) -> web.Response:
+        self.headers.append(dict(request.headers))
+        if not self.lists_models:
+            raise web.HTTPNotFound
+        served = [{"id": name} for name in self.models]
+        loaded = [{"id": name, "root": path} for name, path in self.adapters.items()]
+        return web.json_response({"object": "list", "data": served + loaded})
+
+    async def _load(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        if self.refuse_adapters:
+            return web.json_response({"error": {"message": "no adapters"}}, status=self.refuse_adapters)
+        if body["lora_name"] in self.adapters:
+            return web.json_response({"error": {"message": "has already been loaded"}}, status=400)
+        self.adapters[body["lora_name"]] = body["lora_path"]
+        return web.Response(text="Success")
+
+    async def _unload(self, request: web.Request) -> web.Response:
+        del self.adapters[(await request.json())["lora_name"]]
+        return web.Response(text="Success")
+
+    async def _chat(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.requests.append(body)
+        self.headers.append(dict(request.headers))
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            reply = self._next(body)
+            await asyncio.sleep(reply.delay)
+        finally:
+            self._at_once -= 1
+        if reply.hang_up:
+            request.transport.abort()
+        if reply.status != 200 or reply.body is not None:
+            text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+            return web.Response(status=reply.status, text=text, headers=reply.headers)
+        return web.json_response(_completion(body, reply), headers=reply.headers)
+
+    def _next(self, body: dict[str, Any]) -> Reply:
+        if callable(self.script):
+            reply = self.script(body)
+        else:
+            reply = self.script[min(len(self.requests), len(self.script)) - 1]
+        return Reply(reply) if isinstance(reply, str) else reply
+
+
+@contextmanager
+def running(server: FakeOpenAIServer) -> Iterator[FakeOpenAIServer]:
+    """The server in a thread of its own."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(server) as started:
+        yield started
+
+
+def function_call(call_id: str | None, name: str | None, arguments: object) -> dict[str, Any]:
+    """A structured tool call as a server sends it; a mapping becomes JSON text."""
+    text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def render(messages: Sequence[dict[str, Any]]) -> str:
+    """The fake's chat template."""
+    return "".join(f"<{m['role']}>{m['content']}\0" for m in messages) + "<assistant>"
+
+
+def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
+    message = {"role": "assistant", "content": reply.content, **reply.message}
+    if reply.tool_calls:
+        message["tool_calls"] = list(reply.tool_calls)
+    prompt = list(render(body["messages"]).encode())
+    sampled = [*(reply.content or "").encode(), END]
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": message,
+        "finish_reason": reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop"),
+    }
+    content: dict[str, Any] = {"object": "chat.completion", "model": body["model"], "choices": [choice]}
+    content["usage"] = {"prompt_tokens": len(prompt), "completion_tokens": len(sampled)}
+    if body.get("logprobs"):
+        choice["logprobs"] = {"content": [{"token": str(i), "logprob": LOGPROB} for i in sampled]}
+    if body.get("return_token_ids"):
+        choice["token_ids"] = sampled
+        content["prompt_token_ids"] = prompt
+    return content

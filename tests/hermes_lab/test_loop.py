@@ -1,0 +1,157 @@
+"""The agent loop: what ends it, what it logs, and what it never reports as an answer."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import anyio
+import pytest
+
+from hermes_lab.agent.loop import CONCLUDE, Agent
+from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS
+from hermes_lab.config import AgentConfig, SandboxConfig
+from hermes_lab.errors import ContextFull
+from hermes_lab.models.scripted import ScriptedModel
+from hermes_lab.protocols import Sandbox
+from hermes_lab.sandbox import open_sandbox
+from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.types import Generation, Message, ToolCall, Usage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with open_sandbox(SandboxConfig()) as box:
+        yield box
+
+
+def say(text: str, *commands: str) -> Message:
+    calls = tuple(ToolCall(f"c{i}", "terminal", {"command": c}) for i, c in enumerate(commands))
+    return Message(role="assistant", content=text, tool_calls=calls)
+
+
+def in_turn(*replies: Message):  # noqa: ANN201
+    """A policy that gives these replies one after another, the last one for ever."""
+
+    def policy(messages: Sequence[Message]) -> Message:
+        said = sum(message.role == "assistant" for message in messages)
+        return replies[min(said, len(replies) - 1)]
+
+    return policy
+
+
+def agent(sandbox: Sandbox, *replies: Message, **config: object) -> Agent:
+    settings = AgentConfig.model_validate({"toolsets": ["terminal"], **config})
+    toolbox = Toolbox(settings.toolsets, ToolContext(sandbox, None, SandboxConfig()))
+    model = ScriptedModel(in_turn(*replies), tool_format=settings.tool_format)
+    return Agent(model, toolbox, settings, [Message("system", "You work.")])
+
+
+@pytest.mark.parametrize("tool_format", ["native", "hermes"])
+async def test_tools_run_until_the_model_answers(sandbox: Sandbox, tool_format: str) -> None:
+    a = agent(sandbox, say("", "echo one > f", "cat f"), say("It says one."), tool_format=tool_format)
+    assert await a.submit("Write and read.") == "answered"
+    trajectory = a.trajectory("answered")
+    results = [r for m in trajectory.messages for r in m.results]
+    assert [r.ok for r in results] == [True, True]
+    assert "one" in results[1].content
+    assert trajectory.final_response == "It says one."
+    assert len(trajectory.steps) == 2
+
+
+async def test_in_the_hermes_format_calls_and_results_stand_in_the_text(sandbox: Sandbox) -> None:
+    a = agent(sandbox, say("Now.", "echo hi"), say("Done."), tool_format="hermes")
+    await a.submit("Go.")
+    call, result = a.messages[2], a.messages[3]
+    assert call.content == (
+        'Now.\n<tool_call>\n{"name": "terminal", "arguments": {"command": "echo hi"}}\n</tool_call>'
+    )
+    assert result.role == "user"
+    assert result.content == f"<tool_response>\n{result.results[0].content}\n</tool_response>"
+
+
+async def test_the_budget_ends_with_one_grace_call(sandbox: Sandbox) -> None:
+    a = agent(sandbox, say("", "true"), say("", "true"), say("I had to stop."), max_iterations=2)
+    assert await a.submit("Go.") == "max_iterations"
+    assert [m.content for m in a.messages if m.role == "user"] == ["Go.", CONCLUDE]
+    assert a.trajectory("max_iterations").final_response == "I had to stop."
+
+
+async def test_a_grace_call_that_still_asks_for_tools_is_no_answer(sandbox: Sandbox) -> None:
+    a = agent(sandbox, say("", "true"), max_iterations=1)
+    stop = await a.submit("Go.")
+    assert a.trajectory(stop).final_response is None
+
+
+async def test_malformed_calls_go_back_to_the_model_and_are_not_executed(sandbox: Sandbox) -> None:
+    broken = Message("assistant", '<tool_call>\n{"name": "terminal", "arguments": {"command": "touch f"\n</tool_call>')
+    a = agent(sandbox, broken, say("", "ls"), say("Empty."), tool_format="hermes")
+    assert await a.submit("Go.") == "answered"
+    first, second = (r for m in a.messages for r in m.results)
+    assert not first.executed
+    assert "error" in first.content
+    assert '"output": ""' in second.content
+
+
+async def test_a_second_submission_goes_on_in_the_same_conversation(sandbox: Sandbox) -> None:
+    a = agent(sandbox, say("First."), say("Second."))
+    await a.submit("Go.")
+    await a.submit("Rejected.")
+    assert [m.content for m in a.messages] == ["You work.", "Go.", "First.", "Rejected.", "Second."]
+
+
+class Endings:
+    """A model that ends in one way: a test double for what a server can do."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.identity = ScriptedModel(in_turn(say("x"))).identity
+
+    async def generate(self, messages: Sequence[Message], tools: object) -> Generation:
+        if self.how == "context":
+            raise ContextFull("too long")
+        if self.how == "slow":
+            await anyio.sleep(60)
+        if self.how == "length":
+            return Generation(Message("assistant", "I was about to"), finish_reason="length")
+        if self.how == "costly":
+            return Generation(say("", "true"), usage=Usage(600, 600))
+        return Generation(Message("assistant", "  "))
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("how", "stop"),
+    [
+        ("context", "context_full"),
+        ("slow", "max_seconds"),
+        ("length", "length"),
+        ("costly", "max_tokens"),
+        ("blank", "empty"),
+    ],
+)
+async def test_every_ending_has_its_name_and_only_an_answer_is_a_final_response(
+    sandbox: Sandbox, how: str, stop: str
+) -> None:
+    config = AgentConfig(toolsets=("terminal",), max_tokens=1000, max_seconds=0.2)
+    toolbox = Toolbox(config.toolsets, ToolContext(sandbox, None, SandboxConfig()))
+    a = Agent(Endings(how), toolbox, config, [])
+    assert (ended := await a.submit("Go.")) == stop
+    assert a.trajectory(ended).final_response is None
+
+
+async def test_a_review_may_use_skill_tools_alone_and_keeps_the_prompt(sandbox: Sandbox) -> None:
+    a = agent(sandbox, say("Done."), say("", "touch f"), say("Nothing to save."))
+    await a.submit("Go.")
+    toolbox = Toolbox(("terminal", "skills"), ToolContext(sandbox, None, SandboxConfig()))
+    fork = a.fork(toolbox.allow(REVIEW_TOOLS), max_iterations=3)
+    stop = await fork.submit(REVIEW_REQUEST)
+    (refused,) = (r for m in fork.messages for r in m.results)
+    assert not refused.executed
+    assert fork.messages[: len(a.messages)] == a.messages
+    assert [m.role for m in fork.trajectory(stop, since=len(a.messages)).messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
