@@ -1,6 +1,7 @@
 """Pictures. A plot takes axes and gives them back; only `save_*` makes files."""
 
 import io
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,18 +47,16 @@ def plot_learning_curve(ax: "Axes", frame: pd.DataFrame, fits: Mapping[str, Fit]
     Points are means with Wilson 95 % bars. A curve and its bootstrap band are drawn only where the fit is
     identified; elsewhere the legend says that it is not.
     """
-    arms = sorted(
-        frame["arm"].unique(), key=lambda arm: (_FIRST.index(arm) if arm in _FIRST else len(_FIRST), arm)
-    )
-    shift = 0.004 * max(float(frame["experience"].max()), 1.0)
-    for place, arm in enumerate(arms):
-        color, marker = _STYLES[place % len(_STYLES)]
+    present = set(frame["arm"])
+    order = [*_FIRST, *sorted(present.difference(_FIRST))]
+    shift = 0.008 * max(float(frame["experience"].max()), 1.0)
+    for place, (arm, (color, marker)) in enumerate(zip(order, itertools.cycle(_STYLES), strict=False)):
+        if arm not in present:
+            continue
+        fit = fits.get(arm)
         points = success_points(frame[frame["arm"] == arm])
         # A hair's breadth apart, so that bars at the same n do not cover each other.
-        _draw_points(
-            ax, points, (place - (len(arms) - 1) / 2) * 2 * shift, color, marker, _label(arm, fits.get(arm))
-        )
-        fit = fits.get(arm)
+        _draw_points(ax, points, (place - 0.5) * shift, color, marker, _label(arm, fit))
         if fit and fit.identified:
             _draw_fit(ax, fit, float(frame["experience"].max()), color)
     _dress(ax)

@@ -44,7 +44,7 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
     The last `info["episode"]` is the episode's record. A failure of the infrastructure is raised, never a reward.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012  (declared so by Gymnasium)
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (declared so by Gymnasium)
 
     def __init__(
         self,

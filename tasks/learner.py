@@ -35,8 +35,10 @@ DONE = (
     "Done: I wrote answer.json.",
 )
 NOTHING = ("Nothing to save.",)
-MISTAKES = ((" sum ", " "), (f" --out {ANSWER}", ""), (" sum ", " sum exports/"))
 SAVED = ("Saved.", "The skill is saved.")
+
+MISTAKES = ((" sum ", " "), (f" --out {ANSWER}", ""), (" sum ", " sum exports/"))
+"""Replacements that make a command the tool refuses."""
 
 
 def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> Policy:
@@ -105,7 +107,7 @@ class _View(NamedTuple):
     @property
     def skill(self) -> str:
         """The name of the listed skill that is about the task's desk; empty where there is none."""
-        about = re.compile(rf"\b{re.escape(self.desk)}\b")
+        about = re.compile(rf"\b{self.desk or 'no desk'}\b")
         return next((name for name, text in self.skills.items() if about.search(f"{name} {text}")), "")
 
 

@@ -4,6 +4,9 @@ import numpy as np
 
 from analysis.curves import Array, CurveParameter
 
+MIN_SEEN = 0.8
+"""The share of the rise that the data must see; an asymptote far beyond them is an extrapolation."""
+
 
 class Exponential:
     """From `initial` to `asymptote`: each task closes the share 1 - exp(-rate) of what is left of the gap.
@@ -47,11 +50,12 @@ class Exponential:
     def degenerate(self, parameters_P: Array, n_N: Array) -> str:
         """See `Curve.degenerate`."""
         initial, asymptote, rate = parameters_P
-        _, _, (slowest, fastest) = self.bounds(n_N)
+        fastest = self.bounds(n_N)[2, 1]
         if asymptote <= initial:
             return f"success does not rise ({initial:.2f} to {asymptote:.2f})"
-        if rate <= 1.01 * slowest:
-            return "the rate is at its lower bound: success still rises along a line"
+        seen = -np.expm1(-rate * n_N.max())
+        if seen < MIN_SEEN:
+            return f"the asymptote lies beyond the data, which see {100 * seen:.0f} % of the rise"
         if rate >= 0.99 * fastest:
             return "the rate is at its upper bound: success rises in one step"
         return ""

@@ -1,7 +1,6 @@
 """One HTTP server under a base URL: a connection pool and the single retry layer of model calls."""
 
 import email.utils
-import itertools
 import random
 import time
 from typing import Self
@@ -25,6 +24,14 @@ class Refused(ModelError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class _PassingError(Exception):
+    """A failure that another try may mend, after `retry_after` seconds where the server said so."""
+
+    def __init__(self, failure: ModelError, retry_after: float | None = None) -> None:
+        self.failure = failure
+        self.retry_after = retry_after
 
 
 class Endpoint:
@@ -75,55 +82,54 @@ class Endpoint:
         return await self._request("POST", path, msgspec.json.encode(body))
 
     async def _request(self, method: str, path: str, data: bytes | None) -> bytes:
-        for tried in itertools.count():
-            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**tried) * random.uniform(0.5, 1.5)
+        tried = 0
+        while True:
             try:
-                status, after, content = await self._once(method, path, data)
-            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-                failure = ModelError(f"{self.base_url}: {_connection_reason(error)}")
-            else:
-                if status < 300:
-                    return content
-                failure = Refused(f"{self.base_url}: HTTP {status}: {self._reason(content)}", status)
-                if status not in _RETRIED:
-                    raise failure
-                wait = wait if after is None else after
-            if tried >= self._max_retries:
-                raise failure
-            await anyio.sleep(wait)
-        raise AssertionError("unreachable")
+                return await self._try(method, path, data)
+            except _PassingError as error:
+                if tried >= self._max_retries:
+                    raise error.failure from None
+                await anyio.sleep(_backoff(tried) if error.retry_after is None else error.retry_after)
+                tried += 1
 
-    async def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, float | None, bytes]:
-        """Status, seconds of Retry-After, and body."""
+    async def _try(self, method: str, path: str, data: bytes | None) -> bytes:
+        url = self.base_url + path
         try:
-            async with self._session.request(
-                method, self.base_url + path, data=data, allow_redirects=False
-            ) as response:
-                return (
-                    response.status,
-                    _retry_after(response.headers.get("Retry-After", "")),
-                    await response.read(),
-                )
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
-            raise  # before the next line: a connection that times out is both
+            async with self._session.request(method, url, data=data, allow_redirects=False) as response:
+                content = await response.read()
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
+            raise _PassingError(ModelError(f"{self.base_url}: {_connection_reason(error)}")) from None
         except TimeoutError:
             raise ModelError(f"{self.base_url}: no reply within {self._timeout:g} s") from None
         except aiohttp.ClientError as error:
             raise ModelError(f"{self.base_url}: no HTTP reply: {error}") from None
+        status = response.status
+        if status < 300:
+            return content
+        refused = Refused(f"{self.base_url}: HTTP {status}: {self._reason(content)}", status)
+        if status in _RETRIED:
+            raise _PassingError(refused, _retry_after(response.headers.get("Retry-After", "")))
+        raise refused
 
     def _reason(self, content: bytes) -> str:
-        """The server's message on one line."""
+        """The server's message on one line, and its code where that is a word."""
         text = content.decode(errors="replace")
         try:
-            body = msgspec.json.decode(content)
-        except msgspec.DecodeError:
-            body = None
-        if isinstance(body, dict):
-            error = body.get("error", body)
-            found = error.get("message", error.get("detail")) if isinstance(error, dict) else error
-            text = str(found) if found else text
+            error = msgspec.json.decode(content)["error"]
+            text = error if isinstance(error, str) else f"{error['message']} {_word(error.get('code'))}"
+        except (msgspec.DecodeError, LookupError, TypeError):
+            pass  # no error object: the body itself says what it can
         line = " ".join(text.split())[:500]
         return line.replace(self._key, "***") if self._key else line
+
+
+def _word(code: object) -> str:
+    return f"({code})" if isinstance(code, str) else ""
+
+
+def _backoff(tried: int) -> float:
+    """Seconds before the next try: exponential, with jitter, so that rollouts do not return all at once."""
+    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * random.uniform(0.5, 1.5)
 
 
 def _connection_reason(error: aiohttp.ClientError) -> str:
@@ -141,4 +147,4 @@ def _retry_after(header: str) -> float | None:
             seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
         except ValueError:
             return None
-    return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER)
+    return min(seconds, _LONGEST_RETRY_AFTER) if seconds >= 0 else None

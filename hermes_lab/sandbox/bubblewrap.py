@@ -103,19 +103,20 @@ class BubblewrapSandbox:
             with anyio.move_on_after(timeout):
                 return int(await self._line()), False
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True), suppress(SandboxError):
+            with suppress(SandboxError):
                 await self._interrupt()
             raise
         return await self._interrupt(), True
 
     async def _interrupt(self) -> int:
-        """Kills the running command and gives its status. A sandbox that cannot do that is itself killed."""
-        with anyio.move_on_after(_KILL_SECONDS):
-            while True:
+        """Kills the running command and gives its status. A sandbox that cannot do that is itself killed.
+
+        Never left half done, even when cancelled: a status that nobody took would be the next command's.
+        """
+        with anyio.move_on_after(_KILL_SECONDS, shield=True):
+            while True:  # a signal that comes just before the shell waits is lost on it
                 self._signal(signal.SIGUSR1)
-                with anyio.move_on_after(
-                    0.2
-                ):  # a signal that comes just before the shell waits is lost on it
+                with anyio.move_on_after(0.2):
                     return int(await self._line())
         self._signal(signal.SIGKILL)
         raise SandboxError("sandbox: a command could not be killed")
@@ -125,9 +126,8 @@ class BubblewrapSandbox:
         await anyio.wait_readable(self._statuses)
         if line := os.read(self._statuses, 64):
             return line
-        raise SandboxError(
-            launch.why_failed(self._folder) if self._pidfd is None else "sandbox: it was killed"
-        )
+        started = self._pidfd is not None
+        raise SandboxError("sandbox: it was killed" if started else launch.why_failed(self._folder))
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pidfd is not None:

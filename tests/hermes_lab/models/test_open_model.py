@@ -1,0 +1,129 @@
+"""Opening a model: its identity is checked and told truthfully, or the mistake is named."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fakes.openai_server import FakeOpenAIServer
+
+from hermes_lab.config import ModelConfig
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models import open_model
+from hermes_lab.models.adapters import adapter_digest, load_adapter, served_models, unload_adapter
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.types import Message, ModelIdentity
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "adapter_model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+async def identity_of(server: FakeOpenAIServer, **config: Any) -> ModelIdentity:
+    made = ModelConfig(**{"name": "fake", "base_url": server.base_url, "max_retries": 0} | config)
+    async with open_model(
+        made, tool_format="hermes", log=Path("unused"), concurrency=2, say=lambda line: None
+    ) as model:
+        await model.generate([Message("user", "hi")], ())
+        return model.identity
+
+
+@pytest.mark.anyio
+async def test_identity_is_that_of_the_served_model() -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+        assert await identity_of(server) == ModelIdentity("openai", "fake", server.base_url)
+
+
+@pytest.mark.anyio
+async def test_a_model_that_is_not_served_is_refused_by_name() -> None:
+    async with FakeOpenAIServer(["x"], models=["one", "two"]) as server:
+        with pytest.raises(ConfigError, match=r"model.name: .* serves one, two, not 'fake'"):
+            await identity_of(server)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_lists_no_models_is_believed() -> None:
+    async with FakeOpenAIServer(["x"], lists_models=False) as server:
+        assert (await identity_of(server)).name == "fake"
+
+
+@pytest.mark.anyio
+async def test_an_adapter_folder_is_loaded_and_answers(adapter: Path) -> None:
+    digest = adapter_digest(adapter)
+    async with FakeOpenAIServer(["x"]) as server:
+        for _ in range(2):  # the second time it is there already
+            identity = await identity_of(server, adapter=str(adapter))
+            assert (identity.adapter, identity.adapter_digest) == (f"tuned-{digest[:12]}", digest)
+        assert server.adapters == {identity.adapter: str(adapter)}
+        assert server.requests[-1]["model"] == identity.adapter
+
+
+@pytest.mark.anyio
+async def test_a_changed_adapter_is_loaded_under_a_new_name(adapter: Path) -> None:
+    async with FakeOpenAIServer(["x"]) as server, Endpoint(server.base_url) as endpoint:
+        first = await load_adapter(endpoint, adapter)
+        (adapter / "adapter_model.safetensors").write_bytes(b"others")
+        second = await load_adapter(endpoint, adapter)
+        assert first.name != second.name
+        await unload_adapter(endpoint, first.name)
+        assert set(await served_models(endpoint)) == {"fake", second.name}
+
+
+@pytest.mark.anyio
+async def test_a_served_adapter_has_its_digest_while_its_folder_is_unchanged(adapter: Path) -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+        loaded = await identity_of(server, adapter=str(adapter))
+        assert await identity_of(server, adapter=loaded.adapter) == loaded
+        (adapter / "adapter_model.safetensors").write_bytes(b"others")
+        assert (await identity_of(server, adapter=loaded.adapter)).adapter_digest == ""
+
+
+@pytest.mark.anyio
+async def test_adapter_mistakes_are_named(adapter: Path, tmp_path: Path) -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+        with pytest.raises(ConfigError, match=r"'nope' is neither a folder nor served: .* serves fake"):
+            await identity_of(server, adapter="nope")
+        with pytest.raises(ConfigError, match=r"holds no adapter_config\.json"):
+            await identity_of(server, adapter=str(tmp_path))
+        server.refuse_adapters = 404
+        with pytest.raises(
+            ConfigError, match=r"no adapters; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+        ):
+            await identity_of(server, adapter=str(adapter))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("url", ["ftp://x/v1", "localhost:8000/v1", "http://user:pw@127.0.0.1/v1"])
+async def test_a_base_url_that_cannot_be_used_is_refused(url: str) -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+        with pytest.raises(ConfigError, match=r"model\.base_url") as raised:
+            await identity_of(server, base_url=url)
+    assert "pw" not in str(raised.value)
+
+
+@pytest.mark.anyio
+async def test_an_endpoint_that_is_down_is_a_model_error() -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+        pass
+    with pytest.raises(ModelError, match="cannot connect"):
+        await identity_of(server)
+
+
+def wordy(word: str) -> Any:
+    return lambda messages: Message("assistant", word)
+
+
+@pytest.mark.anyio
+async def test_a_scripted_model_is_opened_by_its_factory() -> None:
+    config = ModelConfig(provider="scripted", name=f"{__name__}:wordy", options={"word": "hm"})
+    with anyio.fail_after(5):
+        async with open_model(
+            config, tool_format="native", log=Path("unused"), concurrency=1, say=lambda line: None
+        ) as model:
+            assert (await model.generate([], ())).message.content == "hm"
+            assert model.identity == ModelIdentity("scripted", config.name)

@@ -1,0 +1,268 @@
+"""The client against a fake server: what it sends, what it reads, what it tries again."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+from typing import Any
+
+import anyio
+import pytest
+from fakes.openai_server import LOGPROB, FakeOpenAIServer, Reply, function_call, render
+
+from hermes_lab.config import ModelConfig
+from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.models import endpoint
+from hermes_lab.models.openai_client import OpenAIClient
+from hermes_lab.models.remote import open_openai
+from hermes_lab.types import Message, ToolCall, ToolResult
+from hermes_lab.types.trajectory import ToolFormat
+
+ASK = [Message("system", "Be brief."), Message("user", "Go.")]
+TOOL = {"type": "function", "function": {"name": "terminal", "parameters": {"type": "object"}}}
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_FIRST_WAIT", 0.001)
+
+
+@asynccontextmanager
+async def client_of(
+    server: FakeOpenAIServer, tool_format: ToolFormat = "native", concurrency: int = 4, **config: Any
+) -> AsyncIterator[OpenAIClient]:
+    made = ModelConfig(name="fake", base_url=server.base_url, **config)
+    async with open_openai(made, tool_format=tool_format, concurrency=concurrency) as client:
+        yield client
+
+
+@pytest.mark.anyio
+async def test_native_calls_and_answers_are_structured_on_the_wire() -> None:
+    results = [ToolResult("a", "terminal", '{"x": 1}'), ToolResult("b", "terminal", "{}")]
+    talk = [
+        *ASK,
+        Message("assistant", "Well.", (ToolCall("a", "terminal", {"c": "é"}), ToolCall("b", "terminal"))),
+        *(Message("tool", r.content, results=(r,), tool_call_id=r.call_id) for r in results),
+    ]
+    async with FakeOpenAIServer(["done"]) as server, client_of(server) as client:
+        reply = await client.generate(talk, [TOOL])
+    assert reply.message == Message("assistant", "done")
+    (sent,) = server.requests
+    assert sent["tools"] == [TOOL]
+    assert sent["messages"][2]["content"] == "Well."
+    assert [json.loads(c["function"]["arguments"]) for c in sent["messages"][2]["tool_calls"]] == [
+        {"c": "é"},
+        {},
+    ]
+    assert sent["messages"][3:] == [
+        {"role": "tool", "tool_call_id": "a", "content": '{"x": 1}'},
+        {"role": "tool", "tool_call_id": "b", "content": "{}"},
+    ]
+
+
+@pytest.mark.anyio
+async def test_the_hermes_format_sends_and_keeps_text_alone() -> None:
+    text = '<tool_call>\n{"name": "terminal", "arguments": {}}\n</tool_call>'
+    talk = [
+        *ASK,
+        Message("assistant", text, (ToolCall("call_0", "terminal"),)),
+        Message("user", "<r>", results=()),
+    ]
+    async with FakeOpenAIServer([text]) as server, client_of(server, "hermes") as client:
+        reply = await client.generate(talk, ())
+    assert reply.message == Message("assistant", text)
+    assert server.requests[0]["messages"] == [{"role": m.role, "content": m.content} for m in talk]
+    assert "tools" not in server.requests[0]
+
+
+@pytest.mark.anyio
+async def test_sampling_options_reach_the_server() -> None:
+    sampling = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 33, "seed": 5}
+    async with FakeOpenAIServer(["x"]) as server, client_of(server, sampling=sampling) as client:
+        await client.generate(ASK, ())
+    assert sampling.items() <= server.requests[0].items()
+    assert server.requests[0]["model"] == "fake"
+
+
+@pytest.mark.anyio
+async def test_native_calls_are_read_with_ids_of_their_own() -> None:
+    calls = [
+        function_call("same", "a", {"x": 1}),
+        function_call("same", "b", '{"x": '),
+        function_call(None, None, {}),
+        function_call("d", "d", '"[1]"'),
+    ]
+    before = [
+        *ASK,
+        Message("assistant", "", (ToolCall("same", "z"),)),
+        Message("tool", "{}", tool_call_id="same"),
+    ]
+    async with FakeOpenAIServer([Reply(tool_calls=calls)]) as server, client_of(server) as client:
+        reply = await client.generate(before, [TOOL])
+    a, b, c, d = reply.message.tool_calls
+    assert len({"same", a.id, b.id, c.id, d.id}) == 5
+    assert (a.name, a.arguments, a.error) == ("a", {"x": 1}, "")
+    assert (b.name, b.raw) == ("b", '{"x": ')
+    assert "not JSON" in b.error
+    assert "names no function" in c.error
+    assert "must be a JSON object" in d.error
+    assert reply.finish_reason == "tool_calls"
+
+
+@pytest.mark.anyio
+async def test_a_broken_call_goes_back_as_a_call_without_arguments() -> None:
+    broken = ToolCall("1", "terminal", error="not JSON", raw="{oops")
+    async with FakeOpenAIServer(["x"]) as server, client_of(server) as client:
+        await client.generate([*ASK, Message("assistant", "", (broken,))], [TOOL])
+    assert server.requests[0]["messages"][2]["tool_calls"] == [function_call("1", "terminal", {})]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+async def test_reasoning_is_kept_beside_the_content(field: str) -> None:
+    async with FakeOpenAIServer([Reply("yes", message={field: "hm"})]) as server, client_of(server) as client:
+        reply = await client.generate(ASK, ())
+    assert (reply.message.content, reply.message.reasoning) == ("yes", "hm")
+
+
+@pytest.mark.anyio
+async def test_token_ids_and_logprobs_are_the_servers() -> None:
+    async with FakeOpenAIServer(["hé"]) as server, client_of(server, token_ids=True) as client:
+        reply = await client.generate(ASK, ())
+    assert bytes(reply.prompt_token_ids).decode() == render(server.requests[0]["messages"])
+    assert bytes(reply.token_ids) == "hé\0".encode()
+    assert reply.logprobs == (LOGPROB,) * 4
+    assert reply.usage.completion_tokens == 4
+
+
+def _completion(**choice: Any) -> Reply:
+    choice = {"message": {"content": "x"}, **choice}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    return Reply(body={"choices": [choice], "usage": usage, "prompt_token_ids": [1]})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (_completion(), "gives no token ids"),
+        (_completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}]}), "2 token ids, 1 log-prob"),
+        (
+            _completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}] * 2}),
+            "2 log-prob.*, 1 tokens",
+        ),
+        (Reply(body="<html>"), "no chat completion"),
+        (Reply(body={"choices": []}), "no choices"),
+        (Reply(body={"choices": [{"message": {"content": 3}}]}), "no chat completion"),
+    ],
+)
+async def test_a_reply_that_does_not_add_up_is_a_model_error(reply: Reply, reason: str) -> None:
+    async with FakeOpenAIServer([reply]) as server, client_of(server, token_ids=True) as client:
+        with pytest.raises(ModelError, match=reason):
+            await client.generate(ASK, ())
+    assert len(server.requests) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "failure", [Reply(status=s, body="busy") for s in (408, 429, 500, 503)] + [Reply(hang_up=True)]
+)
+async def test_a_passing_failure_is_tried_again(failure: Reply) -> None:
+    async with FakeOpenAIServer([failure, failure, "at last"]) as server, client_of(server) as client:
+        reply = await client.generate(ASK, ())
+    assert reply.message.content == "at last"
+    assert len(server.requests) == 3
+
+
+@pytest.mark.anyio
+async def test_tries_end_at_max_retries() -> None:
+    async with (
+        FakeOpenAIServer([Reply(status=503, body="busy")]) as server,
+        client_of(server, max_retries=2) as client,
+    ):
+        with pytest.raises(ModelError, match="HTTP 503: busy"):
+            await client.generate(ASK, ())
+    assert len(server.requests) == 3
+
+
+@pytest.mark.anyio
+async def test_retry_after_decides_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_FIRST_WAIT", 3600.0)
+    monkeypatch.setattr(endpoint, "_LONGEST_WAIT", 3600.0)
+    busy = Reply(status=429, body="busy", headers={"Retry-After": "0"})
+    async with FakeOpenAIServer([busy, "at last"]) as server, client_of(server) as client:
+        with anyio.fail_after(5):
+            reply = await client.generate(ASK, ())
+    assert reply.message.content == "at last"
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"), [("7", 7, 7), ("1e9", 60, 60), (formatdate(4e9), 60, 60)]
+)
+def test_retry_after_is_seconds_or_a_date(header: str, least: float, most: float) -> None:
+    assert least <= (endpoint._retry_after(header) or 0) <= most
+
+
+@pytest.mark.parametrize("header", ["", "soon", "nan", "-3", formatdate(0)])
+def test_a_useless_retry_after_is_ignored(header: str) -> None:
+    assert endpoint._retry_after(header) is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, {"error": {"message": "This model's maximum context length is 4096 tokens. However, ..."}}),
+        (400, {"error": {"message": "no", "code": "context_length_exceeded"}}),
+        (400, {"error": {"message": "the request exceeds the available context size"}}),
+        (413, {"error": "prompt is too long: 9 tokens > 8"}),
+    ],
+)
+async def test_a_prompt_that_does_not_fit_is_context_full(status: int, body: dict[str, Any]) -> None:
+    async with FakeOpenAIServer([Reply(status=status, body=body)]) as server, client_of(server) as client:
+        with pytest.raises(ContextFull):
+            await client.generate(ASK, ())
+    assert len(server.requests) == 1
+
+
+@pytest.mark.anyio
+async def test_any_other_refusal_is_told_on_one_line_and_not_tried_again() -> None:
+    refusal = Reply(status=400, body={"error": {"message": "no such\n\nthing"}})
+    async with FakeOpenAIServer([refusal]) as server, client_of(server) as client:
+        with pytest.raises(ModelError, match=r"HTTP 400: no such thing$"):
+            await client.generate(ASK, ())
+    assert len(server.requests) == 1
+
+
+@pytest.mark.anyio
+async def test_a_reply_that_takes_too_long_is_not_asked_for_again() -> None:
+    async with (
+        FakeOpenAIServer([Reply("late", delay=60)]) as server,
+        client_of(server, timeout=0.1) as client,
+    ):
+        with pytest.raises(ModelError, match=r"no reply within 0.1 s"):
+            await client.generate(ASK, ())
+    assert len(server.requests) == 1
+
+
+@pytest.mark.anyio
+async def test_the_key_is_sent_and_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "s3cret\n")
+    refusal = Reply(status=400, body="bad key s3cret")
+    async with FakeOpenAIServer([refusal]) as server, client_of(server, api_key_env="SOME_KEY") as client:
+        with pytest.raises(ModelError, match=r"bad key \*\*\*$"):
+            await client.generate(ASK, ())
+        assert "s3cret" not in repr(client.identity)
+    assert server.headers[-1]["Authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.anyio
+async def test_no_more_requests_at_once_than_asked_for() -> None:
+    async with (
+        FakeOpenAIServer([Reply("x", delay=0.02)]) as server,
+        client_of(server, concurrency=3) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        for _ in range(9):
+            tasks.start_soon(client.generate, ASK, ())
+    assert server.most_at_once == 3

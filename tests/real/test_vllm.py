@@ -1,0 +1,139 @@
+"""The packaged model in a real vLLM: token fidelity, an adapter, and a clean end."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from hermes_lab.agent.tokens import TokenTrace
+from hermes_lab.config import ModelConfig, SamplingConfig, ServerConfig
+from hermes_lab.errors import ContextFull
+from hermes_lab.models.hermes_format import render_tools
+from hermes_lab.models.openai_client import OpenAIClient
+from hermes_lab.models.remote import open_openai
+from hermes_lab.models.server import VllmServer
+from hermes_lab.models.weights import PACKAGED, resolve
+from hermes_lab.types import Message
+from hermes_lab.types.trajectory import ToolFormat
+
+pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(900)]
+
+ASK = [Message("system", "You are brief."), Message("user", "Name a colour.")]
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "terminal",
+        "description": "Runs a command & gives its output, é included.",
+        "parameters": {"type": "object", "properties": {"command": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def weights() -> Path:
+    pytest.importorskip("torch", reason="the packaged model is converted with torch")
+    return resolve(PACKAGED)
+
+
+@pytest.fixture(scope="module")
+async def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[VllmServer]:
+    log = tmp_path_factory.mktemp("vllm") / "server.log"
+    async with VllmServer(weights, ServerConfig(), name=PACKAGED, log=log) as server:
+        yield server
+    assert not _processes_that_name(str(weights))
+
+
+@asynccontextmanager
+async def client_of(
+    server: VllmServer, tool_format: ToolFormat, *, adapter: str = "", temperature: float = 0.0
+) -> AsyncIterator[OpenAIClient]:
+    config = ModelConfig(
+        base_url=server.base_url,
+        adapter=adapter,
+        token_ids=True,
+        sampling=SamplingConfig(max_tokens=24, temperature=temperature),
+    )
+    async with open_openai(config, tool_format=tool_format, concurrency=4) as client:
+        yield client
+
+
+async def test_the_tokens_of_two_turns_are_one_unbroken_sequence(server: VllmServer) -> None:
+    async with client_of(server, "hermes") as client:
+        first = await client.generate(ASK, ())
+        second = await client.generate([*ASK, first.message, Message("user", "Another one.")], ())
+    assert first.finish_reason == "stop"
+    for reply in (first, second):
+        assert len(reply.token_ids) == len(reply.logprobs) == reply.usage.completion_tokens > 1
+        assert all(logprob <= 0.0 for logprob in reply.logprobs)
+    so_far = first.prompt_token_ids + first.token_ids
+    assert second.prompt_token_ids[: len(so_far)] == so_far
+    trace = TokenTrace()
+    trace.add(first)
+    trace.add(second)
+    assert len(trace.branches()) == 1
+
+
+async def test_both_tool_formats_are_the_same_prompt(server: VllmServer) -> None:
+    async with client_of(server, "native") as native, client_of(server, "hermes") as hermes:
+        structured = await native.generate(ASK, [TOOL])
+        system = Message("system", f"{ASK[0].content}\n\n{render_tools([TOOL])}")
+        text = await hermes.generate([system, ASK[1]], ())
+    assert structured.prompt_token_ids == text.prompt_token_ids
+    assert structured.token_ids == text.token_ids
+
+
+async def test_a_prompt_without_room_for_the_reply_is_context_full(server: VllmServer) -> None:
+    async with client_of(server, "hermes") as client:
+        with pytest.raises(ContextFull):
+            await client.generate([Message("user", "word " * 4090)], ())
+
+
+async def test_each_adapter_version_answers_under_its_own_name(
+    server: VllmServer, weights: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    base = await _tokens(server)
+    names, replies = [], []
+    for version in (1, 2):
+        folder = tmp_path / f"v{version}" / "tuned"
+        _make_adapter(weights, folder, seed=version)
+        names.append((await server.load_adapter(folder)).name)
+        replies.append(await _tokens(server, adapter=names[-1]))
+    assert len(set(names)) == 2
+    assert base not in replies
+    assert replies[0] != replies[1]
+    shutil.rmtree(tmp_path / "v2")
+    assert await _tokens(server, adapter=names[0]) == replies[0]
+    await server.unload_adapter(names[0])
+
+
+async def _tokens(server: VllmServer, *, adapter: str = "") -> tuple[int, ...]:
+    async with client_of(server, "hermes", adapter=adapter) as client:
+        return (await client.generate(ASK, ())).token_ids
+
+
+def _make_adapter(weights: Path, folder: Path, *, seed: int) -> None:
+    """A LoRA adapter of random weights, large enough to change every reply."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.bfloat16)
+    lora = LoraConfig(r=16, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM")
+    get_peft_model(model, lora).save_pretrained(folder)
+
+
+def _processes_that_name(text: str) -> list[str]:
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    own = sys.argv[0]
+    return [line for line in listed.splitlines() if text in line and own not in line]

@@ -1,0 +1,27 @@
+"""The order of rows in a training: fixed before it begins, so that a resume continues it exactly."""
+
+import random
+from collections.abc import Sequence
+from itertools import islice
+
+_GROUPED = 8
+"""Batches whose rows are sorted by length together: enough to save most padding, few enough to stay mixed."""
+
+
+def batch_order(lengths: Sequence[int], *, batch_size: int, steps: int, seed: int) -> list[int]:
+    """Indices of rows, `batch_size` for each of `steps`: shuffled epochs, with rows of like length in a batch.
+
+    Every row is met once before any is met again.
+    """
+    draw = random.Random(seed)  # noqa: S311  (no secret)
+    wanted = batch_size * steps
+    order: list[int] = []
+    while len(order) < wanted:
+        order += draw.sample(range(len(lengths)), len(lengths))
+    grouped: list[int] = []
+    rest = iter(order[:wanted])
+    while window := sorted(islice(rest, batch_size * _GROUPED), key=lambda row: lengths[row]):
+        batches = [window[at : at + batch_size] for at in range(0, len(window), batch_size)]
+        draw.shuffle(batches)
+        grouped += [row for batch in batches for row in batch]
+    return grouped

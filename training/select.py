@@ -1,0 +1,172 @@
+"""From episodes to conversations that are worth training on; every refusal is counted by its reason."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes_lab.models.wire import wire
+from hermes_lab.records import read_episodes
+from hermes_lab.types import Episode, Message, Step, TokenBranch, Trajectory
+from hermes_lab.types.trajectory import ToolFormat
+from training.config import Gate
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """One conversation exactly as the model saw it: an episode, and its review where it has one.
+
+    `trained` holds the indices of the assistant turns to learn from. Where the sampler gave token ids, `branches` are
+    they, and `sampled` the indices of the turns that they hold, in order.
+    """
+
+    episode: str
+    messages: tuple[Message, ...]
+    tools: tuple[dict[str, Any], ...]
+    tool_format: ToolFormat
+    trained: tuple[int, ...]
+    branches: tuple[TokenBranch, ...]
+    sampled: tuple[int, ...]
+
+    @property
+    def digest(self) -> str:
+        """sha256 of what is trained on; two samples of one task may be equal."""
+        return _sha256(self._content(), self.trained)
+
+    def export(self) -> dict[str, Any]:
+        """A row of JSON Lines, in OpenAI's wire format."""
+        return self._content() | {"trained": self.trained, "metadata": {"episode": self.episode}}
+
+    def _content(self) -> dict[str, Any]:
+        # In the text format the tools stand in the system prompt.
+        tools = self.tools if self.tool_format == "native" else ()
+        return {"messages": wire(self.messages, self.tool_format), "tools": tools}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the gate let through, and the count of each reason to refuse."""
+
+    rows: list[Conversation]
+    refused: dict[str, int]
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the rows, whatever their order and the folders that they came from."""
+        return _sha256(sorted(row.digest for row in self.rows))
+
+    def sentence(self) -> str:
+        """For a person."""
+        total = len(self.rows) + sum(self.refused.values())
+        return f"{len(self.rows)} of {total} episodes selected{refusals(self.refused)}"
+
+
+def refusals(refused: Mapping[str, int]) -> str:
+    """The second half of a sentence."""
+    return "; refused: " + ", ".join(f"{n} {reason}" for reason, n in refused.items()) if refused else ""
+
+
+def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
+    """The accepted, finished, distinct conversations of the training split.
+
+    A task counts as held out where it is of another split, or was met in one of `gate.held_out`: the same suite, world
+    and first prompt, whatever its id.
+    """
+    gate = gate or Gate()
+    episodes = [episode for run in runs for episode in read_episodes(run)]
+    held_out = {_task_digest(episode) for episode in episodes if episode.task.split not in gate.splits}
+    held_out |= {_task_digest(e) for run in gate.held_out for e in read_episodes(Path(run))}
+    rows: dict[str, Conversation] = {}
+    refused: Counter[str] = Counter()
+    for episode in episodes:
+        reason = _refusal(episode, gate, held_out)
+        if reason is None and episode.trajectory is not None:
+            row = _conversation(episode, episode.trajectory)
+            if not row.trained:
+                reason = "without a turn to train"
+            elif rows.setdefault(row.digest, row) is not row:
+                reason = "duplicate"
+        if reason is not None:
+            refused[reason] += 1
+    return Selection(list(rows.values()), dict(sorted(refused.items())))
+
+
+def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
+    if episode.status != "ok" or episode.trajectory is None:
+        return "errored"
+    if episode.task.split not in gate.splits or _task_digest(episode) in held_out:
+        return "held out"
+    if not episode.verdicts:
+        return "not judged"
+    if not episode.verdicts[-1].success:
+        return "not accepted"
+    if episode.trajectory.final_response is None:
+        return "without a final answer"
+    return None
+
+
+def _task_digest(episode: Episode) -> str:
+    messages = episode.trajectory.messages if episode.trajectory else ()
+    # An errored episode may have no conversation; its id then stands for its prompt.
+    prompt = next((m.content for m in messages if m.role == "user"), episode.task_id)
+    return _sha256(episode.suite, episode.task.world, prompt)
+
+
+def _conversation(episode: Episode, trajectory: Trajectory) -> Conversation:
+    review = episode.review.trajectory if episode.review else None
+    messages = trajectory.messages + (review.messages if review else ())
+    steps = trajectory.steps + (review.steps if review else ())
+    return Conversation(
+        episode=episode.key,
+        messages=messages,
+        tools=trajectory.tools,
+        tool_format=trajectory.tool_format,
+        trained=tuple(_trained(messages, steps)),
+        branches=_join(trajectory.branches, review.branches if review else ()),
+        sampled=tuple(step.message for step in steps),
+    )
+
+
+def _trained(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[int]:
+    """Assistant turns, but none with a call that was refused unexecuted, and none that was cut off.
+
+    A call that ran and failed stays: recovering from a failure is worth learning, writing broken calls is not.
+    """
+    cut = {step.message for step in steps if step.finish_reason == "length"}
+    for index, message in enumerate(messages):
+        if message.role != "assistant" or index in cut:
+            continue
+        malformed = any(call.error for call in message.tool_calls)
+        if not malformed and all(result.executed for result in _results(messages[index + 1 :])):
+            yield index
+
+
+def _results(following: Sequence[Message]) -> Iterator[Any]:
+    for message in following:
+        if message.role == "assistant":
+            return
+        yield from message.results
+
+
+def _join(episode: Sequence[TokenBranch], review: Sequence[TokenBranch]) -> tuple[TokenBranch, ...]:
+    """One branch where the review's tokens extend the episode's: both of their masks hold."""
+    if not episode or not review:
+        return (*episode, *review)
+    last, first = episode[-1], review[0]
+    length = len(last.token_ids)
+    if first.token_ids[:length] != last.token_ids:
+        return (*episode, *review)
+    joined = TokenBranch(
+        first.token_ids, last.mask + first.mask[length:], last.logprobs + first.logprobs[length:]
+    )
+    return (*episode[:-1], joined, *review[1:])
+
+
+def _sha256(*parts: object) -> str:
+    return hashlib.sha256(_encoder.encode(parts)).hexdigest()

@@ -1,0 +1,141 @@
+"""From conversations to token ids and labels: made once, here, and never by the trainer."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.wire import wire
+from hermes_lab.types import TokenBranch
+from training.select import Conversation
+
+IGNORED = -100
+"""The label of a token that has no loss."""
+
+
+class Row(NamedTuple):
+    """One sequence of T tokens; a label is the token's own id, or `IGNORED`."""
+
+    input_ids: list[int]
+    labels: list[int]
+
+
+class Tokenized(NamedTuple):
+    """The rows, and the count of each reason to refuse a conversation."""
+
+    rows: list[Row]
+    refused: dict[str, int]
+
+
+class _RefusedError(Exception):
+    """A conversation whose tokens are not known exactly; the message is the reason."""
+
+
+def tokenize(conversations: Sequence[Conversation], tokenizer: Any, max_tokens: int) -> Tokenized:
+    """Rows of at most `max_tokens`; a conversation with a longer one is refused whole, never cut.
+
+    `tokenizer` is one of transformers, with a chat template.
+    """
+    rows: list[Row] = []
+    refused: Counter[str] = Counter()
+    for conversation in conversations:
+        try:
+            made = list(_rows(conversation, tokenizer))
+        except _RefusedError as refusal:
+            refused[str(refusal)] += 1
+            continue
+        if any(len(row.input_ids) > max_tokens for row in made):
+            refused[f"longer than {max_tokens} tokens"] += 1
+            continue
+        rows += made
+    return Tokenized(rows, dict(sorted(refused.items())))
+
+
+def _rows(conversation: Conversation, tokenizer: Any) -> Iterator[Row]:
+    if conversation.branches:
+        yield from _sampled_rows(conversation)
+    else:
+        yield _rendered_row(conversation, tokenizer)
+
+
+def _sampled_rows(conversation: Conversation) -> Iterator[Row]:
+    """The sampler's own ids, a row a branch. Each run of sampled tokens is one reply: the template parts them."""
+    replies = [list(_replies(branch)) for branch in conversation.branches]
+    if sum(map(len, replies)) != len(conversation.sampled):
+        raise _RefusedError("token ids do not match the replies")
+    turns = iter(conversation.sampled)
+    for branch, spans in zip(conversation.branches, replies, strict=True):
+        labels = [IGNORED] * len(branch.token_ids)
+        for start, end in spans:
+            if next(turns) in conversation.trained:
+                labels[start:end] = branch.token_ids[start:end]
+        if any(label != IGNORED for label in labels):
+            yield Row(list(branch.token_ids), labels)
+
+
+def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
+    """The half-open spans where the mask is 1."""
+    at = 0
+    for sampled, run in groupby(branch.mask):
+        end = at + len(list(run))
+        if sampled:
+            yield at, end
+        at = end
+
+
+def _rendered_row(conversation: Conversation, tokenizer: Any) -> Row:
+    """Text through the chat template, cut where a sampler would begin and end, each piece tokenised by itself.
+
+    The loss is on a reply's text and its end-of-turn token. What follows the last reply is left out.
+    """
+    render = _renderer(conversation, tokenizer)
+    ids: list[int] = []
+    labels: list[int] = []
+    done = ""
+    for index, message in enumerate(conversation.messages):
+        if message.role != "assistant":
+            continue
+        prompt, whole = render(index, True), render(index + 1, False)
+        if not prompt.startswith(done) or not whole.startswith(prompt):
+            raise _RefusedError("rewritten by the chat template")
+        end = whole.rfind(tokenizer.eos_token, len(prompt)) + len(tokenizer.eos_token)
+        if end <= len(prompt):
+            raise ConfigError(
+                f"lock.tokenizer: its chat template does not end a turn with its eos_token {tokenizer.eos_token!r}"
+            )
+        before = tokenizer.encode(prompt[len(done) :], add_special_tokens=False)
+        reply = tokenizer.encode(whole[len(prompt) : end], add_special_tokens=False)
+        ids += before + reply
+        labels += [IGNORED] * len(before)
+        labels += reply if index in conversation.trained else [IGNORED] * len(reply)
+        done = whole[:end]
+    return Row(ids, labels)
+
+
+def _renderer(conversation: Conversation, tokenizer: Any) -> Callable[[int, bool], str]:
+    """Renders the first n messages."""
+    messages = wire(conversation.messages, conversation.tool_format)
+    native = conversation.tool_format == "native"
+    if native:
+        _unpack(conversation, messages)
+    tools = list(conversation.tools) if native else None
+
+    def render(count: int, generate: bool) -> str:
+        text = tokenizer.apply_chat_template(
+            messages[:count], tools=tools, tokenize=False, add_generation_prompt=generate
+        )
+        return str(text)
+
+    return render
+
+
+def _unpack(conversation: Conversation, messages: Sequence[dict[str, Any]]) -> None:
+    """Templates take a call's arguments as an object, servers as text."""
+    for message in conversation.messages:
+        if message.reasoning or any(call.error for call in message.tool_calls):
+            raise _RefusedError("native turns whose text is not known without token ids")
+    for sent in messages:
+        for call in sent.get("tool_calls", ()):
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
