@@ -18,9 +18,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """Where an adapter comes from.
 
     Digests are sha256: `digest` of the adapter's two files, `base_digest` of the base model's weight files,
-    `data_digest` of the selected conversations, `lock_digest` of `locked`, the locked values. `refused` counts the
-    episodes that were not trained on by reason, `rows` and `tokens` what remained, `trained_tokens` those of them with a
-    loss. `loss` is that of the last step, in nats a token. `parent` is the adapter that the training began from.
+    `data_digest` of the selected conversations, `lock_digest` of `locked`, the locked values. `refused`
+    counts the episodes that were not trained on by reason, `rows` and `tokens` what remained,
+    `trained_tokens` those of them with a loss. `loss` is that of the last step, in nats a token. `parent` is
+    the adapter that the training began from.
     """
 
     v: int = 1
@@ -44,13 +45,25 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     created_at: str
 
+    def sentence(self) -> str:
+        """For a person."""
+        parent = f" from {self.parent}" if self.parent else ""
+        return (
+            f"{self.base_model}{parent}, {self.steps} steps on {self.rows} rows in {self.seconds:.0f} s, "
+            f"loss {self.loss:.4f}, data {self.data_digest[:12]}, lock {self.lock_digest[:12]}"
+        )
+
 
 _decoder = msgspec.json.Decoder(Card)
 
 
 def versions(root: Path, name: str) -> list[Path]:
     """The folders of an adapter's versions, finished or not, oldest first."""
-    found = [(int(m["n"]), path) for path in root.glob("*") if (m := _VERSION.fullmatch(path.name)) and m["name"] == name]
+    found = [
+        (int(m["n"]), path)
+        for path in root.glob("*")
+        if (m := _VERSION.fullmatch(path.name)) and m["name"] == name
+    ]
     return [path for _, path in sorted(found)]
 
 
@@ -89,24 +102,26 @@ def read_card(folder: Path) -> Card:
         raise ConfigError(f"{path}: not an adapter card: {error}") from None
 
 
-def list_adapters(root: Path) -> list[Card]:
-    """The cards of all finished adapters, oldest first."""
-    cards = [read_card(folder) for folder in root.glob("*") if is_finished(folder)]
-    return sorted(cards, key=lambda card: (card.created_at, card.name))
+def list_adapters(root: Path) -> list[tuple[Path, Card]]:
+    """The folders and cards of all finished adapters below a folder, oldest first."""
+    found = [(path.parent, read_card(path.parent)) for path in root.rglob(_CARD)]
+    return sorted(found, key=lambda item: (item[1].created_at, item[0]))
 
 
 def find_adapter(wanted: str, root: Path) -> Path:
-    """The folder of an adapter: a folder, a version `sft-v2`, or a name `sft` for its newest finished version.
+    """The folder of an adapter: a folder, a version `sft-v2`, or a name `sft` for its newest version.
 
     Raises `ConfigError` where there is none, or where its files are not those of its card.
     """
     candidates = [Path(wanted), root / wanted, *reversed(versions(root, wanted))]
     folder = next((path for path in candidates if is_finished(path)), None)
     if folder is None:
-        known = ", ".join(card.name for card in list_adapters(root)) or "no adapter"
+        known = ", ".join(folder.name for folder, _ in list_adapters(root)) or "no adapter"
         raise ConfigError(f"adapter {wanted!r}: no such adapter; {root} holds {known}")
     if adapter_digest(folder) != read_card(folder).digest:
-        raise ConfigError(f"{folder}: its files changed after training: the digest is not the card's; train it again")
+        raise ConfigError(
+            f"{folder}: its files are not those that were trained (see its card); train it again"
+        )
     return folder
 
 
@@ -114,6 +129,7 @@ def readme(card: Card) -> str:
     """The model card, for a person."""
     refused = "\n".join(f"| refused: {reason} | {count} |" for reason, count in card.refused.items())
     locked = "\n".join(f"| {name} | {value} |" for name, value in card.locked.items())
+    parent = f"| parent {card.parent} | `{card.parent_digest}` |\n" if card.parent else ""
     used = ", ".join(f"{name} {version}" for name, version in card.versions.items())
     return f"""\
 ---
@@ -122,8 +138,9 @@ base_model: {card.base_model}
 ---
 # {card.name}
 
-A LoRA adapter for `{card.base_model}`, made on {card.created_at} by supervised fine-tuning on selected episodes:
-{card.steps} steps in {card.seconds:.0f} s, last loss {card.loss:.4f} nats a token. Made with {used}.
+A LoRA adapter for `{card.base_model}`, made on {card.created_at} by supervised fine-tuning on
+selected episodes: {card.steps} steps in {card.seconds:.0f} s, last loss {card.loss:.4f} nats a token.
+Made with {used}.
 
 | | sha256 |
 |---|---|
@@ -131,7 +148,7 @@ A LoRA adapter for `{card.base_model}`, made on {card.created_at} by supervised 
 | base weights | `{card.base_digest}` |
 | data | `{card.data_digest}` |
 | lock | `{card.lock_digest}` |
-{f"| parent {card.parent} | `{card.parent_digest}` |" if card.parent else ""}
+{parent}
 ## Data
 From {", ".join(f"`{run}`" for run in card.runs)}.
 

@@ -9,11 +9,11 @@ _GROUPED = 8
 
 
 def batch_order(lengths: Sequence[int], *, batch_size: int, steps: int, seed: int) -> list[int]:
-    """Indices of rows, `batch_size` for each of `steps`: shuffled epochs, with rows of like length in a batch.
+    """Indices of rows, `batch_size` for each of `steps`: shuffled epochs, rows of like length together.
 
     Every row is met once before any is met again.
     """
-    draw = random.Random(seed)  # noqa: S311  (no secret)
+    draw = random.Random(seed)
     wanted = batch_size * steps
     order: list[int] = []
     while len(order) < wanted:

@@ -1,7 +1,7 @@
 """The locked file: the hyperparameters of training, which no run, agent or override can change.
 
-A lock is YAML that ends with the digest of its own values. Only a person makes one, with `hermes-lab train lock`;
-training refuses a file whose digest does not match.
+A lock is YAML that ends with the digest of its own values. Only a person makes one, with `hermes-lab train
+lock`; training refuses a file whose digest does not match.
 """
 
 import hashlib
@@ -68,25 +68,26 @@ def load_lock(path: Path) -> LockedConfig:
     """Reads a lock. Raises `ConfigError` where a value is missing, unknown, or was changed by hand."""
     locked, digest = _read(path)
     if lock_digest(locked) != digest:
-        problem = "the digest does not match: a locked field was changed by hand" if digest else "has no digest"
+        problem = "a locked field was changed by hand: its digest differs" if digest else "it has no digest"
         raise ConfigError(f"{path}: {problem}; {HOW_TO_CHANGE}")
     return locked
 
 
-def write_lock(source: Path, out: Path) -> LockedConfig:
-    """Makes the lock `out` from the values in `source`, which may be an edited lock.
+def write_lock(source: Path, out: Path) -> str:
+    """Makes the lock `out` from the values in `source`, which may be an edited lock. Returns its digest.
 
     Raises `ConfigError` where `out` exists: a lock that something was trained with is not replaced.
     """
     locked, _ = _read(source)
     if out.exists():
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
-    lines = ["# Locked: training refuses this file after a change by hand.", f"# To change it, {HOW_TO_CHANGE}."]
+    digest = lock_digest(locked)
+    lines = ["# Locked: training refuses this file after a change by hand.", f"# {HOW_TO_CHANGE}."]
     for name, field in LockedConfig.model_fields.items():
         lines += ["", f"# {field.description}", yaml.safe_dump({name: getattr(locked, name)}).rstrip()]
-    lines += ["", f"digest: {lock_digest(locked)}", ""]
+    lines += ["", f"digest: {digest}", ""]
     write_atomic(out, "\n".join(lines))
-    return locked
+    return digest
 
 
 def _read(path: Path) -> tuple[LockedConfig, str]:

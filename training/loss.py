@@ -1,8 +1,9 @@
 """The loss of SFT at a fraction of its usual cost, and equal to it.
 
-TRL scores every position and runs every row whole. Here the head runs on the positions that have a loss, and the tokens
-that all rows of a batch begin with (system prompt and tools: about half of a short episode) run once, with gradient,
-through a key-value cache that the rows share. Together that makes a step of short episodes 2.5 times as fast on a CPU.
+TRL scores every position and runs every row whole. Here the head runs on the positions that have a loss, and
+the tokens that all rows of a batch begin with (system prompt and tools: about half of a short episode) run
+once, with gradient, through a key-value cache that the rows share. Together that makes a step of short
+episodes 2.5 times as fast on a CPU.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 def sft_loss(model: Any, input_ids_BT: "Tensor", labels_BT: "Tensor") -> "Tensor":
     """Mean cross-entropy (nats) of the labelled tokens of a right-padded batch.
 
-    `model` is a causal language model of transformers, LoRA layers in place. With padding on the right no real token
-    attends to a pad, so that no attention mask is needed.
+    `model` is a causal language model of transformers, LoRA layers in place. With padding on the right no
+    real token attends to a pad, so that no attention mask is needed.
     """
     from torch.nn.functional import cross_entropy
 
@@ -43,11 +44,11 @@ def _hidden(model: Any, input_ids_BT: "Tensor", split: int) -> "Tensor":
     from transformers import DynamicCache
 
     backbone = model.base_model
-    if split == 0:
-        hidden: Tensor = backbone(input_ids=input_ids_BT, use_cache=False).last_hidden_state
-        return hidden
-    cache = DynamicCache(config=model.config)
-    backbone(input_ids=input_ids_BT[:1, :split], past_key_values=cache, use_cache=True)
-    cache.batch_repeat_interleave(len(input_ids_BT))
-    hidden = backbone(input_ids=input_ids_BT[:, split:], past_key_values=cache, use_cache=True).last_hidden_state
+    cache = None
+    if split:
+        cache = DynamicCache(config=model.config)
+        backbone(input_ids=input_ids_BT[:1, :split], past_key_values=cache, use_cache=True)
+        cache.batch_repeat_interleave(len(input_ids_BT))
+    output = backbone(input_ids=input_ids_BT[:, split:], past_key_values=cache, use_cache=split > 0)
+    hidden: Tensor = output.last_hidden_state
     return hidden

@@ -22,8 +22,8 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 class Conversation:
     """One conversation exactly as the model saw it: an episode, and its review where it has one.
 
-    `trained` holds the indices of the assistant turns to learn from. Where the sampler gave token ids, `branches` are
-    they, and `sampled` the indices of the turns that they hold, in order.
+    `trained` holds the indices of the assistant turns to learn from. Where the sampler gave token ids,
+    `branches` are they, and `sampled` the indices of the turns that they hold, in order.
     """
 
     episode: str
@@ -75,8 +75,8 @@ def refusals(refused: Mapping[str, int]) -> str:
 def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
     """The accepted, finished, distinct conversations of the training split.
 
-    A task counts as held out where it is of another split, or was met in one of `gate.held_out`: the same suite, world
-    and first prompt, whatever its id.
+    A task counts as held out where it is of another split, or was met in one of `gate.held_out`: the same
+    suite, world and first prompt, whatever its id.
     """
     gate = gate or Gate()
     episodes = [episode for run in runs for episode in read_episodes(run)]
@@ -136,7 +136,7 @@ def _conversation(episode: Episode, trajectory: Trajectory) -> Conversation:
 def _trained(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[int]:
     """Assistant turns, but none with a call that was refused unexecuted, and none that was cut off.
 
-    A call that ran and failed stays: recovering from a failure is worth learning, writing broken calls is not.
+    A call that ran and failed stays: recovering from a failure is worth learning, a broken call is not.
     """
     cut = {step.message for step in steps if step.finish_reason == "length"}
     for index, message in enumerate(messages):

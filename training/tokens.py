@@ -61,7 +61,7 @@ def _rows(conversation: Conversation, tokenizer: Any) -> Iterator[Row]:
 
 
 def _sampled_rows(conversation: Conversation) -> Iterator[Row]:
-    """The sampler's own ids, a row a branch. Each run of sampled tokens is one reply: the template parts them."""
+    """The sampler's own ids, a row a branch. A run of sampled tokens is one reply: the template parts two."""
     replies = [list(_replies(branch)) for branch in conversation.branches]
     if sum(map(len, replies)) != len(conversation.sampled):
         raise _RefusedError("token ids do not match the replies")
@@ -86,7 +86,7 @@ def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
 
 
 def _rendered_row(conversation: Conversation, tokenizer: Any) -> Row:
-    """Text through the chat template, cut where a sampler would begin and end, each piece tokenised by itself.
+    """Text through the chat template, cut where a sampler would begin and end, and each piece tokenised.
 
     The loss is on a reply's text and its end-of-turn token. What follows the last reply is left out.
     """
@@ -103,7 +103,7 @@ def _rendered_row(conversation: Conversation, tokenizer: Any) -> Row:
         end = whole.rfind(tokenizer.eos_token, len(prompt)) + len(tokenizer.eos_token)
         if end <= len(prompt):
             raise ConfigError(
-                f"lock.tokenizer: its chat template does not end a turn with its eos_token {tokenizer.eos_token!r}"
+                f"lock.tokenizer: its chat template ends no turn with its eos_token {tokenizer.eos_token!r}"
             )
         before = tokenizer.encode(prompt[len(done) :], add_special_tokens=False)
         reply = tokenizer.encode(whole[len(prompt) : end], add_special_tokens=False)

@@ -5,45 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from synthetic_episodes import make_episode
 
 from analysis.load import load_episodes
 from hermes_lab.records import EpisodeLog, write_json
-from hermes_lab.types import Episode, ModelIdentity, TaskInfo, Trajectory, Usage, Verdict
+from hermes_lab.types import Episode
 
 WriteRun = Callable[..., Path]
 SimulateRun = Callable[..., pd.DataFrame]
-
-
-def make_episode(
-    success: bool | None, *, task: int = 0, lane: str = "main", first_call_ok: bool = True, **changes: Any
-) -> Episode:
-    """An episode that finished; `success` None is one that nothing judged."""
-    verdicts = () if success is None else (Verdict(float(success), success),)
-    episode = Episode(
-        suite="demo",
-        task_id=f"t{task}",
-        lane=lane,
-        round=task,
-        sample=0,
-        experience=task,
-        place=0,
-        status="ok",
-        task=TaskInfo(domain="code", split="train"),
-        model=ModelIdentity("scripted", "model-a"),
-        config_digest="c0",
-        started_at="2026-01-01T00:00:00Z",
-        seconds=2.0,
-        score=None if success is None else float(success),
-        success=success,
-        verdicts=verdicts,
-        trajectory=Trajectory((), (), "native", "answered", usage=Usage(10, 5)),
-        metrics={"api_calls": 3, "tool_calls": 2, "tool_errors": 1, "first_call_ok": float(first_call_ok)},
-    )
-    return msgspec.structs.replace(episode, **changes)
 
 
 @pytest.fixture

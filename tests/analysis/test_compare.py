@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import make_episode
+from synthetic_episodes import make_episode
 
 from analysis.compare import Comparison, Report, compare_arms, compare_runs, mcnemar
 from analysis.intervals import Rate, paired_difference

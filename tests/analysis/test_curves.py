@@ -17,10 +17,10 @@ PARAMETERS = st.tuples(PROBABILITY, PROBABILITY, st.floats(0.01, 2.0)).map(np.ar
 N = np.arange(0.0, 100.0, 5.0)
 
 
-def counts(seed: int = 0) -> Counts:
+def counts(seed: int = 0, truth: np.ndarray = CODE_DEBUGGING) -> Counts:
     draw = np.random.default_rng(seed)
     trials = draw.integers(1, 30, size=(1, N.size)).astype(float)
-    return Counts(N, trials, draw.binomial(trials.astype(int), CURVE.value(CODE_DEBUGGING, N)).astype(float))
+    return Counts(N, trials, draw.binomial(trials.astype(int), CURVE.value(truth, N)).astype(float))
 
 
 def test_area_is_the_published_number() -> None:
@@ -62,8 +62,11 @@ def test_unbounded_scale_goes_there_and_back(parameters: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_maximum_is_the_one_that_lbfgsb_finds(seed: int) -> None:
-    data = counts(seed)
+@pytest.mark.parametrize(
+    "truth", [CODE_DEBUGGING, np.array([0.002, 0.999, 0.05])], ids=["inside", "at the bounds"]
+)
+def test_maximum_is_the_one_that_lbfgsb_finds(seed: int, truth: np.ndarray) -> None:
+    data = counts(seed, truth)
     found = maximize(CURVE, data, CURVE.starts(N, (data.successes / data.trials)[0]))
 
     def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:

@@ -24,9 +24,16 @@ def test_rate_reads_as_count_and_interval() -> None:
     assert str(Rate(39, 40)) == "39/40 (87-100 %)"
 
 
-def test_paired_difference_agrees_with_the_published_example() -> None:
-    """Newcombe 1998, table II, method 10: pairs 36, 12, 2, 0."""
-    assert paired_difference(36, 2, 12, 0) == pytest.approx((0.0569, 0.3404), abs=5e-5)
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [((36, 2, 12, 0), (0.0569, 0.3404)), ((20, 2, 12, 16), (0.0562, 0.3292))],
+    ids=["negative association", "positive association"],
+)
+def test_paired_difference_agrees_with_published_examples(
+    pairs: tuple[int, int, int, int], expected: tuple[float, float]
+) -> None:
+    """Newcombe 1998, method 10."""
+    assert paired_difference(*pairs) == pytest.approx(expected, abs=1e-4)
 
 
 @given(COUNT, COUNT, COUNT, COUNT)

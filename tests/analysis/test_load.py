@@ -4,7 +4,7 @@ from typing import get_type_hints
 
 import msgspec
 import pytest
-from conftest import make_episode
+from synthetic_episodes import make_episode
 
 from analysis.load import load_episodes
 from analysis.rows import EpisodeRow

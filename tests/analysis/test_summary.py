@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import make_episode
+from synthetic_episodes import make_episode
 
 from analysis.summary import summarize
 from hermes_lab.errors import ConfigError
@@ -33,6 +33,7 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
         "seconds": 7.0,
         "skills_written": 0,
     }
+    assert found["groups"][0]["reused"]["of"] == 3
 
 
 def test_nothing_scored_has_no_success_rate(write_run: WriteRun) -> None:

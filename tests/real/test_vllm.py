@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -48,8 +47,10 @@ def weights() -> Path:
 async def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[VllmServer]:
     log = tmp_path_factory.mktemp("vllm") / "server.log"
     async with VllmServer(weights, ServerConfig(), name=PACKAGED, log=log) as server:
+        group = _group_of_child(server._process.pid)
+        assert sum(pgid == group for _, _, pgid in _processes()) >= 2
         yield server
-    assert not _processes_that_name(str(weights))
+    assert not any(pgid == group for _, _, pgid in _processes())
 
 
 @asynccontextmanager
@@ -133,7 +134,15 @@ def _make_adapter(weights: Path, folder: Path, *, seed: int) -> None:
     get_peft_model(model, lora).save_pretrained(folder)
 
 
-def _processes_that_name(text: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    own = sys.argv[0]
-    return [line for line in listed.splitlines() if text in line and own not in line]
+def _group_of_child(parent: int) -> int:
+    """The process group that a child of `parent` leads."""
+    return next(pid for pid, ppid, pgid in _processes() if ppid == parent and pgid == pid)
+
+
+def _processes() -> list[tuple[int, int, int]]:
+    """Pid, parent and group of every process that runs."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    return [(int(pid), int(ppid), int(pgid)) for pid, ppid, pgid, state in rows if not state.startswith("Z")]

@@ -1,0 +1,100 @@
+"""Made-up episodes, in the records that a real run writes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from hermes_lab.records import EpisodeLog
+from hermes_lab.types import (
+    Episode,
+    Message,
+    ModelIdentity,
+    Review,
+    Step,
+    TaskInfo,
+    ToolCall,
+    ToolResult,
+    Trajectory,
+    Usage,
+    Verdict,
+)
+
+CALL = '<tool_call>\n{"name": "terminal", "arguments": {"command": "ls"}}\n</tool_call>'
+RESULT = ToolResult("call_0", "terminal", '{"output": "a.csv"}')
+
+
+def conversation(prompt: str, result: ToolResult = RESULT) -> tuple[Message, ...]:
+    """A system turn, a prompt, a call with its result, and an answer."""
+    calls = (ToolCall("call_0", "terminal", {"command": "ls"}),)
+    return (
+        Message(role="system", content="You use tools."),
+        Message(role="user", content=prompt),
+        Message(role="assistant", content=CALL, tool_calls=calls),
+        Message(
+            role="user", content=f"<tool_response>\n{result.content}\n</tool_response>", results=(result,)
+        ),
+        Message(role="assistant", content=f"Done: {prompt}."),
+    )
+
+
+def trajectory(messages: Sequence[Message], since: int = 0, **fields: Any) -> Trajectory:
+    """What an agent records of `messages`; a review keeps those from `since` on."""
+    steps = [Step(i, "stop", Usage()) for i, m in enumerate(messages) if m.role == "assistant" and i >= since]
+    whole = Trajectory(
+        messages=tuple(messages[since:]),
+        tools=(),
+        tool_format="hermes",
+        stop_reason="answered",
+        steps=tuple(steps),
+        final_response=messages[-1].content,
+    )
+    return msgspec.structs.replace(whole, **fields)
+
+
+def episode(task_id: str, **fields: Any) -> Episode:
+    """An accepted episode of the training split."""
+    usual = Episode(
+        suite="made-up",
+        task_id=task_id,
+        lane="lane",
+        round=0,
+        sample=0,
+        experience=0,
+        place=0,
+        status="ok",
+        task=TaskInfo(domain="d", split="train"),
+        model=ModelIdentity("scripted", "s"),
+        config_digest="c",
+        started_at="now",
+        seconds=1.0,
+        verdicts=(Verdict(1.0, True),),
+        trajectory=trajectory(conversation(f"Do {task_id}")),
+    )
+    return msgspec.structs.replace(usual, **fields)
+
+
+def with_review(task_id: str) -> Episode:
+    """An episode whose conversation goes on in a review."""
+    done = conversation(f"Do {task_id}")
+    review = (
+        *done,
+        Message(role="user", content="Review"),
+        Message(role="assistant", content="Nothing to save."),
+    )
+    return episode(task_id, review=Review(trajectory(review, since=len(done))))
+
+
+def write_run(run: Path, *episodes: Episode) -> Path:
+    """Writes episodes to the log of a run folder."""
+
+    async def append() -> None:
+        log = EpisodeLog(run)
+        for one in episodes:
+            await log.append(one)
+        log.close()
+
+    anyio.run(append)
+    return run

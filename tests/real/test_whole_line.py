@@ -1,0 +1,86 @@
+"""The whole line on the real model: demonstrations -> locked LoRA -> vLLM -> the held-out split again, better."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envs.groups import validate_group
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.records import read_episodes
+from hermes_lab.types import ScoredGroup
+
+pytestmark = pytest.mark.real
+
+SMALL = ["-c", "learning.worlds=2", "-c", "learning.rounds=3", "-c", "model.token_ids=true"]
+
+
+def lab(*args: str | Path) -> str:
+    done = subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs every station through the command line, once for all tests of this file."""
+    root = tmp_path_factory.mktemp("line")
+    lab("learn", "-c", "configs/demonstrations.yaml", "-c", "learning.worlds=20", "--out", root / "demonstrations")
+    lab(
+        *("train", "sft", "-c", "configs/train/sft.yaml", "-c", "lock=configs/locks/sft-smoke.yaml"),
+        *("-c", f"data=[{root}/demonstrations]", "-c", f"adapters={root}/adapters"),
+    )
+    lab("learn", "-c", "configs/heldout.yaml", *SMALL, "--out", root / "base")
+    adapter = f"model.adapter={root}/adapters/sft-v1"
+    lab("learn", "-c", "configs/heldout.yaml", *SMALL, "-c", adapter, "--out", root / "tuned")
+    return root
+
+
+def test_parsed_calls_rise_from_about_0_to_at_least_90_percent_on_held_out_worlds(line: Path) -> None:
+    report = json.loads(lab("compare", line / "base", line / "tuned", "--json"))
+    (calls,) = (c for c in report["comparisons"] if c["metric"] == "first_call_ok")
+    before, after = calls["before"], calls["after"]
+    assert before["successes"] / before["trials"] <= 0.1
+    assert after["successes"] / after["trials"] >= 0.9
+    assert calls["p_value"] < 0.001
+
+
+def test_success_rises_too(line: Path) -> None:
+    report = json.loads(lab("compare", line / "base", line / "tuned", "--json"))
+    (success,) = (c for c in report["comparisons"] if c["metric"] == "success")
+    assert success["after"]["successes"] > success["before"]["successes"]
+    assert success["p_value"] < 0.05
+
+
+def test_the_served_adapters_digest_is_in_every_episode_and_in_its_card(line: Path) -> None:
+    folder = line / "adapters" / "sft-v1"
+    digest = adapter_digest(folder)
+    assert json.loads((folder / "card.json").read_text())["adapter_digest"] == digest
+    assert {episode.model.adapter_digest for episode in read_episodes(line / "tuned")} == {digest}
+    assert {episode.model.adapter_digest for episode in read_episodes(line / "base")} == {""}
+
+
+def test_tokens_of_every_episode_are_those_that_vllm_sampled(line: Path) -> None:
+    for episode in read_episodes(line / "tuned"):
+        assert episode.trajectory is not None
+        sampled = sum(sum(branch.mask) for branch in episode.trajectory.branches)
+        assert sampled == episode.trajectory.usage.completion_tokens
+        assert len(episode.trajectory.branches) == 1, "the Hermes text format extends its own tokens"
+
+
+def test_scored_groups_are_exported_and_whole(line: Path) -> None:
+    path = line / "groups.jsonl"
+    lab("export", line / "tuned", "--format", "groups", "-o", path)
+    groups = [msgspec.json.decode(row, type=ScoredGroup) for row in path.read_bytes().splitlines()]
+    assert sum(len(group.rewards) for group in groups) == 48
+    for group in groups:
+        validate_group(group)
+
+
+def test_the_fit_is_drawn_and_does_not_claim_what_so_few_episodes_cannot_show(line: Path) -> None:
+    said = lab("fit", line / "base", line / "tuned")
+    assert said.count("not identified") == 4
+    assert (line / "base" / "plots" / "learning-curve.png").stat().st_size > 10_000

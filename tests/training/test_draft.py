@@ -1,0 +1,61 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_lab.errors import ConfigError
+from training.config import TrainConfig
+from training.draft import Draft
+
+MADE_FROM = {"lock": "l", "data": "d"}
+
+
+def config(tmp_path: Path, **fields: Any) -> TrainConfig:
+    (tmp_path / "run" / "episodes").mkdir(parents=True, exist_ok=True)
+    data = (str(tmp_path / "run"),)
+    return TrainConfig(lock="lock.yaml", data=data, adapters=str(tmp_path / "adapters"), **fields)
+
+
+def test_resume_finds_the_newest_unfinished_version(tmp_path: Path) -> None:
+    Draft.begin(config(tmp_path), MADE_FROM)
+    newest = Draft.begin(config(tmp_path), MADE_FROM)
+    assert newest.folder.name == "sft-v2"
+    assert Draft.begin(config(tmp_path, resume=True), MADE_FROM).folder == newest.folder
+
+
+def test_resume_with_other_data_is_refused_and_the_difference_named(tmp_path: Path) -> None:
+    Draft.begin(config(tmp_path), MADE_FROM)
+    with pytest.raises(ConfigError, match="begun with another data"):
+        Draft.begin(config(tmp_path, resume=True), MADE_FROM | {"data": "other"})
+
+
+def test_resume_without_an_unfinished_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="finished, or there is none"):
+        Draft.begin(config(tmp_path, resume=True), MADE_FROM)
+    done = Draft.begin(config(tmp_path), MADE_FROM)
+    (done.folder / "card.json").write_text("{}")
+    with pytest.raises(ConfigError, match="finished, or there is none"):
+        Draft.begin(config(tmp_path, resume=True), MADE_FROM)
+
+
+def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    draft = Draft.begin(config(tmp_path), MADE_FROM)
+    assert draft.last_checkpoint() is None
+    for step in (5, 10, 15):
+        (draft.checkpoints / f"checkpoint-{step}").mkdir()
+    for step in (5, 10):
+        (draft.checkpoints / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
+    assert draft.last_checkpoint() == draft.checkpoints / "checkpoint-10"
+
+
+def test_metrics_of_steps_that_are_made_again_are_dropped(tmp_path: Path) -> None:
+    draft = Draft.begin(config(tmp_path), MADE_FROM)
+    for step in (1, 2, 3):
+        draft.log({"step": step, "loss": 0.5})
+    with draft.metrics.open("a") as file:
+        file.write('{"step": 4, "lo')  # torn by a kill
+    draft.rewind(draft.checkpoints / "checkpoint-2")
+    assert [json.loads(line)["step"] for line in draft.metrics.read_text().splitlines()] == [1, 2]
+    draft.rewind(None)
+    assert draft.rows() == []
