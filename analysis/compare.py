@@ -10,8 +10,8 @@ import numpy as np
 from analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from analysis.intervals import Interval, Rate, paired_difference
 from analysis.rows import EpisodeRow, read_rows
-from analysis.run_file import read_run_file
 from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import read_manifest
 
 METRICS = {
     "first_call_ok": "parsed first calls",
@@ -81,6 +81,11 @@ class Report:
     comparisons: tuple[Comparison, ...]
     cells: tuple[Cell, ...] = ()
 
+    def lines(self) -> list[str]:
+        """The verdicts, then the corners of weights x skills."""
+        verdicts = [f"{self.before} -> {self.after}", *(f"  {c.sentence()}" for c in self.comparisons)]
+        return verdicts + [f"  {cell.sentence()}" for cell in self.cells]
+
 
 class _Pair(NamedTuple):
     before: EpisodeRow
@@ -126,7 +131,7 @@ def mcnemar(lost: int, gained: int) -> float:
 
 
 def _refuse_other_tasks(before: Path, after: Path) -> None:
-    a, b = read_run_file(before), read_run_file(after)
+    a, b = read_manifest(before), read_manifest(after)
     if a.tasks_digest and a.tasks_digest == b.tasks_digest:
         return
     was, now = a.config.get("suite", {}), b.config.get("suite", {})

@@ -6,7 +6,7 @@ Arrays end in their axes: B bootstrap draws, C clusters, N values of experience,
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from analysis.curves.exponential import Exponential
 from analysis.identification import curve_blocker, data_blocker, parameter_blocker
 from analysis.intervals import Interval
 from analysis.likelihood import Counts, constant_log_likelihood, count_outcomes, maximize
+from analysis.series import series_of
 from hermes_lab.errors import ConfigError
 
 
@@ -86,6 +87,19 @@ class Fit:
         n = self.curve.threshold(self.parameters_P, probability)
         return Threshold(n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
 
+    def report(self) -> dict[str, Any]:
+        """The fit for JSON. Where it is not identified, its numbers are there but `identified` is false."""
+        return {
+            "identified": self.identified,
+            "reason": self.reason,
+            "parameters": {
+                e.name: {"value": e.value, "interval": e.interval, "identified": e.identified} for e in self.estimates
+            },
+            "episodes": self.episodes,
+            "runs": self.runs,
+            "evidence": self.evidence,
+        }
+
     def sentence(self) -> str:
         """The fit in one line."""
         if not self.identified:
@@ -145,13 +159,13 @@ def fit_curve(
     )
 
 
-def fit_arms(
+def fit_series(
     frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 400, seed: int = 0
 ) -> dict[str, Fit]:
-    """A fit for each arm of `load_episodes` with scored episodes; a cluster is one lane of one run folder."""
+    """A fit for each series of `load_episodes` with scored episodes; a cluster is one lane of one run folder."""
     scored = frame[frame["success"].notna()]
     return {
-        str(arm): fit_curve(
+        str(series): fit_curve(
             rows["experience"].to_numpy(),
             rows["success"].to_numpy(dtype=bool),
             list(zip(rows["run"], rows["lane"], strict=True)),
@@ -159,7 +173,7 @@ def fit_arms(
             draws=draws,
             seed=seed,
         )
-        for arm, rows in scored.groupby("arm")
+        for series, rows in scored.groupby(series_of(scored), sort=False)
     }
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.fit import Fit
 from analysis.intervals import Rate
-from analysis.load import load_episodes
+from analysis.series import series_of
 from hermes_lab.records import write_atomic
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _STYLES = (
     ("#56B4E9", "v"),
     ("#E69F00", "P"),
 )
-_FIRST = ("on", "off")
+_FIRST = ("skills on", "skills off")
 """The usual arms keep their colours in every picture."""
 _INK, _GRID = "#333333", "#DDDDDD"
 
@@ -42,21 +42,22 @@ class Point(NamedTuple):
 
 
 def plot_learning_curve(ax: "Axes", frame: pd.DataFrame, fits: Mapping[str, Fit]) -> "Axes":
-    """Success at the first submission against experience, for each arm of `load_episodes`.
+    """Success at the first submission against experience, for each series of `load_episodes`.
 
     Points are means with Wilson 95 % bars. A curve and its bootstrap band are drawn only where the fit is
     identified; elsewhere the legend says that it is not.
     """
-    present = set(frame["arm"])
-    order = [*_FIRST, *sorted(present.difference(_FIRST))]
+    series = series_of(frame)
+    present = list(dict.fromkeys(series))
+    order = list(_FIRST) if set(present) <= set(_FIRST) else present
     shift = 0.008 * max(float(frame["experience"].max()), 1.0)
-    for place, (arm, (color, marker)) in enumerate(zip(order, itertools.cycle(_STYLES), strict=False)):
-        if arm not in present:
+    for place, (name, (color, marker)) in enumerate(zip(order, itertools.cycle(_STYLES), strict=False)):
+        if name not in present:
             continue
-        fit = fits.get(arm)
-        points = success_points(frame[frame["arm"] == arm])
+        fit = fits.get(name)
+        points = success_points(frame[series == name])
         # A hair's breadth apart, so that bars at the same n do not cover each other.
-        _draw_points(ax, points, (place - 0.5) * shift, color, marker, _label(arm, fit))
+        _draw_points(ax, points, (place - 0.5) * shift, color, marker, _label(name, fit))
         if fit and fit.identified:
             _draw_fit(ax, fit, float(frame["experience"].max()), color)
     _dress(ax)
@@ -81,14 +82,14 @@ def success_points(rows: pd.DataFrame, bins: int = BINS) -> list[Point]:
     ]
 
 
-def save_learning_curve(run: Path, fits: Mapping[str, Fit]) -> Path:
+def save_learning_curve(run: Path, frame: pd.DataFrame, fits: Mapping[str, Fit]) -> Path:
     """Writes `plots/learning-curve.png` into the run folder and returns its path."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    plot_learning_curve(figure.add_subplot(), load_episodes(run), fits)
+    plot_learning_curve(figure.add_subplot(), frame, fits)
     image = io.BytesIO()
     figure.savefig(image, format="png")
     path = run / "plots" / "learning-curve.png"
@@ -126,8 +127,7 @@ def _draw_fit(ax: "Axes", fit: Fit, until: float, color: str) -> None:
     ax.plot(n_N, fit.predict(n_N), color=color, linewidth=2.2, zorder=2)
 
 
-def _label(arm: str, fit: Fit | None) -> str:
-    name = {"on": "skills on", "off": "skills off"}.get(arm, arm)
+def _label(name: str, fit: Fit | None) -> str:
     if fit is None:
         return name
     if not fit.identified:

@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.intervals import Rate
 from analysis.rows import EpisodeRow, read_rows
-from analysis.run_file import read_run_file
+from hermes_lab.manifest import read_manifest
 
 
 def summarize(run: Path) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def summarize(run: Path) -> dict[str, Any]:
 
     Raises `ConfigError` where `run` is no run folder.
     """
-    wanted = read_run_file(run).wanted
+    wanted = read_manifest(run).wanted
     total = _Tally()
     groups: dict[tuple[str, str, str, str], _Tally] = {}
     for row in read_rows(run):

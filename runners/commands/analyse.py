@@ -72,12 +72,13 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab fit`."""
-    from analysis.fit import fit_arms
+    from analysis.fit import fit_series
     from analysis.load import load_episodes
     from analysis.plots import save_learning_curve
 
-    fits = fit_arms(load_episodes(*runs), draws=draws)
-    picture = save_learning_curve(runs, fits)
+    frame = load_episodes(*runs)
+    fits = fit_series(frame, draws=draws)
+    picture = save_learning_curve(runs[0], frame, fits)
     if json:
         _print_json({name: fitted.report() for name, fitted in fits.items()} | {"plot": str(picture)})
         return

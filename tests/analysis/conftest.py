@@ -11,6 +11,7 @@ import pytest
 from synthetic_episodes import make_episode
 
 from analysis.load import load_episodes
+from hermes_lab.manifest import RunManifest
 from hermes_lab.records import EpisodeLog, write_json
 from hermes_lab.types import Episode
 
@@ -36,7 +37,15 @@ def write_run(tmp_path: Path) -> WriteRun:
         run = tmp_path / folder
         write_json(
             run / "run.json",
-            {"v": 1, "wanted": wanted, "config": {"suite": suite}, "tasks_digest": digest},
+            RunManifest(
+                command="learn",
+                config={"suite": suite},
+                config_digest="",
+                tasks_digest=digest,
+                wanted=wanted,
+                created_at="",
+                versions={},
+            ),
         )
         anyio.run(append)
         return run

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.bootstrap import levels
 from analysis.curves.exponential import Exponential
-from analysis.fit import Fit, aicc, fit_arms, fit_curve
+from analysis.fit import Fit, aicc, fit_series, fit_curve
 from hermes_lab.errors import ConfigError
 
 SimulateRun = Callable[..., pd.DataFrame]
@@ -143,6 +143,13 @@ def test_aicc_is_undefined_where_parameters_use_up_the_data() -> None:
 
 def test_arms_are_fitted_apart_with_lanes_as_runs(simulate_run: SimulateRun) -> None:
     frame = simulate_run({"off": (0.4, 0.4, 0.1), "on": TRUTH}, replicates=6, tasks=30)
-    fits = fit_arms(frame, draws=20)
-    assert set(fits) == {"off", "on"}
-    assert [fits["on"].runs, fits["on"].episodes] == [6, 180]
+    fits = fit_series(frame, draws=20)
+    assert set(fits) == {"skills off", "skills on"}
+    assert [fits["skills on"].runs, fits["skills on"].episodes] == [6, 180]
+
+
+def test_weights_are_fitted_apart_where_there_are_several(simulate_run: SimulateRun) -> None:
+    base = simulate_run({"on": TRUTH}, replicates=1, tasks=5)
+    tuned = base.assign(adapter="sft-v1-0123456789ab", adapter_digest="0123")
+    fits = fit_series(pd.concat([base, tuned], ignore_index=True), draws=0)
+    assert set(fits) == {f"{base['model'][0]} untuned, skills on", "sft-v1, skills on"}

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.fit import fit_arms
+from analysis.fit import fit_series
 from analysis.intervals import Rate
 from analysis.plots import BINS, Point, plot_learning_curve, save_learning_curve, success_points
 
@@ -29,7 +29,7 @@ def test_identified_curve_is_drawn_and_the_other_is_said_not_to_be(
     ax: Axes, simulate_run: SimulateRun
 ) -> None:
     frame = simulate_run(ARMS, replicates=25)
-    assert plot_learning_curve(ax, frame, fit_arms(frame, draws=100)) is ax
+    assert plot_learning_curve(ax, frame, fit_series(frame, draws=100)) is ax
     on, off = legend(ax)
     assert on.startswith("skills on: initial 0.")
     assert off == "skills off: curve not identified"
@@ -39,7 +39,7 @@ def test_identified_curve_is_drawn_and_the_other_is_said_not_to_be(
 
 def test_few_runs_get_points_and_no_curve(ax: Axes, simulate_run: SimulateRun) -> None:
     frame = simulate_run(ARMS, replicates=2, tasks=30)
-    plot_learning_curve(ax, frame, fit_arms(frame))
+    plot_learning_curve(ax, frame, fit_series(frame))
     assert all("not identified" in label for label in legend(ax))
     assert not any(len(line.get_xdata()) == 200 for line in ax.lines)
 
@@ -68,6 +68,6 @@ def test_many_values_of_experience_are_binned_and_none_is_lost() -> None:
 
 def test_picture_is_written_into_the_run(simulate_run: SimulateRun) -> None:
     frame = simulate_run(ARMS, replicates=1, tasks=5)
-    path = save_learning_curve(Path(frame["run"].iloc[0]), fit_arms(frame))
+    path = save_learning_curve(Path(frame["run"].iloc[0]), frame, fit_series(frame))
     assert path.parts[-2:] == ("plots", "learning-curve.png")
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -62,10 +62,10 @@ def test_summary_is_json(write_run: WriteRun) -> None:
     assert msgspec.json.decode(msgspec.json.encode(found)) == found
 
 
-def test_run_file_without_wanted_is_named(tmp_path: Path) -> None:
+def test_a_manifest_that_lacks_a_field_is_named(tmp_path: Path) -> None:
     (tmp_path / "episodes").mkdir()
     (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(ConfigError, match=r"run\.json: .*`wanted`"):
+    with pytest.raises(ConfigError, match=r"run\.json: .*missing required field"):
         summarize(tmp_path)
 
 

@@ -139,7 +139,7 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
         (["run", "-c", "suite.name=nope", "--out", "OUT"], "nope"),
         (["run", "-c", "model.nme=x", "--out", "OUT"], "override model.nme=x: model.nme: no such field"),
         (["run", "-c", "absent.yaml", "--out", "OUT"], "absent.yaml: cannot be read"),
-        (["summary", "OUT"], "no run here"),
+        (["summary", "OUT"], "no run here (no run.json)"),
         (["frobnicate"], "No such command"),
         ([*LEARN, "--out", "WHOLE"], "holds a run already; continue it with --resume"),
         ([*LEARN, "-c", "learning.rounds=4", "--out", "WHOLE", "--resume"], "learning.rounds=3, now 4"),

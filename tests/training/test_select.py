@@ -25,11 +25,9 @@ def test_each_refusal_is_counted_by_its_reason(tmp_path: Path, reason: str) -> N
 
 
 def test_the_sentence_counts_everything(tmp_path: Path) -> None:
-    run = write_run(
-        tmp_path, *(msgspec.structs.replace(e, sample=i) for i, e in enumerate(REFUSALS.values()))
-    )
+    run = write_run(tmp_path, REFUSALS["errored"], episode("u"), episode("v"), episode("v", sample=1))
     sentence = select_rows([run]).sentence()
-    assert sentence.startswith("0 of 5 episodes selected; refused: 1 errored, 1 held out, 1 not accepted")
+    assert sentence == "2 of 4 episodes selected; refused: 1 duplicate, 1 errored"
 
 
 def test_a_correction_after_a_rejection_is_accepted(tmp_path: Path) -> None:
