@@ -43,7 +43,7 @@ class OpenAIClient:
         try:
             content = await self._endpoint.post("/chat/completions", body)
         except Refused as error:
-            if error.status in (400, 413) and _TOO_LONG.search(str(error)):
+            if _TOO_LONG.search(str(error)):
                 raise ContextFull(str(error)) from None
             raise
         return read_reply(content, messages, tool_format=self._tool_format, token_ids=self._token_ids)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import SandboxError
+from hermes_lab.sandbox.seccomp import seccomp_filter
 from hermes_lab.sandbox.workspace import WORKSPACE
 
 _NOBODY = 65534
@@ -71,19 +72,22 @@ def start(folder: Path, config: SandboxConfig) -> Process1:
     Call it in the event loop's own thread: the sandbox dies with the thread that starts it (PR_SET_PDEATHSIG).
     """
     bwrap = _find_bwrap(os.environ.get("PATH", os.defpath))
+    program = seccomp_filter()
     exchange = os.open(folder / "exchange", os.O_RDONLY | os.O_DIRECTORY)
     info, info_for_bwrap = os.pipe()
+    seccomp = _in_memory(program)
+    inherited = (exchange, info_for_bwrap, seccomp)
     uid = owner()
     try:
         with (folder / "errors").open("wb") as errors:
             process = subprocess.Popen(
-                [bwrap, *_arguments(folder, info_for_bwrap), "--", *_session(exchange, config)],
+                [bwrap, *_arguments(folder, info_for_bwrap, seccomp), *_session(exchange, config)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 bufsize=0,
                 env=_ENVIRONMENT,
-                pass_fds=(exchange, info_for_bwrap),
+                pass_fds=inherited,
                 start_new_session=True,  # a Ctrl-C is the harness's to handle
                 user=uid,
                 group=uid,
@@ -93,8 +97,8 @@ def start(folder: Path, config: SandboxConfig) -> Process1:
         os.close(info)
         raise SandboxError(f"sandbox: {bwrap} cannot be started: {error.strerror}") from None
     finally:
-        os.close(exchange)
-        os.close(info_for_bwrap)
+        for fd in inherited:
+            os.close(fd)
     return Process1(process, info)
 
 
@@ -131,13 +135,21 @@ def _session(exchange: int, config: SandboxConfig) -> list[str]:
     return ["/bin/bash", f"/proc/self/fd/{exchange}/session.sh", str(exchange), *map(str, limits)]
 
 
-def _arguments(folder: Path, info: int) -> list[str]:
+def _in_memory(data: bytes) -> int:
+    """A descriptor that reads `data`."""
+    fd = os.memfd_create("hermes-lab")
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _arguments(folder: Path, info: int, seccomp: int) -> list[str]:
     """bwrap's options. Later mounts lie on earlier ones, so the root is made read-only last."""
     workspace, episode = str(WORKSPACE), []
     for name in ("passwd", "group"):
         episode += ["--ro-bind", f"{folder / name}", f"/etc/{name}"]
     episode += ["--bind", f"{folder / 'data'}", workspace, "--remount-ro", "/", "--chdir", workspace]
-    return [*_constant_arguments(), "--info-fd", str(info), *episode]
+    return [*_constant_arguments(), "--info-fd", str(info), "--seccomp", str(seccomp), *episode, "--"]
 
 
 @functools.cache

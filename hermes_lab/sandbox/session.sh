@@ -11,10 +11,10 @@
 
 folder=$1 memory=$2 processes=$3 file=$4
 exchange=/proc/self/fd/$folder
-job= interrupted=
+job=
 umask 022
 set -m # each command leads a process group of its own
-trap 'interrupted=1; [[ $job ]] && kill -KILL -- "-$job"' USR1
+trap '[[ $job ]] && kill -KILL -- "-$job"' USR1
 
 # BASH_ENV brings back the directory and variables of the command before; descriptor 199 takes them at the end.
 start() {
@@ -29,12 +29,8 @@ while read -r _; do
   IFS= read -r -d '' command <"$exchange/command"
   start "$command" &
   job=$!
-  while
-    interrupted=
-    wait -f "$job"
-    status=$?
-    [[ $interrupted ]]
-  do :; done
+  wait -f "$job" # or until SIGUSR1
+  status=$?
   job=
   echo "$status"
 done

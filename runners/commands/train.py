@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from hermes_lab.config import load_section
 from runners.commands import options
 
 
@@ -27,10 +26,10 @@ def register(app: typer.Typer) -> None:
 
 def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
     """`hermes-lab train sft`."""
-    from training.config import TrainConfig
+    from training.config import load_train_config
     from training.sft import train_sft
 
-    folder = train_sft(load_section(TrainConfig, config or []), options.say_nothing if quiet else options.say)
+    folder = train_sft(load_train_config(config or []), options.say_nothing if quiet else options.say)
     typer.echo(str(folder))
 
 

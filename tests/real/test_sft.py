@@ -68,8 +68,8 @@ def test_training_lowers_the_loss_and_leaves_an_adapter_with_a_true_card(config:
     assert metrics(child)[0]["loss"] < steps[0]["loss"] / 2
 
 
-def die_after_two_steps(config: TrainConfig) -> None:
-    """In a process of its own: kills itself as soon as the second step's line is written."""
+def die_in_the_third_step(config: TrainConfig) -> None:
+    """In a process of its own: kills itself as soon as the third step is logged, and not yet saved."""
     from training.draft import Draft
 
     log = Draft.log
@@ -84,7 +84,7 @@ def die_after_two_steps(config: TrainConfig) -> None:
 
 
 def test_a_killed_training_resumes_to_the_same_adapter(config: TrainConfig, tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=die_after_two_steps, args=(config,))
+    process = multiprocessing.get_context("spawn").Process(target=die_in_the_third_step, args=(config,))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
@@ -100,7 +100,7 @@ def test_a_killed_training_resumes_to_the_same_adapter(config: TrainConfig, tmp_
 
 def test_an_override_of_the_lock_trains_nothing(config: TrainConfig, tmp_path: Path) -> None:
     sources = [f"lock={config.lock}", f"data=[{config.data[0]}]", f"adapters={config.adapters}"]
-    with pytest.raises(ConfigError, match="learning_rate is locked at 0.0015"):
+    with pytest.raises(ConfigError, match=r"learning_rate is locked at 0\.0015"):
         train(load_train_config([*sources, "learning_rate=1"]))
     assert not (tmp_path / "adapters").exists()
 

@@ -121,11 +121,11 @@ async def test_cancelling_the_start_ends_the_process(
 def test_the_server_ends_with_the_harness(how: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-c", HARNESS, str(tmp_path / "server.log")]
     # Python ignores SIGINT where its parent did: a test run in the background would otherwise prove nothing.
-    harness = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=_default_sigint)
+    harness = subprocess.Popen(command, stdout=subprocess.PIPE, process_group=0, preexec_fn=_default_sigint)
     with harness, harness.stdout as output:
         assert output.readline() == b"up\n"
         assert len(running_pids(tmp_path)) == 2
-        os.kill(harness.pid, how)
+        os.killpg(harness.pid, how)  # as a terminal does
     give_up = time.monotonic() + 20
     while running_pids(tmp_path):
         assert time.monotonic() < give_up

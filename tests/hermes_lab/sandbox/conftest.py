@@ -1,5 +1,6 @@
 """A real sandbox, and eyes on the host's processes."""
 
+import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -14,6 +15,12 @@ from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
 async def sandbox() -> AsyncIterator[BubblewrapSandbox]:
     async with BubblewrapSandbox(SandboxConfig()) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def marker() -> str:
+    """Seconds to sleep that no other process of the host sleeps."""
+    return f"4000.{uuid.uuid4().int}"
 
 
 def _is_running(marker: str) -> bool:

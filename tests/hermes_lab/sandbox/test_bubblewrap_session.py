@@ -67,29 +67,29 @@ async def test_errors_name_the_line_of_the_command(sandbox: BubblewrapSandbox) -
 
 
 async def test_background_process_outlives_its_command_but_not_the_episode(
-    is_running: IsRunning, eventually: Eventually
+    is_running: IsRunning, marker: str
 ) -> None:
     async with BubblewrapSandbox(SandboxConfig()) as sandbox:
         with anyio.fail_after(20):
             started = await sandbox.exec(
-                "sleep 4711.25 & (while :; do echo noise; sleep 0.01; done) & echo up"
+                f"sleep {marker} & (while :; do echo noise; sleep 0.01; done) & echo up"
             )
-        assert started.output.startswith("up\n")
+        assert "up" in started.output.split()
         assert (await sandbox.exec("sleep 0.1; echo quiet")).output == "quiet\n"
-        assert is_running("4711.25")
-    assert not is_running("4711.25")
+        assert is_running(marker)
+    assert not is_running(marker)
 
 
 async def test_timeout_kills_what_the_command_started(
-    sandbox: BubblewrapSandbox, is_running: IsRunning
+    sandbox: BubblewrapSandbox, is_running: IsRunning, eventually: Eventually, marker: str
 ) -> None:
-    await sandbox.exec("export A=old; sleep 4712.75 &")
-    result = await sandbox.exec(
-        "export A=new; echo begun; sleep 4712.25 | sleep 4712.25; echo no", timeout=0.3
-    )
+    earlier = marker.replace("4000.", "5000.")
+    await sandbox.exec(f"export A=old; sleep {earlier} &")
+    command = f"export A=new; echo begun; sleep {marker} | sleep {marker}; echo no"
+    result = await sandbox.exec(command, timeout=0.3)
     assert result == ("begun\n", 124, True, False)
-    assert not is_running("4712.25")
-    assert is_running("4712.75")  # of an earlier command
+    await eventually(lambda: not is_running(marker))
+    assert is_running(earlier)
     assert (await sandbox.exec("echo $A")).output == "old\n"
 
 
@@ -99,12 +99,12 @@ async def test_a_stopped_command_is_still_timed_out(sandbox: BubblewrapSandbox) 
 
 
 async def test_cancellation_kills_the_command_and_leaves_the_sandbox_usable(
-    sandbox: BubblewrapSandbox, is_running: IsRunning
+    sandbox: BubblewrapSandbox, is_running: IsRunning, eventually: Eventually, marker: str
 ) -> None:
     with anyio.move_on_after(0.3) as scope:
-        await sandbox.exec("sleep 4713.25; echo late")
+        await sandbox.exec(f"sleep {marker}; echo late")
     assert scope.cancelled_caught
-    assert not is_running("4713.25")
+    await eventually(lambda: not is_running(marker))
     assert (await sandbox.exec("echo on")).output == "on\n"
 
 
@@ -118,35 +118,36 @@ async def test_cancellation_while_a_command_is_timed_out_leaves_no_stale_status(
 
 
 async def test_cancelling_an_episode_leaves_no_process_and_no_folder(
-    is_running: IsRunning, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+    is_running: IsRunning, marker: str, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(open_folder))
     with anyio.move_on_after(0.5):
         async with BubblewrapSandbox(SandboxConfig()) as sandbox:
-            await sandbox.exec("setsid sleep 4714.25 & sleep 4714.25")
-    assert not is_running("4714.25")
+            await sandbox.exec(f"setsid sleep {marker} & sleep {marker}")
+    assert not is_running(marker)
     assert os.listdir(open_folder) == []  # noqa: PTH208
 
 
 async def test_the_death_of_the_harness_ends_the_sandbox(
-    is_running: IsRunning, eventually: Eventually
+    is_running: IsRunning, eventually: Eventually, marker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = """
-        import anyio
+        import anyio, os
         from hermes_lab.config import SandboxConfig
         from hermes_lab.sandbox import open_sandbox
         async def main():
             async with open_sandbox(SandboxConfig()) as sandbox:
-                await sandbox.exec("sleep 4715.25")
+                await sandbox.exec(f"sleep {os.environ['MARKER']}")
         anyio.run(main)
     """
+    monkeypatch.setenv("MARKER", marker)
     harness = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])  # noqa: ASYNC220
     try:
-        await eventually(lambda: is_running("sleep\x004715.25"))
+        await eventually(lambda: is_running(marker))
     finally:
         harness.kill()
         harness.wait()
-    await eventually(lambda: not is_running("sleep\x004715.25"))
+    await eventually(lambda: not is_running(marker))
 
 
 async def test_a_killed_sandbox_is_an_error_and_not_a_hang(sandbox: BubblewrapSandbox) -> None:

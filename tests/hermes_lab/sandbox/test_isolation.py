@@ -1,6 +1,7 @@
 """What a command may try against the harness and the host."""
 
 import os
+import platform
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.config import SandboxConfig
-from hermes_lab.errors import ToolError
+from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
+from hermes_lab.sandbox.seccomp import seccomp_filter
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-of-the-host"
@@ -100,6 +102,30 @@ async def test_no_network(sandbox: BubblewrapSandbox) -> None:
             assert result.exit_code == 1
             assert "out" not in result.output.splitlines()
     assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1")).output.split() == ["lo"]
+
+
+async def test_what_namespaces_do_not_confine_is_refused(sandbox: BubblewrapSandbox) -> None:
+    assert platform.machine() in ("x86_64", "aarch64")
+    keyctl = 250 if platform.machine() == "x86_64" else 219
+    tries = f"""
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+for number, arguments in ((425, (1, ctypes.create_string_buffer(200))), ({keyctl}, (0, -3, 0))):  # io_uring_setup
+    print(libc.syscall(number, *arguments), os.strerror(ctypes.get_errno()))
+try:
+    socket.socket(socket.AF_VSOCK)
+except OSError as error:
+    print(-1, error.strerror)
+socket.socketpair(), socket.socket(socket.AF_INET)
+"""
+    await sandbox.write("tries.py", tries.encode())
+    result = await sandbox.exec("python3 tries.py")
+    assert result.output == "-1 Operation not permitted\n" * 3
+
+
+def test_an_unknown_machine_gets_no_sandbox() -> None:
+    with pytest.raises(SandboxError, match="riscv64"):
+        seccomp_filter("riscv64")
 
 
 async def test_host_processes_are_out_of_sight(sandbox: BubblewrapSandbox) -> None:
