@@ -6,6 +6,9 @@ LAB := $(BIN)/hermes-lab
 ENDPOINT := $(if $(MODEL_URL),-c model.provider=openai -c model.base_url=$(MODEL_URL) -c model.name=$(or $(MODEL_NAME),$(error give MODEL_NAME too)))
 DEMO := runs/demo
 LOOP := runs/loop
+ADAPTER := $(LOOP)/adapters/sft-v1
+# What was interrupted goes on where it was.
+resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo loop check fast test bench clean
@@ -25,14 +28,15 @@ setup: .venv/ready ## install into .venv
 
 demo: setup ## the main job on the packaged model: run, learn, fit, draw
 	$(LAB) doctor
-	$(LAB) learn -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(if $(wildcard $(DEMO)/run.json),--resume)
+	$(LAB) learn -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO))
 	$(LAB) fit $(DEMO)
 
 loop: setup ## demonstrations -> LoRA -> vLLM -> the held-out split again: did it get better?
-	$(LAB) learn -c configs/demonstrations.yaml --out $(LOOP)/demonstrations $(if $(wildcard $(LOOP)/demonstrations/run.json),--resume)
-	$(LAB) train sft -c configs/train/sft.yaml -c data=[$(LOOP)/demonstrations] -c out=$(LOOP)/adapter
-	$(LAB) learn -c configs/heldout.yaml --out $(LOOP)/base $(if $(wildcard $(LOOP)/base/run.json),--resume)
-	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(LOOP)/adapter --out $(LOOP)/tuned $(if $(wildcard $(LOOP)/tuned/run.json),--resume)
+	$(LAB) learn -c configs/demonstrations.yaml --out $(LOOP)/demonstrations $(call resume,$(LOOP)/demonstrations)
+	test -e $(ADAPTER)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(LOOP)/demonstrations] \
+	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(ADAPTER)),true,false)
+	$(LAB) learn -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
+	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(ADAPTER) --out $(LOOP)/tuned $(call resume,$(LOOP)/tuned)
 	$(LAB) fit $(LOOP)/base $(LOOP)/tuned
 	$(LAB) compare $(LOOP)/base $(LOOP)/tuned
 

@@ -161,9 +161,7 @@ def _compare(pairs: list[_Pair], episodes: int) -> tuple[Comparison, ...]:
     """A comparison for each metric that any pair has on both sides."""
     found = []
     for metric in METRICS:
-        whole = [
-            p for p in pairs if getattr(p.before, metric) is not None and getattr(p.after, metric) is not None
-        ]
+        whole = [p for p in pairs if getattr(p.before, metric) is not None and getattr(p.after, metric) is not None]
         if whole:
             found.append(_compare_metric(metric, whole, episodes - 2 * len(whole)))
     return tuple(found)
@@ -194,9 +192,7 @@ def _compare_metric(metric: str, pairs: list[_Pair], unpaired: int) -> Compariso
     )
 
 
-def _bootstrap(
-    changes: Sequence[int], lanes: Sequence[Hashable], draws: int = 2000, seed: int = 0
-) -> Interval:
+def _bootstrap(changes: Sequence[int], lanes: Sequence[Hashable], draws: int = 2000, seed: int = 0) -> Interval:
     """The interval of the mean change over pairs, resampling whole lanes."""
     places = {lane: c for c, lane in enumerate(dict.fromkeys(lanes))}
     lane_of_pair = [places[lane] for lane in lanes]

@@ -140,8 +140,7 @@ def fit_curve(
         runs, evidence, curve.degenerate(best_P, pooled.n_N)
     )
     estimates = tuple(
-        _estimate(parameter, best_P[p], draws_B_P[:, p], runs, blocker)
-        for p, parameter in enumerate(curve.parameters)
+        _estimate(parameter, best_P[p], draws_B_P[:, p], runs, blocker) for p, parameter in enumerate(curve.parameters)
     )
     reason = blocker or "; ".join(estimate.reason for estimate in estimates if estimate.reason)
     return Fit(
@@ -159,9 +158,7 @@ def fit_curve(
     )
 
 
-def fit_series(
-    frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 400, seed: int = 0
-) -> dict[str, Fit]:
+def fit_series(frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 400, seed: int = 0) -> dict[str, Fit]:
     """A fit for each series of `load_episodes` with scored episodes; a cluster is one lane of one run folder."""
     scored = frame[frame["success"].notna()]
     return {

@@ -42,11 +42,7 @@ def curve_blocker(runs: int, evidence: float, degenerate: str) -> str:
 
 def parameter_blocker(parameter: CurveParameter, interval: Interval, runs: int) -> str:
     """Why this parameter's interval is too wide to speak of, or ""."""
-    wide = (
-        interval.width > MAX_WIDTH
-        if parameter.kind == "probability"
-        else interval.high > MAX_RATIO * interval.low
-    )
+    wide = interval.width > MAX_WIDTH if parameter.kind == "probability" else interval.high > MAX_RATIO * interval.low
     if not wide:
         return ""
     return f"{parameter.name} interval spans {interval.low:.2g}-{interval.high:.2g} over {runs} runs"

@@ -29,9 +29,7 @@ def summarize(run: Path) -> dict[str, Any]:
         "wanted": wanted,
         **total.amounts(),
         "groups": [
-            {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
-            | tally.amounts()
-            | tally.rates()
+            {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest} | tally.amounts() | tally.rates()
             for (arm, model, adapter, digest), tally in sorted(groups.items())
         ],
     }

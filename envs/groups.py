@@ -27,7 +27,14 @@ def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
 
 
 def _policy_of(episode: Episode) -> tuple[object, ...]:
-    return (episode.suite, episode.task_id, episode.lane, episode.round, episode.model, episode.skills.snapshot)
+    return (
+        episode.suite,
+        episode.task_id,
+        episode.lane,
+        episode.round,
+        episode.model,
+        episode.skills.snapshot,
+    )
 
 
 def _group(members: Sequence[Episode]) -> ScoredGroup:
@@ -73,7 +80,14 @@ def validate_group(group: ScoredGroup) -> None:
     """Raises `ValueError` where the axes of a group disagree, or a mask marks nothing to train on."""
     sizes = {
         len(axis)
-        for axis in (group.episodes, group.token_ids, group.masks, group.logprobs, group.rewards, group.advantages)
+        for axis in (
+            group.episodes,
+            group.token_ids,
+            group.masks,
+            group.logprobs,
+            group.rewards,
+            group.advantages,
+        )
     }
     if len(sizes) != 1:
         raise ValueError(f"{group.task_id}: axis G has several lengths: {sorted(sizes)}")

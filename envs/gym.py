@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -36,10 +36,10 @@ class TurnSpace(spaces.Text):
 class HermesLabEnv(gymnasium.Env[Observation, str]):
     """One task of a suite, in a fresh sandbox, through the same rollout as the batch runner.
 
-    Observation: `task`, the prompt; `conversation`, a JSON list of `{"role", "content"}`, every turn as a model would see
-    it, the system prompt with its tools first. Action: one assistant turn in the Hermes text format; a turn without
+    Observation: `task`, the prompt; `conversation`, a JSON list of `{"role", "content"}`, every turn as a model would
+    see it, the system prompt with its tools first. Action: one assistant turn in the Hermes text format; a turn without
     `<tool_call>` is an answer, which submits the work. Reward: 0 until the episode ends, then the score of the first
-    submission, in [0, 1]. `terminated` when the last submission was judged, `truncated` when a budget ended the episode.
+    submission, in [0, 1]. `terminated` when the last submission was judged, `truncated` when a budget ended it.
 
     The last `info["episode"]` is the episode's record. A failure of the infrastructure is raised, never a reward.
     """
@@ -56,7 +56,9 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         named = [f"suite.name={suite}"] if suite else []
         self.config = load_config([*named, *config, "agent.tool_format=hermes"])
         self.render_mode = render_mode
-        self.observation_space = spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})
+        self.observation_space = cast(
+            "spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})
+        )
         self.action_space = TurnSpace()
         self._suite = load_suite(self.config.suite)
         self._library = library or Library()
@@ -100,7 +102,7 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         info = {"episode": turn, "terms": dict(turn.reward.terms)}
         return self._observation(), turn.reward.value, terminated, not terminated, info
 
-    def render(self) -> str | None:  # type: ignore[override]  # Gymnasium declares a type variable that means str here
+    def render(self) -> str | None:
         """The conversation as text."""
         if self.render_mode != "ansi":
             return None

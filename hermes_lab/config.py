@@ -228,9 +228,7 @@ def load_section(schema: type[S], sources: Sequence[str]) -> S:
         raise ConfigError(_one_line(error, origins)) from None
 
 
-def _merge_override(
-    merged: dict[str, Any], origins: dict[tuple[str, ...], str], key: str, value: str
-) -> None:
+def _merge_override(merged: dict[str, Any], origins: dict[tuple[str, ...], str], key: str, value: str) -> None:
     path = tuple(key.strip().split("."))
     try:
         parsed = yaml.safe_load(value)
@@ -264,9 +262,7 @@ def _merge_file(merged: dict[str, Any], origins: dict[tuple[str, ...], str], pat
     _note_lines(node, (), path, origins)
 
 
-def _note_lines(
-    node: yaml.Node | None, at: tuple[str, ...], path: Path, origins: dict[tuple[str, ...], str]
-) -> None:
+def _note_lines(node: yaml.Node | None, at: tuple[str, ...], path: Path, origins: dict[tuple[str, ...], str]) -> None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*at, str(key.value))
@@ -286,9 +282,7 @@ def _one_line(error: ValidationError, origins: dict[tuple[str, ...], str]) -> st
     first = error.errors()[0]
     location = tuple(str(part) for part in first["loc"])
     field = ".".join(location)
-    where = next(
-        (origins[location[:n]] for n in range(len(location), 0, -1) if location[:n] in origins), ""
-    )
+    where = next((origins[location[:n]] for n in range(len(location), 0, -1) if location[:n] in origins), "")
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = "no such field; `hermes-lab config` lists them"

@@ -1,13 +1,13 @@
 """The tree of errors.
 
-    HermesLabError
-    ├── ConfigError     a person's input is wrong: one line, exit code 2
-    ├── InfraError      the world failed, not the agent: the episode is errored, never scored
-    │   ├── ModelError
-    │   ├── SandboxError
-    │   └── VerifierError
-    ├── ContextFull     the prompt no longer fits the model: an outcome of the agent, scored like any other
-    └── ToolError       goes back to the model as {"error": ...}
+HermesLabError
+├── ConfigError     a person's input is wrong: one line, exit code 2
+├── InfraError      the world failed, not the agent: the episode is errored, never scored
+│   ├── ModelError
+│   ├── SandboxError
+│   └── VerifierError
+├── ContextFull     the prompt no longer fits the model: an outcome of the agent, scored like any other
+└── ToolError       goes back to the model as {"error": ...}
 """
 
 

@@ -14,9 +14,7 @@ class ModelClient(Protocol):
         """Which weights answer; recorded in every episode."""
         ...
 
-    async def generate(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
-    ) -> Generation:
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """One reply. `tools` are OpenAI function schemas, empty where the text format carries them in the prompt.
 
         Raises `ModelError` where no reply could be had, `ContextFull` where the prompt does not fit.
@@ -29,7 +27,7 @@ class ModelClient(Protocol):
 
 
 class ExecResult(NamedTuple):
-    """What a command in a sandbox did. `timed_out` means it was killed, with everything it started in the foreground."""
+    """What a command in a sandbox did. `timed_out`: it was killed, with everything it started in the foreground."""
 
     output: str
     exit_code: int
@@ -85,6 +83,6 @@ class Suite(Protocol):
         ...
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
-        """Judges the workspace, and the final answer (None where the agent gave none); None where the task has nothing to
-        judge by. May be called again on the same workspace after more work, and does not change it."""
+        """Judges the workspace, and the final answer (None where the agent gave none); None where the task has
+        nothing to judge by. May be called again on the same workspace after more work, and does not change it."""
         ...

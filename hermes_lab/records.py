@@ -43,9 +43,7 @@ class EpisodeLog:
     def __init__(self, run: Path, worker: str = "w0") -> None:
         folder = run / "episodes"
         folder.mkdir(parents=True, exist_ok=True)
-        taken = [
-            int(m["n"]) for p in folder.iterdir() if (m := _FILE.fullmatch(p.name)) and m["worker"] == worker
-        ]
+        taken = [int(m["n"]) for p in folder.iterdir() if (m := _FILE.fullmatch(p.name)) and m["worker"] == worker]
         self.path = folder / f"{worker}-{max(taken, default=-1) + 1}.jsonl"
         self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self._pending: list[bytes] = []
@@ -81,9 +79,7 @@ class EpisodeLog:
 def episode_files(run: Path) -> list[Path]:
     """The log files of a run, oldest start first within each worker."""
     files = [
-        (m["worker"], int(m["n"]), p)
-        for p in (run / "episodes").glob("*.jsonl")
-        if (m := _FILE.fullmatch(p.name))
+        (m["worker"], int(m["n"]), p) for p in (run / "episodes").glob("*.jsonl") if (m := _FILE.fullmatch(p.name))
     ]
     return [path for _, _, path in sorted(files)]
 
@@ -124,9 +120,7 @@ def _decode(decoder: msgspec.json.Decoder[R], line: bytes, where: str) -> R:
     except msgspec.DecodeError as error:
         raise ConfigError(f"{where}: not an episode: {error}") from None
     if record.v > EPISODE_VERSION:
-        raise ConfigError(
-            f"{where}: record version {record.v} is newer than this Hermes Lab reads ({EPISODE_VERSION})"
-        )
+        raise ConfigError(f"{where}: record version {record.v} is newer than this Hermes Lab reads ({EPISODE_VERSION})")
     return record
 
 

@@ -72,7 +72,7 @@ class Outcome:
 async def run_episode(lab: Lab, job: Job, library: Library) -> Episode:
     """Runs one task in a fresh sandbox against a frozen library, and has it verified.
 
-    Never raises for a failing rollout: a failure of the infrastructure, or a bug, is an errored episode without a score.
+    Never raises for a failing rollout: a failure of the infrastructure, or a bug, is an errored episode without score.
     Cancellation passes through, and leaves neither a record nor a process.
     """
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -118,9 +118,7 @@ async def _roll_out(lab: Lab, job: Job, library: Library) -> Outcome:
     return Outcome(trajectory, verdicts, used, looked_back)
 
 
-async def _submissions(
-    lab: Lab, task: Task, agent: Agent, sandbox: Sandbox
-) -> tuple[Trajectory, tuple[Verdict, ...]]:
+async def _submissions(lab: Lab, task: Task, agent: Agent, sandbox: Sandbox) -> tuple[Trajectory, tuple[Verdict, ...]]:
     """Works, submits, and works again on the feedback of a rejected submission while attempts are left."""
     verdicts: list[Verdict] = []
     prompt = task.prompt

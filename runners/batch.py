@@ -1,4 +1,4 @@
-"""Runs lanes: rounds against frozen snapshots, many rollouts at once, every finished episode on disk before it counts."""
+"""Runs lanes: rounds against frozen snapshots, many rollouts at once, every episode on disk before it counts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,9 +23,7 @@ class Recall:
     writes: tuple[SkillWrite, ...]
 
 
-async def run_lanes(
-    lab: Lab, lanes: Sequence[Lane], out: Path, start: Library, on_episode: OnEpisode
-) -> None:
+async def run_lanes(lab: Lab, lanes: Sequence[Lane], out: Path, start: Library, on_episode: OnEpisode) -> None:
     """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure.
 
     `on_episode` is called for every episode that counts, those of an earlier start first. A round in which an episode

@@ -35,9 +35,7 @@ def open_folder(
     path = out / "run.json"
     if path.exists():
         if not resume:
-            raise ConfigError(
-                f"{out}: holds a run already; continue it with --resume, or choose another --out"
-            )
+            raise ConfigError(f"{out}: holds a run already; continue it with --resume, or choose another --out")
         earlier = read_manifest(out)
         _refuse_difference(out, earlier, manifest)
         return earlier

@@ -43,8 +43,8 @@ def plan_run(config: RunConfig, suite: Suite) -> list[Lane]:
 
 
 def plan_learn(config: RunConfig, suite: Suite) -> list[Lane]:
-    """`learn`: a lane for each arm, replicate and world. All arms of a replicate and world get the same tasks in the same
-    order, so that they can be compared task by task."""
+    """`learn`: a lane for each arm, replicate and world. All arms of a replicate and world get the same tasks in the
+    same order, so that they can be compared task by task."""
     if config.run.samples != 1:
         raise ConfigError("run.samples: `learn` takes 1; for more rollouts raise learning.replicates")
     learning = config.learning

@@ -4,7 +4,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
@@ -122,12 +121,7 @@ class LiveTable(Quiet):
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        value: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._live.stop()
 
     def __call__(self, episode: Episode) -> None:
@@ -162,11 +156,7 @@ class LiveTable(Quiet):
         elapsed = time.monotonic() - self._started
         done = self.tally.total("finished") + self.tally.total("errored")
         wanted = self.tally.total("wanted")
-        left = (
-            f", about {clock(elapsed / self._fresh * (wanted - done))} left"
-            if self._fresh and done < wanted
-            else ""
-        )
+        left = f", about {clock(elapsed / self._fresh * (wanted - done))} left" if self._fresh and done < wanted else ""
         error = f"\nlast error: {self.tally.last_error}" if self.tally.last_error else ""
         return f"{done}/{wanted} episodes in {clock(elapsed)}{left}{error}"
 

@@ -60,9 +60,12 @@ class CheckReport:
     @property
     def failures(self) -> tuple[str, ...]:
         """Everything that is wrong; empty for a sound suite."""
-        return self.problems + tuple(
-            f"{row.task_id}: {failure}" for row in self.rows for failure in row.failures
-        )
+        return self.problems + tuple(f"{row.task_id}: {failure}" for row in self.rows for failure in row.failures)
+
+    def sentence(self) -> str:
+        """The proof in one line."""
+        found = f"{len(self.failures)} failures" if self.failures else "sound"
+        return f"{self.suite} ({self.split}): {len(self.rows)} tasks, {found}; the rules are worth {self.headroom:+.2f}"
 
     @property
     def headroom(self) -> float:
@@ -78,9 +81,7 @@ async def check_suite(
     Raises `ConfigError` for a suite that is not `Provable`, `InfraError` where a sandbox fails.
     """
     if not isinstance(suite, Provable):
-        raise ConfigError(
-            f"suite {suite.name}: cannot be proved; it has no oracle, naive, inputs and outputs"
-        )
+        raise ConfigError(f"suite {suite.name}: cannot be proved; it has no oracle, naive, inputs and outputs")
     tasks = suite.load(split=split, count=count, seed=seed, world=world)
     rows = [await _check_task(suite, task, open_sandbox) for task in tasks]
     again = suite.load(split=split, count=count, seed=seed, world=world)
@@ -148,9 +149,7 @@ async def _after(
     for command in commands:
         result = await sandbox.exec(command)
         if result.exit_code != 0:
-            failures.append(
-                f"{command!r} ends with exit code {result.exit_code}: {result.output.strip()[-200:]}"
-            )
+            failures.append(f"{command!r} ends with exit code {result.exit_code}: {result.output.strip()[-200:]}")
     return await _score(suite, task, sandbox)
 
 

@@ -48,13 +48,9 @@ class JsonlSuite:
         """The first `count` tasks in the seed's order, all of them for a count of 0."""
         del world
         if split != SPLIT:
-            raise ConfigError(
-                f"suite.split: a JSONL suite is one split, {SPLIT!r}, not {split!r}; leave the field out"
-            )
+            raise ConfigError(f"suite.split: a JSONL suite is one split, {SPLIT!r}, not {split!r}; leave the field out")
         if count > len(self._tasks):
-            raise ConfigError(
-                f"suite.count: {count} tasks are wanted, but {self._path} holds {len(self._tasks)}"
-            )
+            raise ConfigError(f"suite.count: {count} tasks are wanted, but {self._path} holds {len(self._tasks)}")
         tasks = Draws("jsonl", seed).shuffled(self._tasks) if seed else self._tasks
         return tasks[: count or None]
 
@@ -87,15 +83,11 @@ class JsonlSuite:
             where = f"{self._path}:{number}"
             task = self._task(_decode(line, where), number, where)
             if task.id in first_lines:
-                raise ConfigError(
-                    f"{where}: field id: {task.id!r} is also line {first_lines[task.id]}; ids are unique"
-                )
+                raise ConfigError(f"{where}: field id: {task.id!r} is also line {first_lines[task.id]}; ids are unique")
             first_lines[task.id] = number
             tasks.append(task)
         if not tasks:
-            raise ConfigError(
-                f"{self._path}:1: holds no task; write one JSON object a line, at least a prompt"
-            )
+            raise ConfigError(f"{self._path}:1: holds no task; write one JSON object a line, at least a prompt")
         return tasks
 
     def _task(self, row: Row, number: int, where: str) -> Task:
@@ -147,9 +139,7 @@ def _check(row: Row, where: str) -> None:
     if not row.prompt.strip():
         raise ConfigError(f"{where}: field prompt: is empty; say what the agent is to do")
     if any(c in "|/" or not c.isprintable() for c in row.id):
-        raise ConfigError(
-            f"{where}: field id: {row.id!r} holds '|', '/' or a control character; leave it out"
-        )
+        raise ConfigError(f"{where}: field id: {row.id!r} holds '|', '/' or a control character; leave it out")
     for command in _commands(row):
         if not command.strip():
             raise ConfigError(f"{where}: field verify: an empty command always succeeds; leave the field out")
@@ -162,10 +152,6 @@ def _check(row: Row, where: str) -> None:
 def _check_path(path: str, files: dict[str, str], where: str) -> None:
     pure = PurePosixPath(path)
     if str(pure) != path or pure.is_absolute() or ".." in pure.parts or not pure.name or "\0" in path:
-        raise ConfigError(
-            f"{where}: field files: {path!r} is not a plain relative path, such as 'data/table.csv'"
-        )
+        raise ConfigError(f"{where}: field files: {path!r} is not a plain relative path, such as 'data/table.csv'")
     if any(str(parent) in files for parent in pure.parents):
-        raise ConfigError(
-            f"{where}: field files: {path!r} lies in a folder that is itself a file; rename one"
-        )
+        raise ConfigError(f"{where}: field files: {path!r} lies in a folder that is itself a file; rename one")

@@ -150,9 +150,7 @@ class _Clerk:
         return command.replace(old, new, 1)
 
     def _retry(self, view: _View) -> Message:
-        return self._run(
-            view, RETRYING, sum_command(f"{view.desk}.csv", view.hint.flags if view.hint else "")
-        )
+        return self._run(view, RETRYING, sum_command(f"{view.desk}.csv", view.hint.flags if view.hint else ""))
 
     def _review(self, view: _View) -> Message:
         if view.results:

@@ -60,9 +60,7 @@ _decoder = msgspec.json.Decoder(Card)
 def versions(root: Path, name: str) -> list[Path]:
     """The folders of an adapter's versions, finished or not, oldest first."""
     found = [
-        (int(m["n"]), path)
-        for path in root.glob("*")
-        if (m := _VERSION.fullmatch(path.name)) and m["name"] == name
+        (int(m["n"]), path) for path in root.glob("*") if (m := _VERSION.fullmatch(path.name)) and m["name"] == name
     ]
     return [path for _, path in sorted(found)]
 
@@ -119,15 +117,13 @@ def find_adapter(wanted: str, root: Path) -> Path:
         known = ", ".join(folder.name for folder, _ in list_adapters(root)) or "no adapter"
         raise ConfigError(f"adapter {wanted!r}: no such adapter; {root} holds {known}")
     if adapter_digest(folder) != read_card(folder).digest:
-        raise ConfigError(
-            f"{folder}: its files are not those that were trained (see its card); train it again"
-        )
+        raise ConfigError(f"{folder}: its files are not those that were trained (see its card); train it again")
     return folder
 
 
 def readme(card: Card) -> str:
     """The model card, for a person."""
-    refused = "\n".join(f"| refused: {reason} | {count} |" for reason, count in card.refused.items())
+    refused = "".join(f"| refused: {reason} | {count} |\n" for reason, count in card.refused.items())
     locked = "\n".join(f"| {name} | {value} |" for name, value in card.locked.items())
     parent = f"| parent {card.parent} | `{card.parent_digest}` |\n" if card.parent else ""
     used = ", ".join(f"{name} {version}" for name, version in card.versions.items())
@@ -158,7 +154,6 @@ From {", ".join(f"`{run}`" for run in card.runs)}.
 | tokens | {card.tokens} |
 | tokens with a loss | {card.trained_tokens} |
 {refused}
-
 ## Locked values
 | | |
 |---|---|

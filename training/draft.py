@@ -50,9 +50,7 @@ class Draft:
             raise ConfigError(f"resume: {self.folder} never began; start without resume") from None
         for part, digest in made_from.items():
             if before.get(part) != digest:
-                raise ConfigError(
-                    f"resume: {self.folder} was begun with another {part}; start without resume"
-                )
+                raise ConfigError(f"resume: {self.folder} was begun with another {part}; start without resume")
 
     def last_checkpoint(self) -> Path | None:
         """The newest whole checkpoint: the trainer writes its state last, so one without it is torn."""

@@ -162,9 +162,7 @@ def _join(episode: Sequence[TokenBranch], review: Sequence[TokenBranch]) -> tupl
     length = len(last.token_ids)
     if first.token_ids[:length] != last.token_ids:
         return (*episode, *review)
-    joined = TokenBranch(
-        first.token_ids, last.mask + first.mask[length:], last.logprobs + first.logprobs[length:]
-    )
+    joined = TokenBranch(first.token_ids, last.mask + first.mask[length:], last.logprobs + first.logprobs[length:])
     return (*episode[:-1], joined, *review[1:])
 
 

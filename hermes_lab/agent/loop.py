@@ -21,9 +21,7 @@ CONCLUDE = "The budget for tools is used up. Answer now, without tools."
 class Agent:
     """One conversation with one model. `submit` may be called again: the conversation, and its budget, go on."""
 
-    def __init__(
-        self, model: ModelClient, toolbox: Toolbox, config: AgentConfig, messages: Sequence[Message]
-    ) -> None:
+    def __init__(self, model: ModelClient, toolbox: Toolbox, config: AgentConfig, messages: Sequence[Message]) -> None:
         self._model = model
         self._toolbox = toolbox
         self._config = config
@@ -66,9 +64,7 @@ class Agent:
         if not native:
             reply = msgspec.structs.replace(reply, message=_read_calls(reply.message))
         self.messages.append(reply.message)
-        self.steps.append(
-            Step(len(self.messages) - 1, reply.finish_reason, reply.usage, time.monotonic() - started)
-        )
+        self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, time.monotonic() - started))
         self.usage += reply.usage
         self._trace.add(reply)
         return reply
@@ -79,9 +75,7 @@ class Agent:
                 Message(role="tool", content=r.content, results=(r,), tool_call_id=r.call_id) for r in results
             ]
         else:
-            self.messages.append(
-                Message(role="user", content=render_results(results), results=tuple(results))
-            )
+            self.messages.append(Message(role="user", content=render_results(results), results=tuple(results)))
 
     def fork(self, toolbox: Toolbox, *, max_iterations: int) -> "Agent":
         """A new agent that continues a copy of this conversation, with a budget of its own."""
@@ -91,9 +85,7 @@ class Agent:
     def trajectory(self, stop: StopReason, since: int = 0) -> Trajectory:
         """What happened so far; `since` leaves out the messages before that index."""
         last = self.messages[-1]
-        concluded = (
-            stop in ("answered", "max_iterations") and last.role == "assistant" and not last.tool_calls
-        )
+        concluded = stop in ("answered", "max_iterations") and last.role == "assistant" and not last.tool_calls
         return Trajectory(
             messages=tuple(self.messages[since:]),
             tools=self._toolbox.schemas,

@@ -9,8 +9,8 @@ from hermes_lab.types.trajectory import ToolFormat
 
 IDENTITY = """\
 You are Hermes, an agent that does its work with tools. Your working folder is /app/data.
-If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer in one sentence: \
-that submits it."""
+If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer in one \
+sentence: that submits it."""
 
 
 def system_prompt(schemas: Sequence[Mapping[str, Any]], library: Library, tool_format: ToolFormat) -> str:

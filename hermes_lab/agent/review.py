@@ -10,9 +10,9 @@ from hermes_lab.types import Review, Verdict
 REVIEW_TOOLS = frozenset({"skill_view", "skill_manage"})
 
 REVIEW_REQUEST = """\
-Review: did this work teach a rule that later tasks here will need? If so, save it with skill_manage: patch a skill that \
-exists, else create one. Do not save missing programs, missing credentials, passing failures or one-off stories. If there \
-is nothing to save, say so."""
+Review: did this work teach a rule that later tasks here will need? If so, save it with skill_manage: patch a skill \
+that exists, else create one. Do not save missing programs, missing credentials, passing failures or one-off stories. \
+If there is nothing to save, say so."""
 
 
 def outcome(verdict: Verdict | None) -> str:

@@ -65,9 +65,7 @@ async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:
     try:
         await endpoint.post("/load_lora_adapter", {"lora_name": adapter.name, "lora_path": str(folder)})
     except Refused as error:
-        hint = (
-            "; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" if error.status in (404, 405) else ""
-        )
+        hint = "; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" if error.status in (404, 405) else ""
         raise ConfigError(f"model.adapter: the server does not load {folder}: {error}{hint}") from None
     if adapter.name not in await served_models(endpoint):
         raise ModelError(f"{endpoint.base_url}: took the adapter {adapter.name}, but does not serve it")

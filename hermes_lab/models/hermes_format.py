@@ -47,9 +47,7 @@ def render_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
 
 def render_calls(content: str, calls: Sequence[ToolCall]) -> str:
     """An assistant turn: its text, then one block a call. An unparsed call is repeated as it was written."""
-    return "\n".join(
-        [*([content] if content else []), *(f"{_OPEN}\n{_call(call)}\n{_CLOSE}" for call in calls)]
-    )
+    return "\n".join([*([content] if content else []), *(f"{_OPEN}\n{_call(call)}\n{_CLOSE}" for call in calls)])
 
 
 def render_results(results: Sequence[ToolResult]) -> str:

@@ -55,9 +55,7 @@ class OpenAIClient:
 
 def open_endpoint(config: ModelConfig, base_url: str, *, connections: int, key: str = "") -> Endpoint:
     """The endpoint with the retries and time limit of `config`."""
-    return Endpoint(
-        base_url, key=key, timeout=config.timeout, max_retries=config.max_retries, connections=connections
-    )
+    return Endpoint(base_url, key=key, timeout=config.timeout, max_retries=config.max_retries, connections=connections)
 
 
 def read_key(config: ModelConfig) -> str:

@@ -19,9 +19,7 @@ from hermes_lab.types.trajectory import ToolFormat
 
 
 @asynccontextmanager
-async def open_openai(
-    config: ModelConfig, *, tool_format: ToolFormat, concurrency: int
-) -> AsyncIterator[OpenAIClient]:
+async def open_openai(config: ModelConfig, *, tool_format: ToolFormat, concurrency: int) -> AsyncIterator[OpenAIClient]:
     """The client of an endpoint that somebody else runs."""
     _check_url(config.base_url)
     endpoint = open_endpoint(config, config.base_url, connections=concurrency, key=read_key(config))
@@ -42,9 +40,7 @@ async def open_vllm(
 
 
 @asynccontextmanager
-async def _client(
-    config: ModelConfig, endpoint: Endpoint, tool_format: ToolFormat
-) -> AsyncIterator[OpenAIClient]:
+async def _client(config: ModelConfig, endpoint: Endpoint, tool_format: ToolFormat) -> AsyncIterator[OpenAIClient]:
     async with endpoint:
         identity = await _identify(config, endpoint)
         yield OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)
@@ -65,9 +61,7 @@ async def _served(config: ModelConfig, endpoint: Endpoint) -> dict[str, str] | N
         return await served_models(endpoint)
     except Refused as error:
         if error.status in (401, 403):
-            raise ConfigError(
-                f"model.api_key_env: the key in {config.api_key_env!r} is refused: {error}"
-            ) from None
+            raise ConfigError(f"model.api_key_env: the key in {config.api_key_env!r} is refused: {error}") from None
         if error.status in (404, 405, 501):
             return None
         raise

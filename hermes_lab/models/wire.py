@@ -66,9 +66,7 @@ def wire(messages: Iterable[Message], tool_format: ToolFormat) -> list[dict[str,
     return [_native(message) for message in messages]
 
 
-def read_reply(
-    content: bytes, sent: Sequence[Message], *, tool_format: ToolFormat, token_ids: bool
-) -> Generation:
+def read_reply(content: bytes, sent: Sequence[Message], *, tool_format: ToolFormat, token_ids: bool) -> Generation:
     """A reply to the messages `sent`. Raises `ModelError` where the bytes are no complete reply.
 
     In the `hermes` format the text stays whole; whoever runs the calls reads them from it.

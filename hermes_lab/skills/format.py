@@ -16,9 +16,7 @@ _FRONTMATTER = re.compile(r"---\n(?P<head>.*?)\n---\n(?P<body>.*)", re.DOTALL)
 
 def render(name: str, description: str, body: str) -> str:
     """The text of a SKILL.md."""
-    head = yaml.safe_dump(
-        {"name": name, "description": description}, sort_keys=False, allow_unicode=True, width=10_000
-    )
+    head = yaml.safe_dump({"name": name, "description": description}, sort_keys=False, allow_unicode=True, width=10_000)
     return f"---\n{head}---\n\n{body.strip()}\n"
 
 

@@ -16,9 +16,7 @@ class Library:
     """Skills by name. A change makes a new library; equal content has an equal `snapshot`."""
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
-        self.skills: Mapping[str, Skill] = MappingProxyType(
-            {s.name: s for s in sorted(skills, key=lambda s: s.name)}
-        )
+        self.skills: Mapping[str, Skill] = MappingProxyType({s.name: s for s in sorted(skills, key=lambda s: s.name)})
         content = hashlib.sha256()
         for skill in self.skills.values():
             content.update(f"{skill.name}\0{hashlib.sha256(skill.text.encode()).hexdigest()}\n".encode())
@@ -49,7 +47,7 @@ class Library:
         return cls(skills)
 
     def save(self, folder: Path) -> None:
-        """Writes the library as `<folder>/<name>/SKILL.md`, whole or not at all; an existing folder is left as it is."""
+        """Writes the library as `<folder>/<name>/SKILL.md`, whole or not at all; a folder that exists stays as it is."""
         if folder.exists():
             return
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -31,11 +31,7 @@ class SkillSession:
     def view(self, name: str) -> Skill:
         """The skill of that name, or of the one name that is nearly it. Raises `ToolError` listing what there is."""
         known = self._library.skills
-        match = (
-            name
-            if name in known
-            else next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.87)), None)
-        )
+        match = name if name in known else next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.87)), None)
         if match is None:
             raise ToolError(f"no skill {name!r}; there are: {', '.join(known) or 'none yet'}")
         self.loaded.append(match)

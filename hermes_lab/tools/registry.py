@@ -149,9 +149,7 @@ class Toolbox:
 
 
 def _toolset(name: str) -> list[Tool]:
-    tools = sorted(
-        (tool for tool in known_tools().values() if tool.toolset == name), key=lambda tool: tool.name
-    )
+    tools = sorted((tool for tool in known_tools().values() if tool.toolset == name), key=lambda tool: tool.name)
     if not tools:
         known = ", ".join(sorted({tool.toolset for tool in known_tools().values()}))
         raise ConfigError(f"agent.toolsets: no toolset {name!r}; there are: {known}")

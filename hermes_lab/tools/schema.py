@@ -25,9 +25,7 @@ def arguments_model(handler: Callable[..., Any]) -> type[Arguments]:
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[name] = (parameter.annotation, Field(default, description=described.pop(name, None)))
     if described:
-        raise TypeError(
-            f"{handler.__name__}: the docstring describes {', '.join(described)}, which it does not take"
-        )
+        raise TypeError(f"{handler.__name__}: the docstring describes {', '.join(described)}, which it does not take")
     return create_model(handler.__name__, __base__=Arguments, **fields)
 
 

@@ -7,9 +7,7 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 
 @tool(toolset="terminal")
-async def terminal(
-    ctx: ToolContext, command: str, timeout: float | None = None, workdir: str = ""
-) -> dict[str, Any]:
+async def terminal(ctx: ToolContext, command: str, timeout: float | None = None, workdir: str = "") -> dict[str, Any]:
     """Run a bash command. Directory and exported variables persist.
 
     Args:

@@ -37,7 +37,7 @@ class TaskInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class SkillUse(Struct, frozen=True, omit_defaults=True):
-    """The library as this episode met it: the frozen snapshot, what the prompt listed, what was loaded, what was written."""
+    """The library as this episode met it: the frozen snapshot, what was listed in the prompt, loaded, written."""
 
     snapshot: str = ""
     listed: tuple[str, ...] = ()

@@ -23,7 +23,8 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(
-    root: Annotated[Path, typer.Argument(help="A folder of adapters.")] = Path("runs"), json: options.Json = False
+    root: Annotated[Path, typer.Argument(help="A folder of adapters.")] = Path("runs"),
+    json: options.Json = False,
 ) -> None:
     """`hermes-lab adapters list`."""
     from training.adapters import list_adapters

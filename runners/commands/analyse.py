@@ -10,7 +10,9 @@ from runners.commands import options
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    app.command("summary", help="What a run did, over all of its starts.\n\nhermes-lab summary runs/demo --json")(summary)
+    app.command("summary", help="What a run did, over all of its starts.\n\nhermes-lab summary runs/demo --json")(
+        summary
+    )
     app.command(
         "fit",
         help="Fit learning curves and draw them into plots/ of the first run.\n\n"
@@ -23,8 +25,7 @@ def register(app: typer.Typer) -> None:
     )(compare)
     app.command(
         "export",
-        help="Write a run's episodes for training.\n\n"
-        "hermes-lab export runs/first --format groups -o groups.jsonl",
+        help="Write a run's episodes for training.\n\nhermes-lab export runs/first --format groups -o groups.jsonl",
     )(export)
 
 
@@ -106,8 +107,9 @@ def compare(
 def export(
     run: options.Run,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.", show_default=False)],
-    format: Annotated[  # noqa: A002  (the option's name)
-        Literal["groups", "sft"], typer.Option("--format", help="groups: scored groups. sft: selected conversations.")
+    format: Annotated[
+        Literal["groups", "sft"],
+        typer.Option("--format", help="groups: scored groups. sft: selected conversations."),
     ],
 ) -> None:
     """`hermes-lab export`."""

@@ -77,12 +77,21 @@ def _packages(what: str, names: tuple[str, ...], remedy: str) -> Finding:
 
 def _gpu() -> Finding:
     found = shutil.which("nvidia-smi") is not None
-    return Finding("gpu", found, "nvidia-smi found" if found else "none: models and training run on the CPU", needed=False)
+    return Finding(
+        "gpu",
+        found,
+        "nvidia-smi found" if found else "none: models and training run on the CPU",
+        needed=False,
+    )
 
 
 def _packaged_model() -> Finding:
     folder = weights.packaged_folder()
-    detail = str(folder) if folder.is_dir() else "not there yet: fetched (93 MB) when a run first asks for model.name=packaged"
+    detail = (
+        str(folder)
+        if folder.is_dir()
+        else "not there yet: fetched (93 MB) when a run first asks for model.name=packaged"
+    )
     return Finding("packaged model", folder.is_dir(), detail, needed=False)
 
 
@@ -90,5 +99,7 @@ def _memory() -> Finding:
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
     enough = gigabytes >= 8
-    detail = f"{cores} cores, {gigabytes:.0f} GB" + ("" if enough else "; the packaged model wants 8 GB to serve and train")
+    detail = f"{cores} cores, {gigabytes:.0f} GB" + (
+        "" if enough else "; the packaged model wants 8 GB to serve and train"
+    )
     return Finding("machine", enough, detail, needed=False)

@@ -10,7 +10,9 @@ from hermes_lab.errors import ConfigError
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(help="Reinforcement-learning environments.", no_args_is_help=True)
-    group.command("check", help="Gymnasium's own checker on a suite's environment.\n\nhermes-lab env check ledger")(check)
+    group.command("check", help="Gymnasium's own checker on a suite's environment.\n\nhermes-lab env check ledger")(
+        check
+    )
     group.callback()(lambda: None)  # keeps `check` a sub-command while it is the only one
     app.add_typer(group, name="env")
 

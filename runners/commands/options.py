@@ -7,9 +7,7 @@ import typer
 
 Config = Annotated[
     list[str] | None,
-    typer.Option(
-        "--config", "-c", help="A YAML file, or `key=value`; merged left to right.", show_default=False
-    ),
+    typer.Option("--config", "-c", help="A YAML file, or `key=value`; merged left to right.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only.")]

@@ -102,15 +102,11 @@ def _execute(
             anyio.run(_run, config, suite, lanes, folder, library, progress, say)
         except KeyboardInterrupt:
             _finish(folder, quiet, json)
-            options.say(
-                f"interrupted: {tally.total('finished')} of {wanted} episodes are kept; go on with --resume"
-            )
+            options.say(f"interrupted: {tally.total('finished')} of {wanted} episodes are kept; go on with --resume")
             return 130
     _finish(folder, quiet, json)
     if errored := wanted - tally.total("finished"):
-        options.say(
-            f"{errored} of {wanted} episodes are owed ({tally.last_error}); --resume tries them again"
-        )
+        options.say(f"{errored} of {wanted} episodes are owed ({tally.last_error}); --resume tries them again")
         return 3
     return 0
 

@@ -100,16 +100,12 @@ def _amount(row: Row) -> Decimal:
     return Decimal(row["amount"])
 
 
-def _where(
-    weight: Callable[[int], Decimal], otherwise: int = 1
-) -> Callable[[Sequence[Row], Literals], Decimal]:
+def _where(weight: Callable[[int], Decimal], otherwise: int = 1) -> Callable[[Sequence[Row], Literals], Decimal]:
     """Rows that hold the value are weighted by `weight(number)`, the others by `otherwise`."""
 
     def total(rows: Sequence[Row], rule: Literals) -> Decimal:
         here = weight(rule.number)
-        return sum(
-            (_amount(r) * (here if r[rule.column] == rule.value else otherwise) for r in rows), Decimal(0)
-        )
+        return sum((_amount(r) * (here if r[rule.column] == rule.value else otherwise) for r in rows), Decimal(0))
 
     return total
 

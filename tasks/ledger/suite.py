@@ -46,9 +46,7 @@ class LedgerSuite:
         0.
         """
         if split not in self.splits:
-            raise ConfigError(
-                f"suite.split: ledger has no split {split!r}; there are: {', '.join(self.splits)}"
-            )
+            raise ConfigError(f"suite.split: ledger has no split {split!r}; there are: {', '.join(self.splits)}")
         if count < 1:
             raise ConfigError("suite.count: ledger is endless; say how many tasks, at least 1")
         return [self._task(split, world, seed, number) for number in range(count)]

@@ -23,8 +23,7 @@ def test_tuning_that_teaches_the_call_format_is_shown(write_run: WriteRun) -> No
     calls = by_metric(report, "first_call_ok")
     assert calls.shown
     assert calls.sentence() == (
-        "parsed first calls: 0/40 (0-9 %) -> 39/40 (87-100 %), "
-        "+98 points (95 % interval 84 to 100), p = 4e-12"
+        "parsed first calls: 0/40 (0-9 %) -> 39/40 (87-100 %), +98 points (95 % interval 84 to 100), p = 4e-12"
     )
     solved = by_metric(report, "success")
     assert not solved.shown
@@ -59,9 +58,7 @@ def test_any_right_submission_counts_as_accepted(write_run: WriteRun) -> None:
     assert by_metric(report, "success").after == Rate(0, 3)
 
 
-@pytest.mark.parametrize(
-    ("field", "was", "now"), [("seed", 0, 1), ("name", "x", "y"), ("split", "train", "test")]
-)
+@pytest.mark.parametrize(("field", "was", "now"), [("seed", 0, 1), ("name", "x", "y"), ("split", "train", "test")])
 def test_runs_of_other_tasks_are_refused_with_the_difference(
     write_run: WriteRun, field: str, was: object, now: object
 ) -> None:

@@ -62,9 +62,7 @@ def test_unbounded_scale_goes_there_and_back(parameters: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    "truth", [CODE_DEBUGGING, np.array([0.002, 0.999, 0.05])], ids=["inside", "at the bounds"]
-)
+@pytest.mark.parametrize("truth", [CODE_DEBUGGING, np.array([0.002, 0.999, 0.05])], ids=["inside", "at the bounds"])
 def test_maximum_is_the_one_that_lbfgsb_finds(seed: int, truth: np.ndarray) -> None:
     data = counts(seed, truth)
     found = maximize(CURVE, data, CURVE.starts(N, (data.successes / data.trials)[0]))
@@ -74,12 +72,8 @@ def test_maximum_is_the_one_that_lbfgsb_finds(seed: int, truth: np.ndarray) -> N
         return -at.value[0], -at.score[0]
 
     bounds = unbounded(CURVE, CURVE.bounds(N).T).T
-    starts = [
-        unbounded(CURVE, np.array([i, a, r])) for i in (0.2, 0.6) for a in (0.5, 0.9) for r in (0.02, 0.2)
-    ]
-    best = min(
-        (minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds) for x in starts), key=lambda r: r.fun
-    )
+    starts = [unbounded(CURVE, np.array([i, a, r])) for i in (0.2, 0.6) for a in (0.5, 0.9) for r in (0.02, 0.2)]
+    best = min((minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds) for x in starts), key=lambda r: r.fun)
     assert found.log_likelihood_B[0] == pytest.approx(-best.fun, abs=1e-4)
     assert found.parameters_B_P[0] == pytest.approx(natural(CURVE, best.x), rel=0.02)
 

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.bootstrap import levels
 from analysis.curves.exponential import Exponential
-from analysis.fit import Fit, aicc, fit_series, fit_curve
+from analysis.fit import Fit, aicc, fit_curve, fit_series
 from hermes_lab.errors import ConfigError
 
 SimulateRun = Callable[..., pd.DataFrame]

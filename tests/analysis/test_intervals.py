@@ -37,9 +37,7 @@ def test_paired_difference_agrees_with_published_examples(
 
 
 @given(COUNT, COUNT, COUNT, COUNT)
-def test_paired_difference_holds_the_estimate_and_mirrors(
-    both: int, lost: int, gained: int, neither: int
-) -> None:
+def test_paired_difference_holds_the_estimate_and_mirrors(both: int, lost: int, gained: int, neither: int) -> None:
     pairs = both + lost + gained + neither
     if pairs == 0:
         return

@@ -69,9 +69,7 @@ def test_skills_and_tokens_count_the_review_apart(write_run: WriteRun) -> None:
     write = SkillWrite("create", "s", "text", "review", "e", "m", "snap")
     review = Review(Trajectory((), (), "native", "answered", usage=Usage(100, 20)), writes=(write, write))
     skills = SkillUse(snapshot="snap", listed=("a", "b"), loaded=("a",))
-    frame = load_episodes(
-        write_run([make_episode(True, skills=skills, review=review), make_episode(True, task=1)])
-    )
+    frame = load_episodes(write_run([make_episode(True, skills=skills, review=review), make_episode(True, task=1)]))
     columns = ["skills_listed", "skills_loaded", "reused", "skills_written", "review_tokens", "prompt_tokens"]
     assert frame[columns].values.tolist() == [[2, 1, True, 2, 120, 10], [0, 0, False, 0, 0, 10]]
 

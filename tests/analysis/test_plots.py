@@ -25,9 +25,7 @@ def legend(ax: Axes) -> list[str]:
     return [text.get_text() for text in found.get_texts()]
 
 
-def test_identified_curve_is_drawn_and_the_other_is_said_not_to_be(
-    ax: Axes, simulate_run: SimulateRun
-) -> None:
+def test_identified_curve_is_drawn_and_the_other_is_said_not_to_be(ax: Axes, simulate_run: SimulateRun) -> None:
     frame = simulate_run(ARMS, replicates=25)
     assert plot_learning_curve(ax, frame, fit_series(frame, draws=100)) is ax
     on, off = legend(ax)

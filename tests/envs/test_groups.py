@@ -23,7 +23,9 @@ from hermes_lab.types import (
 BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
 
 
-def rollout(sample: int, reward: float | None, branches: tuple[TokenBranch, ...] = (BRANCH,), task: str = "t") -> Episode:
+def rollout(
+    sample: int, reward: float | None, branches: tuple[TokenBranch, ...] = (BRANCH,), task: str = "t"
+) -> Episode:
     return Episode(
         suite="s",
         task_id=task,

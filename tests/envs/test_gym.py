@@ -69,7 +69,9 @@ def test_the_conversation_is_what_a_model_would_see(env: HermesLabEnv) -> None:
     assert "hello" in json.loads(observation["conversation"])[-1]["content"]
 
 
-def test_rejected_work_gets_feedback_and_the_reward_is_that_of_the_first_submission(env: HermesLabEnv) -> None:
+def test_rejected_work_gets_feedback_and_the_reward_is_that_of_the_first_submission(
+    env: HermesLabEnv,
+) -> None:
     env.reset(seed=0)
     observation, reward, terminated, _, _ = env.step("Done.")
     assert (reward, terminated) == (0.0, False)

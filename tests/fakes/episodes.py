@@ -33,9 +33,7 @@ def conversation(prompt: str, result: ToolResult = RESULT) -> tuple[Message, ...
         Message(role="system", content="You use tools."),
         Message(role="user", content=prompt),
         Message(role="assistant", content=CALL, tool_calls=calls),
-        Message(
-            role="user", content=f"<tool_response>\n{result.content}\n</tool_response>", results=(result,)
-        ),
+        Message(role="user", content=f"<tool_response>\n{result.content}\n</tool_response>", results=(result,)),
         Message(role="assistant", content=f"Done: {prompt}."),
     )
 

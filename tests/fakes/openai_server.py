@@ -45,9 +45,7 @@ class FakeOpenAIServer:
     largest number of chat requests in work at one time.
     """
 
-    def __init__(
-        self, script: Script, *, models: Sequence[str] = ("fake",), lists_models: bool = True
-    ) -> None:
+    def __init__(self, script: Script, *, models: Sequence[str] = ("fake",), lists_models: bool = True) -> None:
         self.script = script
         self.models = models
         self.lists_models = lists_models

@@ -29,7 +29,7 @@ def say(text: str, *commands: str) -> Message:
     return Message(role="assistant", content=text, tool_calls=calls)
 
 
-def in_turn(*replies: Message):  # noqa: ANN201
+def in_turn(*replies: Message):
     """A policy that gives these replies one after another, the last one for ever."""
 
     def policy(messages: Sequence[Message]) -> Message:

@@ -19,7 +19,7 @@ def session(library: Library) -> SkillSession:
     return SkillSession(library, origin="review", episode="e", model="m")
 
 
-def skill(name: str, body: str = "Do it."):  # noqa: ANN201
+def skill(name: str, body: str = "Do it."):
     return skill_format.parse(skill_format.render(name, f"About {name}", body))
 
 

@@ -19,7 +19,9 @@ def reply(prompt: list[int], sampled: list[int]) -> Generation:
 
 
 @given(st.lists(st.tuples(ids, ids), min_size=1, max_size=4))
-def test_prompts_that_extend_make_one_branch_with_only_sampled_tokens_unmasked(turns: list[tuple[list[int], list[int]]]) -> None:
+def test_prompts_that_extend_make_one_branch_with_only_sampled_tokens_unmasked(
+    turns: list[tuple[list[int], list[int]]],
+) -> None:
     trace, prompt, sampled_all = TokenTrace(), [], []
     for added, sampled in turns:
         prompt = prompt + added

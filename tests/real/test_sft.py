@@ -37,9 +37,7 @@ def config(tmp_path: Path) -> TrainConfig:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
     run = write_run(tmp_path / "run", *(episode(f"task {n}") for n in range(6)), with_review("the last"))
-    return TrainConfig(
-        lock=str(tmp_path / "lock.yaml"), data=(str(run),), adapters=str(tmp_path / "adapters")
-    )
+    return TrainConfig(lock=str(tmp_path / "lock.yaml"), data=(str(run),), adapters=str(tmp_path / "adapters"))
 
 
 def train(config: TrainConfig) -> Path:
@@ -128,9 +126,7 @@ def test_the_shared_prefix_changes_neither_loss_nor_gradient() -> None:
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-    model = LlamaForCausalLM(
-        LlamaConfig(vocab_size=97, num_attention_heads=4, num_key_value_heads=2, **sizes)
-    )
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=97, num_attention_heads=4, num_key_value_heads=2, **sizes))
     ids_BT = torch.randint(0, 97, (3, 20))
     ids_BT[:, :9] = ids_BT[0, :9]
     labels_BT = torch.full_like(ids_BT, IGNORED)

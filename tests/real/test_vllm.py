@@ -141,8 +141,6 @@ def _group_of_child(parent: int) -> int:
 
 def _processes() -> list[tuple[int, int, int]]:
     """Pid, parent and group of every process that runs."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=True
-    )
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=True)
     rows = [line.split() for line in listed.stdout.splitlines()]
     return [(int(pid), int(ppid), int(pgid)) for pid, ppid, pgid, state in rows if not state.startswith("Z")]

@@ -28,7 +28,15 @@ def lab(*args: str | Path) -> str:
 def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs every station through the command line, once for all tests of this file."""
     root = tmp_path_factory.mktemp("line")
-    lab("learn", "-c", "configs/demonstrations.yaml", "-c", "learning.worlds=20", "--out", root / "demonstrations")
+    lab(
+        "learn",
+        "-c",
+        "configs/demonstrations.yaml",
+        "-c",
+        "learning.worlds=20",
+        "--out",
+        root / "demonstrations",
+    )
     lab(
         *("train", "sft", "-c", "configs/train/sft.yaml", "-c", "lock=configs/locks/sft-smoke.yaml"),
         *("-c", f"data=[{root}/demonstrations]", "-c", f"adapters={root}/adapters"),
@@ -58,7 +66,7 @@ def test_success_rises_too(line: Path) -> None:
 def test_the_served_adapters_digest_is_in_every_episode_and_in_its_card(line: Path) -> None:
     folder = line / "adapters" / "sft-v1"
     digest = adapter_digest(folder)
-    assert json.loads((folder / "card.json").read_text())["adapter_digest"] == digest
+    assert json.loads((folder / "card.json").read_text())["digest"] == digest
     assert {episode.model.adapter_digest for episode in read_episodes(line / "tuned")} == {digest}
     assert {episode.model.adapter_digest for episode in read_episodes(line / "base")} == {""}
 

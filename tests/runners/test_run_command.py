@@ -24,7 +24,10 @@ WANTED = 2 * 2 * 3 * 2
 
 def lab(*args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True, env={**os.environ, **env}
+        [sys.executable, "-m", "runners", *map(str, args)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
     )
 
 
@@ -71,7 +74,9 @@ def test_arms_differ_only_in_what_was_learnt(whole: Path) -> None:
     }
 
 
-def test_every_snapshot_that_an_episode_names_is_on_the_disk_and_lanes_link_to_their_last(whole: Path) -> None:
+def test_every_snapshot_that_an_episode_names_is_on_the_disk_and_lanes_link_to_their_last(
+    whole: Path,
+) -> None:
     for episode in read_episodes(whole):
         assert (whole / "skills" / episode.skills.snapshot).is_dir()
     for lane in ("on-r0-w0", "on-r0-w1"):
@@ -143,13 +148,14 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
         (["frobnicate"], "No such command"),
         ([*LEARN, "--out", "WHOLE"], "holds a run already; continue it with --resume"),
         ([*LEARN, "-c", "learning.rounds=4", "--out", "WHOLE", "--resume"], "learning.rounds=3, now 4"),
-        (["run", "-c", "suite.name=ledger", "-c", "suite.count=2", "--out", "WHOLE", "--resume"], "was begun by `learn`"),
+        (
+            ["run", "-c", "suite.name=ledger", "-c", "suite.count=2", "--out", "WHOLE", "--resume"],
+            "was begun by `learn`",
+        ),
         ([*LEARN, "--out", "OUT", "--resume"], "no run to resume"),
     ],
 )
-def test_a_mistake_gets_one_line_and_exit_code_2(
-    args: list[str], message: str, whole: Path, tmp_path: Path
-) -> None:
+def test_a_mistake_gets_one_line_and_exit_code_2(args: list[str], message: str, whole: Path, tmp_path: Path) -> None:
     places = {"OUT": str(tmp_path / "out"), "WHOLE": str(whole)}
     before = rows(whole)
     done = lab(*(places.get(arg, arg) for arg in args))
@@ -163,9 +169,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(
 
 def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    first = subprocess.Popen(
-        [sys.executable, "-m", "runners", *LEARN, "--out", str(run)], stderr=subprocess.DEVNULL
-    )
+    first = subprocess.Popen([sys.executable, "-m", "runners", *LEARN, "--out", str(run)], stderr=subprocess.DEVNULL)
     while count(run) < 1:
         time.sleep(0.01)
     second = lab(*LEARN, "--out", run, "--resume")
@@ -188,11 +192,17 @@ def test_jsonl_rows_are_run_sampled_and_judged(tmp_path: Path) -> None:
 def test_other_data_under_the_same_name_is_refused_on_resume(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('{"prompt": "one"}\n')
-    args = ["run", "-c", f"suite.path={file}", "-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop"]
+    args = [
+        "run",
+        "-c",
+        f"suite.path={file}",
+        "-c",
+        "model.provider=scripted",
+        "-c",
+        "model.name=tasks.learner:noop",
+    ]
     assert lab(*args, "--out", tmp_path / "run").returncode == 0
     file.write_text('{"prompt": "two"}\n')
     done = lab(*args, "--out", tmp_path / "run", "--resume")
     assert done.returncode == 2
     assert "not those it was begun with" in done.stderr
-
-

@@ -48,9 +48,7 @@ def test_a_prompt_alone_is_a_task(tmp_path: Path) -> None:
 
 
 def test_ids_are_line_numbers_and_blank_lines_are_skipped(tmp_path: Path) -> None:
-    tasks = load(
-        suite_of(tmp_path, {"prompt": "a"}, "", "  ", {"prompt": "b"}, {"prompt": "c", "id": "mine"})
-    )
+    tasks = load(suite_of(tmp_path, {"prompt": "a"}, "", "  ", {"prompt": "b"}, {"prompt": "c", "id": "mine"}))
     assert [task.id for task in tasks] == ["row-000001", "row-000004", "mine"]
 
 
@@ -151,23 +149,17 @@ async def test_expected_output_is_exact_but_for_white_space(
 
 
 @pytest.mark.anyio
-async def test_all_commands_and_the_expected_output_must_hold(
-    open_sandbox: OpenSandbox, tmp_path: Path
-) -> None:
+async def test_all_commands_and_the_expected_output_must_hold(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
     row = {"expected_output": "done", "verify": ["test -f a", "grep -q 'it'\"'\"'s' a"]}
     good = await judged(open_sandbox, tmp_path, row, "done", work='echo "it\'s" > a')
-    assert good == Verdict(
-        score=1.0, success=True, criteria={"expected_output": 1.0, "verify_1": 1.0, "verify_2": 1.0}
-    )
+    assert good == Verdict(score=1.0, success=True, criteria={"expected_output": 1.0, "verify_1": 1.0, "verify_2": 1.0})
     half = await judged(open_sandbox, tmp_path, row, "done", work="echo its > a")
     assert half is not None
     assert (half.score, half.criteria["verify_1"], half.criteria["verify_2"]) == (0.0, 1.0, 0.0)
 
 
 @pytest.mark.anyio
-async def test_the_agents_path_and_folder_do_not_reach_the_commands(
-    open_sandbox: OpenSandbox, tmp_path: Path
-) -> None:
+async def test_the_agents_path_and_folder_do_not_reach_the_commands(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
     work = "mkdir bin; printf '#!/bin/sh\n' > bin/check; chmod +x bin/check; export PATH=$PWD/bin:$PATH; cd /"
     verdict = await judged(open_sandbox, tmp_path, {"verify": ["test -x bin/check", "check"]}, work=work)
     assert verdict is not None

@@ -61,9 +61,7 @@ class Story:
     def _answer(self, calls: Sequence[ToolCall]) -> None:
         results = [ToolResult(call.id, call.name, json.dumps(self._do(call))) for call in calls]
         if self.hermes:
-            self.messages.append(
-                Message(role="user", content=render_results(results), results=tuple(results))
-            )
+            self.messages.append(Message(role="user", content=render_results(results), results=tuple(results)))
         else:
             self.messages += [
                 Message(role="tool", content=r.content, results=(r,), tool_call_id=r.call_id) for r in results

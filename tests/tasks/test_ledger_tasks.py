@@ -95,17 +95,13 @@ def test_every_type_of_rule_moves_the_total_of_every_table(type_: str) -> None:
 @given(SPLITS, SMALL, SMALL)
 def test_nothing_shown_before_the_first_submission_tells_the_rule(split: str, seed: int, world: int) -> None:
     for task in load(split, 4, seed, world):
-        assert not task.truth["flags"] or task.truth["flags"] not in task.prompt + "".join(
-            task.files.values()
-        )
+        assert not task.truth["flags"] or task.truth["flags"] not in task.prompt + "".join(task.files.values())
         assert "--" not in task.prompt
         assert set(task.files) == {"ledger", task.truth["file"]}
 
 
 def test_the_tool_is_the_same_file_in_every_world() -> None:
-    assert (
-        len({task.files["ledger"] for s in SUITE.splits for w in range(5) for task in load(s, 3, 0, w)}) == 1
-    )
+    assert len({task.files["ledger"] for s in SUITE.splits for w in range(5) for task in load(s, 3, 0, w)}) == 1
 
 
 def test_all_exports_have_the_same_kinds_of_columns() -> None:

@@ -22,9 +22,7 @@ def task_of(type_: str) -> Task:
     raise LookupError(type_)
 
 
-async def judged(
-    open_sandbox: OpenSandbox, task: Task, *commands: str, answer: str | None = "Done."
-) -> Verdict:
+async def judged(open_sandbox: OpenSandbox, task: Task, *commands: str, answer: str | None = "Done.") -> Verdict:
     async with open_sandbox() as sandbox:
         for path, text in task.files.items():
             await sandbox.write(path, text.encode())
@@ -38,9 +36,7 @@ def leave(content: object) -> str:
 
 
 @pytest.mark.parametrize("type_", RULE_TYPES)
-async def test_the_tool_with_a_rules_flags_gives_the_rules_total(
-    open_sandbox: OpenSandbox, type_: str
-) -> None:
+async def test_the_tool_with_a_rules_flags_gives_the_rules_total(open_sandbox: OpenSandbox, type_: str) -> None:
     task = task_of(type_)
     right = await judged(open_sandbox, task, *SUITE.oracle(task))
     assert (right.score, right.success, right.feedback) == (1.0, True, "")

@@ -12,9 +12,7 @@ from training.batches import batch_order
     steps=st.integers(1, 30),
     seed=st.integers(0, 5),
 )
-def test_every_row_is_met_as_often_as_any_other(
-    lengths: list[int], batch_size: int, steps: int, seed: int
-) -> None:
+def test_every_row_is_met_as_often_as_any_other(lengths: list[int], batch_size: int, steps: int, seed: int) -> None:
     order = batch_order(lengths, batch_size=batch_size, steps=steps, seed=seed)
     counts = Counter(dict.fromkeys(range(len(lengths)), 0)) + Counter(order)
     assert len(order) == batch_size * steps

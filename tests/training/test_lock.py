@@ -48,9 +48,7 @@ def test_a_field_changed_by_hand_is_refused(lock: Path, field: str) -> None:
     at = next(i for i, line in enumerate(lines) if line.startswith(f"{field}:"))
     lines[at] = f"{field}: {changed.get(field, '77')}"
     lock.write_text("\n".join(lines))
-    with pytest.raises(
-        ConfigError, match=r"lock.yaml: a locked field was changed by hand.*train lock SRC -o"
-    ):
+    with pytest.raises(ConfigError, match=r"lock.yaml: a locked field was changed by hand.*train lock SRC -o"):
         load_lock(lock)
 
 
@@ -66,9 +64,7 @@ def test_a_file_without_a_digest_is_no_lock(lock: Path) -> None:
 
 
 def test_a_missing_field_is_named(lock: Path) -> None:
-    lock.write_text(
-        "".join(line for line in lock.read_text().splitlines(True) if not line.startswith("seed"))
-    )
+    lock.write_text("".join(line for line in lock.read_text().splitlines(True) if not line.startswith("seed")))
     with pytest.raises(ConfigError, match="seed: Field required"):
         load_lock(lock)
 
@@ -94,9 +90,7 @@ def test_an_override_of_a_locked_field_names_field_value_and_remedy(
 ) -> None:
     with pytest.raises(ConfigError) as error:
         load_train_config([*sources, override])
-    assert str(error.value).startswith(
-        f"{override}: learning_rate is locked at 0.0015 by {lock}; a person makes"
-    )
+    assert str(error.value).startswith(f"{override}: learning_rate is locked at 0.0015 by {lock}; a person makes")
 
 
 def test_a_locked_field_in_the_training_file_is_refused(sources: list[str], tmp_path: Path) -> None:

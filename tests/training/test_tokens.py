@@ -100,9 +100,7 @@ def test_a_tokenizer_that_ends_no_turn_is_an_error(tmp_path: Path) -> None:
 def test_sampled_ids_are_taken_as_they_are(tmp_path: Path) -> None:
     branch = TokenBranch((9, 8, 7, 6, 5), (0, 1, 0, 1, 1), (0.0, -1.0, 0.0, -1.0, -1.0))
     own = episode("t", trajectory=trajectory(conversation("t"), branches=(branch,)))
-    assert tokenize(select(tmp_path, own), None, 100).rows == [
-        Row([9, 8, 7, 6, 5], [IGNORED, 8, IGNORED, 6, 5])
-    ]
+    assert tokenize(select(tmp_path, own), None, 100).rows == [Row([9, 8, 7, 6, 5], [IGNORED, 8, IGNORED, 6, 5])]
 
 
 def test_sampled_ids_of_an_untrained_turn_have_no_loss(tmp_path: Path) -> None:

@@ -91,9 +91,7 @@ async def test_adapter_mistakes_are_named(adapter: Path, tmp_path: Path) -> None
         with pytest.raises(ConfigError, match=r"holds no adapter_config\.json"):
             await identity_of(server, adapter=str(tmp_path))
         server.refuse_adapters = 404
-        with pytest.raises(
-            ConfigError, match=r"no adapters; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING"
-        ):
+        with pytest.raises(ConfigError, match=r"no adapters; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
             await identity_of(server, adapter=str(adapter))
 
 

@@ -196,9 +196,7 @@ async def test_retry_after_decides_the_wait(monkeypatch: pytest.MonkeyPatch) -> 
     assert reply.message.content == "at last"
 
 
-@pytest.mark.parametrize(
-    ("header", "least", "most"), [("7", 7, 7), ("1e9", 60, 60), (formatdate(4e9), 60, 60)]
-)
+@pytest.mark.parametrize(("header", "least", "most"), [("7", 7, 7), ("1e9", 60, 60), (formatdate(4e9), 60, 60)])
 def test_retry_after_is_seconds_or_a_date(header: str, least: float, most: float) -> None:
     assert least <= (endpoint._retry_after(header) or 0) <= most
 

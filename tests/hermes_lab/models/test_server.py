@@ -69,9 +69,7 @@ def _state(pid: int) -> str:
 
 
 @pytest.mark.anyio
-async def test_it_serves_the_name_and_leaves_no_process(
-    make: Callable[..., VllmServer], tmp_path: Path
-) -> None:
+async def test_it_serves_the_name_and_leaves_no_process(make: Callable[..., VllmServer], tmp_path: Path) -> None:
     async with make() as server:
         async with Endpoint(server.base_url) as endpoint:
             assert list(await served_models(endpoint)) == ["m"]
@@ -85,9 +83,7 @@ async def test_a_server_that_dies_shows_the_end_of_its_log(
     make: Callable[..., VllmServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM", "die")
-    with pytest.raises(
-        ModelError, match=r"ended with code 1 (?s:.*)server.log(?s:.*)this model is too large"
-    ):
+    with pytest.raises(ModelError, match=r"ended with code 1 (?s:.*)server.log(?s:.*)this model is too large"):
         async with make():
             pass
 

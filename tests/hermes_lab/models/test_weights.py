@@ -105,9 +105,7 @@ def test_processes_that_start_together_make_it_once(tmp_path: Path, cache: Path)
 
 def test_a_failing_command_is_told_by_its_last_line() -> None:
     with pytest.raises(ConfigError, match=r"cannot be fetched: no network$"):
-        weights._run(
-            [sys.executable, "-c", "import sys; sys.exit('first\\nno network')"], "cannot be fetched"
-        )
+        weights._run([sys.executable, "-c", "import sys; sys.exit('first\\nno network')"], "cannot be fetched")
 
 
 def test_a_folder_is_itself(tmp_path: Path) -> None:
@@ -126,9 +124,7 @@ def test_a_name_that_is_nothing_is_refused(name: str) -> None:
         weights.resolve(name)
 
 
-def test_a_hub_id_that_is_not_cached_is_refused_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_id_that_is_not_cached_is_refused_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))

@@ -31,9 +31,7 @@ def open_folder() -> Iterator[Path]:
 
 
 async def test_directory_and_exported_variables_persist(sandbox: BubblewrapSandbox) -> None:
-    assert (
-        await sandbox.exec("mkdir 'a b' && cd 'a b' && export WORDS=$'x\\n\"y$' && local=1")
-    ).exit_code == 0
+    assert (await sandbox.exec("mkdir 'a b' && cd 'a b' && export WORDS=$'x\\n\"y$' && local=1")).exit_code == 0
     result = await sandbox.exec('pwd; printf "%s|%s" "$WORDS" "$local"')
     assert result.output == '/app/data/a b\nx\n"y$|'
 
@@ -41,6 +39,12 @@ async def test_directory_and_exported_variables_persist(sandbox: BubblewrapSandb
 async def test_exit_ends_the_command_and_not_the_session(sandbox: BubblewrapSandbox) -> None:
     assert (await sandbox.exec("export KEPT=1; exit 3")).exit_code == 3
     assert (await sandbox.exec("echo $KEPT")).output == "1\n"
+
+
+async def test_a_torn_state_is_not_taken(sandbox: BubblewrapSandbox) -> None:
+    await sandbox.exec("cd /tmp; export A=whole")
+    await sandbox.exec("printf '/usr\\0declare -x A=\"to' >&199; kill -KILL $$")
+    assert (await sandbox.exec("pwd; echo $A")).output == "/tmp\nwhole\n"
 
 
 async def test_workdir_is_for_one_command(sandbox: BubblewrapSandbox) -> None:
@@ -66,14 +70,10 @@ async def test_errors_name_the_line_of_the_command(sandbox: BubblewrapSandbox) -
     assert (await sandbox.exec("true\nnosuch")).output == "bash: line 2: nosuch: command not found\n"
 
 
-async def test_background_process_outlives_its_command_but_not_the_episode(
-    is_running: IsRunning, marker: str
-) -> None:
+async def test_background_process_outlives_its_command_but_not_the_episode(is_running: IsRunning, marker: str) -> None:
     async with BubblewrapSandbox(SandboxConfig()) as sandbox:
         with anyio.fail_after(20):
-            started = await sandbox.exec(
-                f"sleep {marker} & (while :; do echo noise; sleep 0.01; done) & echo up"
-            )
+            started = await sandbox.exec(f"sleep {marker} & (while :; do echo noise; sleep 0.01; done) & echo up")
         assert "up" in started.output.split()
         assert (await sandbox.exec("sleep 0.1; echo quiet")).output == "quiet\n"
         assert is_running(marker)
@@ -129,7 +129,11 @@ async def test_cancelling_an_episode_leaves_no_process_and_no_folder(
 
 
 async def test_the_death_of_the_harness_ends_the_sandbox(
-    is_running: IsRunning, eventually: Eventually, marker: str, monkeypatch: pytest.MonkeyPatch
+    is_running: IsRunning,
+    eventually: Eventually,
+    marker: str,
+    open_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = """
         import anyio, os
@@ -141,6 +145,7 @@ async def test_the_death_of_the_harness_ends_the_sandbox(
         anyio.run(main)
     """
     monkeypatch.setenv("MARKER", marker)
+    monkeypatch.setenv("TMPDIR", str(open_folder))
     harness = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])  # noqa: ASYNC220
     try:
         await eventually(lambda: is_running(marker))
@@ -196,9 +201,7 @@ async def test_what_bash_cannot_take_goes_back_to_the_model(sandbox: BubblewrapS
 
 async def test_files_pass_both_ways(sandbox: BubblewrapSandbox) -> None:
     await sandbox.write("in/put.txt", b"one\n")
-    result = await sandbox.exec(
-        "cat in/put.txt && echo two >> in/put.txt && echo three > in/new && rm -r in/new"
-    )
+    result = await sandbox.exec("cat in/put.txt && echo two >> in/put.txt && echo three > in/new && rm -r in/new")
     assert result == ("one\n", 0, False, False)
     assert await sandbox.read("/app/data/in/put.txt") == b"one\ntwo\n"
 
@@ -214,9 +217,7 @@ async def test_the_folder_goes_even_when_it_is_nested_deep_and_unreadable(
 
 
 async def test_the_usual_programs_are_there(sandbox: BubblewrapSandbox) -> None:
-    result = await sandbox.exec(
-        "echo 'a 1' | awk '{print $2}' | sed s/1/2/ | grep 2 | python3 -c 'print(input())'"
-    )
+    result = await sandbox.exec("echo 'a 1' | awk '{print $2}' | sed s/1/2/ | grep 2 | python3 -c 'print(input())'")
     assert result.output == "2\n"
 
 
@@ -224,9 +225,7 @@ async def test_probe_accepts_this_machine() -> None:
     await probe()
 
 
-async def test_missing_bubblewrap_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_missing_bubblewrap_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(SandboxError, match="install the system's `bubblewrap`"):
@@ -241,9 +240,7 @@ async def test_the_packaged_bubblewrap_serves_where_the_system_has_none(
     await probe()
 
 
-async def test_forbidden_namespaces_are_named_in_one_line(
-    open_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_forbidden_namespaces_are_named_in_one_line(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = open_folder / "bwrap"
     fake.write_text(
         "#!/bin/sh\n[ $1 = --help ] && echo --disable-userns && exit\n"

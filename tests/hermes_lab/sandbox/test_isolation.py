@@ -90,9 +90,7 @@ async def test_no_network(sandbox: BubblewrapSandbox) -> None:
         abstract.bind("\0hermes-lab-test")
         abstract.listen()
         port = tcp.getsockname()[1]
-        connect = (
-            "import socket; s = socket.socket(socket.{}); s.settimeout(2); s.connect({!r}); print('out')"
-        )
+        connect = "import socket; s = socket.socket(socket.{}); s.settimeout(2); s.connect({!r}); print('out')"
         for family, address in [
             ("AF_INET", ("127.0.0.1", port)),
             ("AF_INET", ("192.0.2.1", 80)),
@@ -110,7 +108,8 @@ async def test_what_namespaces_do_not_confine_is_refused(sandbox: BubblewrapSand
     tries = f"""
 import ctypes, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
-for number, arguments in ((425, (1, ctypes.create_string_buffer(200))), ({keyctl}, (0, -3, 0))):  # io_uring_setup
+io_uring_setup = (425, 1, ctypes.create_string_buffer(200))
+for number, *arguments in (io_uring_setup, ({keyctl}, 0, -3, 0)):
     print(libc.syscall(number, *arguments), os.strerror(ctypes.get_errno()))
 try:
     socket.socket(socket.AF_VSOCK)
@@ -147,9 +146,7 @@ async def test_a_status_cannot_be_forged(sandbox: BubblewrapSandbox) -> None:
 
 
 async def test_descriptors_of_the_harness_are_not_inherited(sandbox: BubblewrapSandbox) -> None:
-    result = await sandbox.exec(
-        "for fd in /proc/self/fd/*; do readlink $fd; done 2>/dev/null | grep pipe: | sort -u"
-    )
+    result = await sandbox.exec("for fd in /proc/self/fd/*; do readlink $fd; done 2>/dev/null | grep pipe: | sort -u")
     own = (await sandbox.exec("ls -l /proc/self/fd")).output
     assert "pipe" not in own
     assert "exchange\n" not in own
@@ -158,9 +155,7 @@ async def test_descriptors_of_the_harness_are_not_inherited(sandbox: BubblewrapS
 
 
 async def test_process_1_cannot_be_killed_stopped_or_traced(sandbox: BubblewrapSandbox) -> None:
-    await sandbox.exec(
-        "kill -KILL 1; kill -STOP 1; kill -TERM 1; kill -KILL -1; kill -USR1 1; sleep 5", timeout=2
-    )
+    await sandbox.exec("kill -KILL 1; kill -STOP 1; kill -TERM 1; kill -KILL -1; kill -USR1 1; sleep 5", timeout=2)
     trace = "import ctypes; libc = ctypes.CDLL(None); print(libc.ptrace(16, 1, 0, 0))"  # PTRACE_ATTACH
     assert (await sandbox.exec(f"python3 -c '{trace}'")).output == "-1\n"
     assert (await sandbox.exec("head -c 1 /proc/1/mem")).exit_code != 0

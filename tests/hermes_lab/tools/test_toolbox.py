@@ -67,9 +67,7 @@ async def run(toolbox: Toolbox, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_schemas_stand_in_the_order_of_toolsets_then_names(context: ToolContext) -> None:
-    names = [
-        schema["function"]["name"] for schema in Toolbox(("terminal", "skills", "file"), context).schemas
-    ]
+    names = [schema["function"]["name"] for schema in Toolbox(("terminal", "skills", "file"), context).schemas]
     assert names == ["terminal", "skill_manage", "skill_view", "patch", "read_file", "write_file"]
 
 
@@ -96,9 +94,7 @@ async def test_an_unknown_tool_is_answered_with_the_known_ones(context: ToolCont
     assert answer == {"error": "unknown tool 'shell'; the tools are: terminal"}
 
 
-async def test_an_unreadable_call_is_answered_and_not_executed(
-    context: ToolContext, calls: list[Any]
-) -> None:
+async def test_an_unreadable_call_is_answered_and_not_executed(context: ToolContext, calls: list[Any]) -> None:
     call = ToolCall("c1", "note", {"text": "hi"}, error="not JSON: line 1")
     result = await Toolbox(("plugin",), context).run(call)
     assert (json.loads(result.content), result.ok) == ({"error": "not JSON: line 1"}, False)
@@ -162,26 +158,18 @@ async def test_cancellation_passes_through(context: ToolContext, calls: list[Any
     assert scope.cancelled_caught
 
 
-async def test_a_limited_view_shows_all_tools_and_runs_the_allowed(
-    context: ToolContext, calls: list[Any]
-) -> None:
+async def test_a_limited_view_shows_all_tools_and_runs_the_allowed(context: ToolContext, calls: list[Any]) -> None:
     toolbox = Toolbox(("plugin", "terminal"), context)
     limited = toolbox.allow({"note"})
     assert limited.schemas == toolbox.schemas
     assert await run(limited, "note", text="hi") == {"noted": "hi"}
-    assert await run(limited, "terminal", command="ls") == {
-        "error": "terminal may not be used now; use: note"
-    }
+    assert await run(limited, "terminal", command="ls") == {"error": "terminal may not be used now; use: note"}
     assert "output" in await run(toolbox, "terminal", command="ls")
 
 
-async def test_a_lone_surrogate_becomes_text_that_can_be_written(
-    context: ToolContext, calls: list[Any]
-) -> None:
+async def test_a_lone_surrogate_becomes_text_that_can_be_written(context: ToolContext, calls: list[Any]) -> None:
     assert await run(Toolbox(("plugin",), context), "no\ud800", text="") == {
         "error": "unknown tool 'no\\ud800'; the tools are: fail, hang, note"
     }
-    result = await Toolbox(("terminal",), context).run(
-        ToolCall("c1", "terminal", {"command": "echo '\ud800'"})
-    )
+    result = await Toolbox(("terminal",), context).run(ToolCall("c1", "terminal", {"command": "echo '\ud800'"}))
     result.content.encode()
