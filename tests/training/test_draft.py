@@ -44,6 +44,7 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
     assert draft.last_checkpoint() is None
     for step in (5, 10, 15):
         (draft.checkpoints / f"checkpoint-{step}").mkdir()
+        (draft.checkpoints / f"checkpoint-{step}" / "adapter_model.safetensors").write_bytes(b"")
     for step in (5, 10):
         (draft.checkpoints / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
     assert draft.last_checkpoint() == draft.checkpoints / "checkpoint-10"

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from fakes.episodes import CALL, RESULT, conversation, episode, trajectory, with_review, write_run
 
-from hermes_lab.types import EpisodeError, Message, TaskInfo, TokenBranch, ToolCall, Verdict
+from hermes_lab.types import EpisodeError, Message, Review, TaskInfo, TokenBranch, ToolCall, Verdict
 from training.config import Gate
 from training.select import select_rows
 
@@ -65,18 +65,26 @@ def test_a_row_goes_on_through_the_review(tmp_path: Path) -> None:
     assert (row.trained, row.sampled) == ((2, 4, 6), (2, 4, 6))
 
 
-def test_a_malformed_call_is_not_trained_but_its_correction_is(tmp_path: Path) -> None:
+def test_a_malformed_call_that_nobody_answered_is_not_trained(tmp_path: Path) -> None:
+    done = conversation("t")
+    broken = Message(role="assistant", content="<tool_call>", tool_calls=(ToolCall("c", "", error="broken"),))
+    turns = (*done, Message(role="user", content="Review"), broken)
+    own = episode("t", trajectory=trajectory(done), review=Review(trajectory(turns, since=len(done))))
+    assert select_rows([write_run(tmp_path, own)]).rows[0].trained == (2, 4)
+
+
+def test_a_malformed_call_is_not_trained_but_the_turns_around_it_are(tmp_path: Path) -> None:
     broken = ToolCall("call_0", "", error="invalid tool call", raw="{")
     refused = msgspec.structs.replace(RESULT, content='{"error": "invalid"}', ok=False, executed=False)
     good = conversation("t")
     turns = (
-        *good[:2],
+        *good[:4],
         Message(role="assistant", content="<tool_call>\n{\n</tool_call>", tool_calls=(broken,)),
         Message(role="user", content="error", results=(refused,)),
         *good[2:],
     )
     (row,) = select_rows([write_run(tmp_path, episode("t", trajectory=trajectory(turns)))]).rows
-    assert row.trained == (4, 6)
+    assert row.trained == (2, 6, 8)
 
 
 def test_a_call_refused_unexecuted_is_not_trained_but_one_that_failed_is(tmp_path: Path) -> None:

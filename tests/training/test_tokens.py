@@ -55,9 +55,11 @@ def spans(row: Row) -> list[str]:
 
 def test_the_loss_is_on_the_replies_and_their_ends_alone(tmp_path: Path) -> None:
     ((row,), refused) = tokenize(select(tmp_path, episode("t")), Characters(), 10_000)
-    assert text(row.input_ids).startswith("[system]You use tools.;\n[user]Do t;\n[assistant]<tool_call>")
+    assert text(row.input_ids) == (
+        f"[system]You use tools.;\n[user]Do t;\n[assistant]{CALL};\n"
+        '[user]<tool_response>\n{"output": "a.csv"}\n</tool_response>;\n[assistant]Done: Do t.;'
+    )
     assert spans(row) == [f"{CALL};", "Done: Do t.;"]
-    assert text(row.input_ids).endswith("Done: Do t.;")
     assert refused == {}
 
 
