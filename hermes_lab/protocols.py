@@ -49,8 +49,14 @@ class Workspace(Protocol):
         """
         ...
 
-    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "") -> ExecResult:
-        """Runs a bash command inside. The working directory and exported variables of earlier commands persist."""
+    async def exec(
+        self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False
+    ) -> ExecResult:
+        """Runs a bash command inside. The working directory and exported variables of earlier commands persist.
+
+        A `fresh` command is a verifier's: it starts in the workspace with the first environment, whatever the agent's
+        commands exported, and leaves no state. Files, though, are what the agent made of them.
+        """
         ...
 
 

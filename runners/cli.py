@@ -28,24 +28,37 @@ def main() -> None:
     """The console script."""
     try:
         code = app(standalone_mode=False)
-    except TyperException as error:
-        sys.exit(_fail(error.format_message()))
-    except InfraError as error:
-        _fail(f"{error}; nothing is lost, --resume tries again")
-        sys.exit(3)
-    except HermesLabError as error:
-        sys.exit(_fail(str(error)))
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away; point stdout at nothing so that the interpreter's last flush is quiet too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except OSError as error:
-        sys.exit(_fail(f"{error.filename or 'system'}: {error.strerror or error}"))
+    except (Exception, KeyboardInterrupt) as error:
+        code = _explain(_cause(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str) -> int:
+def _cause(error: BaseException) -> BaseException:
+    """The first failure of a task group, which is what ended the others."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _explain(error: BaseException) -> int:
+    """Says in one line what went wrong, and gives the exit code. A bug is raised again."""
+    if isinstance(error, TyperException):
+        return _fail(error.format_message(), 2)
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return 130
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output went away; with nowhere to write to, the interpreter's last flush is quiet too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    if isinstance(error, InfraError):
+        return _fail(f"{error} (what is finished is kept; --resume goes on)", 3)
+    if isinstance(error, HermesLabError):
+        return _fail(str(error), 2)
+    if isinstance(error, OSError):
+        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error} (what is finished is kept)", 3)
+    raise error
+
+
+def _fail(message: str, code: int) -> int:
     typer.echo(f"hermes-lab: error: {' '.join(message.split())}", err=True)
-    return 2
+    return code

@@ -1,6 +1,5 @@
 """A JSONL file as a suite: one task a line, `{"prompt"}` alone is enough."""
 
-import shlex
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -8,12 +7,10 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
-from hermes_lab.sandbox.workspace import WORKSPACE
 from hermes_lab.types import Task, Verdict
 from tasks.worlds import Draws
 
 SPLIT = "train"
-_CLEAN_BASH = f"/usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME={WORKSPACE} bash -c"
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +60,7 @@ class JsonlSuite:
         if expected is not None:
             criteria["expected_output"] = float(answer is not None and answer.split() == expected.split())
         for number, command in enumerate(task.truth["verify"], 1):
-            result = await workspace.exec(_isolated(command), workdir=str(WORKSPACE))
+            result = await workspace.exec(command, fresh=True)
             criteria[f"verify_{number}"] = float(result.exit_code == 0 and not result.timed_out)
         if not criteria:
             return None
@@ -102,15 +99,6 @@ class JsonlSuite:
             truth={"expected_output": row.expected_output, "verify": _commands(row)},
             metadata=row.metadata,
         )
-
-
-def _isolated(command: str) -> str:
-    """The command in a shell of its own, out of reach of the variables, functions and aliases that the agent
-    left in its.
-
-    A command name with a slash is never a function or an alias.
-    """
-    return f"{_CLEAN_BASH} {shlex.quote(command)}"
 
 
 def _decode(line: bytes, where: str) -> Row:

@@ -59,14 +59,16 @@ class BubblewrapSandbox:
         """See `Workspace.write`."""
         await anyio.to_thread.run_sync(self._workspace.write, path, data)
 
-    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "") -> ExecResult:
+    async def exec(
+        self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False
+    ) -> ExecResult:
         """See `Workspace.exec`. `workdir` is for this command alone; a killed command leaves no state.
 
         Raises `ToolError` for a command that bash cannot take, `SandboxError` where the sandbox has died.
         """
         async with self._lock:
             try:
-                self._exchange.ask(command, workdir)
+                self._exchange.ask(command, workdir, fresh)
                 status, timed_out = await self._run(timeout)
                 if self._exchange.output_bytes() > _SMALL_OUTPUT:
                     output = await anyio.to_thread.run_sync(self._exchange.answer, self._config.output_chars)

@@ -16,6 +16,9 @@ _LONGEST_COMMAND = 131_071  # the kernel's MAX_ARG_STRLEN, less the final NUL
 _LARGEST_STATE = 1_000_000
 _END = b"#\n"
 
+# A verifier's command must not load what an agent left in its home, such as Python's user site.
+_FIRST_VARIABLES = b"export HOME=/"
+
 _PRELUDE = r"""unset BASH_ENV
 exec 198<&-
 {
@@ -38,21 +41,23 @@ class Exchange:
         self._directory = str(WORKSPACE).encode()
         self._variables = b":"
         self._keep_directory = False
+        self._fresh = False
 
-    def ask(self, command: str, workdir: str) -> None:
-        """Lays out the next command; `ToolError` where bash cannot take it."""
+    def ask(self, command: str, workdir: str, fresh: bool) -> None:
+        """Lays out the next command; `ToolError` where bash cannot take it. A fresh one neither has nor leaves state."""
         encoded = command.encode(errors="replace")
         if b"\0" in encoded or "\0" in workdir:
             raise ToolError("a command holds no NUL character")
         if len(encoded) > _LONGEST_COMMAND:
             raise ToolError(f"the command is longer than {_LONGEST_COMMAND} bytes; write it to a file and run that")
         self._keep_directory = bool(workdir)
+        self._fresh = fresh
         self._command.write_bytes(encoded)
         self._prelude.write_bytes(
             _PRELUDE.encode()
             % {
-                b"variables": self._variables,
-                b"directory": _quote(self._directory),
+                b"variables": _FIRST_VARIABLES if fresh else self._variables,
+                b"directory": _quote(str(WORKSPACE).encode() if fresh else self._directory),
                 b"workspace": _quote(str(WORKSPACE).encode()),
                 b"workdir": _enter(workdir) if workdir else b"",
             }
@@ -69,7 +74,8 @@ class Exchange:
         """The command's output; its directory and variables are kept, where it lived to tell them."""
         with self._output.open("rb") as file:
             output = read_clipped(file, limit)
-        self._take_state()
+        if not self._fresh:
+            self._take_state()
         return output
 
     def clear(self) -> None:

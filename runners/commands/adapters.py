@@ -33,7 +33,8 @@ def list_(
     if json:
         import msgspec
 
-        typer.echo(msgspec.json.encode(cards).decode())
+        rows = [{"folder": str(folder), **msgspec.structs.asdict(card)} for folder, card in cards]
+        typer.echo(msgspec.json.encode(rows).decode())
         return
     for folder, card in cards:
         typer.echo(f"{folder}  {card.sentence()}")

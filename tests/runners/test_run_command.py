@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from analysis.load import load_episodes
+from fakes.openai_server import FakeOpenAIServer, Reply, running
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 
 LEARN = [
@@ -206,3 +207,36 @@ def test_other_data_under_the_same_name_is_refused_on_resume(tmp_path: Path) -> 
     done = lab(*args, "--out", tmp_path / "run", "--resume")
     assert done.returncode == 2
     assert "not those it was begun with" in done.stderr
+
+
+def test_a_disk_that_takes_no_more_ends_the_run_with_one_line_and_loses_nothing(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "runners", *LEARN, "--out", str(run)]
+    full = subprocess.run(["bash", "-c", 'ulimit -S -f 60; exec "$@"', "-", *command], capture_output=True, text=True)
+    assert full.returncode == 3, full.stderr
+    assert "File too large" in full.stderr.splitlines()[-1]
+    assert "Traceback" not in full.stderr
+    assert 0 < count(run) < WANTED
+    assert lab(*LEARN, "--out", run, "--resume").returncode == 0
+    assert rows(run) == rows(whole)
+
+
+def test_an_endpoint_that_is_down_marks_nothing_done_and_resume_runs_everything(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
+    run = tmp_path / "run"
+    replies = ["Fine.", Reply(status=503), Reply(status=503)]
+    with running(FakeOpenAIServer(replies)) as server:
+        args = ["run", "-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}"]
+        args += ["-c", "model.name=fake", "-c", "model.max_retries=0", "-c", "run.concurrency=1", "--out", str(run)]
+        done = lab(*args)
+        assert done.returncode == 3, done.stderr
+        assert "1 of 2 episodes are owed" in done.stderr
+        errored = [episode for episode in read_episodes(run) if episode.error]
+        assert [(e.error and e.error.kind, e.score, e.success) for e in errored] == [("model", None, None)]
+        server.script = ["Fine."]
+        assert lab(*args, "--resume").returncode == 0
+    assert {episode.status for episode in read_episodes(run)} == {"ok"}
+    down = lab(*args[:-1], str(tmp_path / "other"))
+    assert down.returncode == 3
+    assert len(down.stderr.splitlines()) == 1

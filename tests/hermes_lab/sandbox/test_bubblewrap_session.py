@@ -265,3 +265,15 @@ async def test_an_ordinary_user_has_a_sandbox_too() -> None:
     script = "import anyio; from hermes_lab.sandbox import probe; anyio.run(probe); print('held')"
     ran = subprocess.run([str(python), "-c", script], check=False, capture_output=True, **as_user)  # type: ignore[call-overload]  # noqa: ASYNC221
     assert ran.stdout == b"held\n", ran.stderr
+
+
+async def test_a_fresh_command_is_out_of_reach_of_what_the_agent_exported(sandbox: BubblewrapSandbox) -> None:
+    hostile = "export LD_PRELOAD=/app/data/x.so BASH_ENV=/app/data/evil; cd /tmp; false() { true; }; export -f false"
+    await sandbox.exec(hostile)
+    # The state file itself is in a command's reach: it may write any prelude for the command after it.
+    await sandbox.exec(r"trap - EXIT; printf '/app/data\0exit 0\n#\n' >&199")
+    assert (await sandbox.exec("exit 7")).exit_code == 0
+    result = await sandbox.exec('echo "$PWD $HOME [$LD_PRELOAD]"; false', fresh=True)
+    assert (result.output, result.exit_code) == ("/app/data / []\n", 1)
+    await sandbox.exec("cd /tmp", fresh=True)
+    assert (await sandbox.exec("pwd", fresh=True)).output == "/app/data\n"
