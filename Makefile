@@ -30,6 +30,7 @@ demo: setup ## the main job on the packaged model: run, learn, fit, draw
 	$(LAB) doctor
 	$(LAB) learn -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO))
 	$(LAB) fit $(DEMO)
+	$(LAB) compare $(DEMO)
 
 loop: setup ## demonstrations -> LoRA -> vLLM -> the held-out split again: did it get better?
 	$(LAB) learn -c configs/demonstrations.yaml --out $(LOOP)/demonstrations $(call resume,$(LOOP)/demonstrations)
