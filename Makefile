@@ -4,7 +4,7 @@ BIN := .venv/bin
 LAB := $(BIN)/hermes-lab
 # The same demo against any endpoint: make demo MODEL_URL=http://host:8000/v1 MODEL_NAME=my-model
 ENDPOINT := $(if $(MODEL_URL),-c model.provider=openai -c model.base_url=$(MODEL_URL) -c model.name=$(or $(MODEL_NAME),$(error give MODEL_NAME too)))
-DEMO := runs/demo
+DEMO := runs/demo$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 LOOP := runs/loop
 ADAPTER := $(LOOP)/adapters/sft-v1
 # What was interrupted goes on where it was.
@@ -40,6 +40,7 @@ loop: setup ## demonstrations -> LoRA -> vLLM -> the held-out split again: did i
 	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(ADAPTER) --out $(LOOP)/tuned $(call resume,$(LOOP)/tuned)
 	$(LAB) fit $(LOOP)/base $(LOOP)/tuned
 	$(LAB) compare $(LOOP)/base $(LOOP)/tuned
+	$(LAB) compare $(LOOP)/tuned
 
 check: setup ## format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .

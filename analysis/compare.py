@@ -10,8 +10,9 @@ import numpy as np
 from analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from analysis.intervals import Interval, Rate, paired_difference
 from analysis.rows import EpisodeRow, read_rows
+from analysis.series import weights_name
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import read_manifest
+from hermes_lab.manifest import config_differences, read_manifest
 
 METRICS = {
     "first_call_ok": "parsed first calls",
@@ -61,15 +62,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """One corner of weights x skills: the run before is `base`, the one after `tuned`."""
+    """One corner of weights x skills. `weights` is the adapter, or the model where there is none."""
 
-    weights: Literal["base", "tuned"]
+    weights: str
     skills: Literal["off", "on"]
     success: Rate
 
     def sentence(self) -> str:
         """The corner in one line."""
-        return f"{self.weights} weights, skills {self.skills}: {self.success} solved at the first submission"
+        return f"{self.weights}, skills {self.skills}: {self.success} solved at the first submission"
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,14 @@ class Report:
     after: str
     comparisons: tuple[Comparison, ...]
     cells: tuple[Cell, ...] = ()
+    differences: tuple[str, ...] = ()
+    """The configuration's fields in which two runs differ."""
 
     def lines(self) -> list[str]:
         """The verdicts, then the corners of weights x skills."""
         verdicts = [f"{self.before} -> {self.after}", *(f"  {c.sentence()}" for c in self.comparisons)]
-        return verdicts + [f"  {cell.sentence()}" for cell in self.cells]
+        verdicts += [f"  {cell.sentence()}" for cell in self.cells]
+        return verdicts + ([f"  the runs differ in: {', '.join(self.differences)}"] if self.differences else [])
 
 
 class _Pair(NamedTuple):
@@ -97,7 +101,14 @@ def compare_runs(before: Path, after: Path) -> Report:
     _refuse_other_tasks(before, after)
     olds, news = list(read_rows(before)), list(read_rows(after))
     pairs = _pair(olds, news, lambda row: row.key, f"{before} and {after}")
-    return Report(str(before), str(after), _compare(pairs, len(olds) + len(news)), _cells(pairs))
+    fields = config_differences(read_manifest(before), read_manifest(after))
+    return Report(
+        before=str(before),
+        after=str(after),
+        comparisons=_compare(pairs, len(olds) + len(news)),
+        cells=_cells(pairs),
+        differences=tuple(name for name, _, _ in fields),
+    )
 
 
 def compare_arms(run: Path, before: str, after: str) -> Report:
@@ -211,9 +222,9 @@ def _cells(pairs: list[_Pair]) -> tuple[Cell, ...]:
         return ()
     scored = [pair for pair in pairs if pair.before.success is not None and pair.after.success is not None]
     cells = []
-    sides: tuple[tuple[Literal["base", "tuned"], int], ...] = (("base", 0), ("tuned", 1))
     skills_arms: tuple[Literal["off", "on"], ...] = ("off", "on")
-    for weights, side in sides:
+    for side in (0, 1):
+        weights = weights_name(pairs[0][side].model, pairs[0][side].adapter)
         for skills in skills_arms:
             outcomes = [pair[side].success for pair in scored if pair[side].arm == skills]
             cells.append(Cell(weights, skills, Rate(outcomes.count(True), len(outcomes))))

@@ -103,7 +103,7 @@ def read_rows(run: Path) -> Iterator[EpisodeRow]:
 
     Raises `ConfigError` where `run` is no run folder, or a line of its log is no episode.
     """
-    if not (run / "episodes").is_dir():
+    if not (run / "episodes").is_dir() and not (run / "run.json").is_file():
         raise ConfigError(f"{run} has no episodes/; is it a run folder?")
     for episode in read_episodes(run):
         yield _row(str(run), episode)

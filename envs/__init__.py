@@ -1,7 +1,7 @@
 """Environments for reinforcement learning, and scored groups of rollouts.
 
-Importing it makes every suite a Gymnasium id, as is Gymnasium's convention: `gymnasium.make("envs:HermesLab/ledger-v0")`,
-or `import envs` and then `gymnasium.make("HermesLab/ledger-v0")`.
+Importing it makes every suite a Gymnasium id, as is Gymnasium's convention:
+`gymnasium.make("envs:HermesLab/ledger-v0")`, or `import envs` and then `gymnasium.make("HermesLab/ledger-v0")`.
 """
 
 import gymnasium

@@ -12,12 +12,15 @@ def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
     """Groups scored episodes by task, lane, round, policy and library snapshot.
 
     An episode whose prompt was rewritten on the way has several branches; each is a sequence of its own with the
-    episode's reward. Errored and unscored episodes are left out: they have no reward. Raises `ConfigError` where an
+    episode's reward. Episodes that are errored or unscored have no reward,
+    and those without a reply no tokens: they are left out. Raises `ConfigError` where an
     episode has no token ids, since tokenising its text again would train on tokens that nobody sampled.
     """
     groups: dict[tuple[object, ...], list[Episode]] = defaultdict(list)
     for episode in episodes:
         if episode.reward is None or episode.trajectory is None:
+            continue
+        if not episode.trajectory.steps:
             continue
         if not episode.trajectory.branches:
             raise ConfigError(f"{episode.key}: has no token ids; run with model.token_ids=true on vLLM")
@@ -50,7 +53,7 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
         task_id=first.task_id,
         lane=first.lane,
         round=first.round,
-        policy=first.model.adapter_digest or first.model.name,
+        policy=first.model.adapter_digest or first.model.adapter or first.model.name,
         snapshot=first.skills.snapshot,
         episodes=tuple(episode.key for episode, _, _ in rows),
         token_ids=tuple(branch.token_ids for _, _, branch in rows),

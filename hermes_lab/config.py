@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,6 +22,8 @@ class Section(BaseModel):
 
 S = TypeVar("S", bound=Section)
 
+_OVERRIDE = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
+
 
 class SamplingConfig(Section):
     """How the server samples."""
@@ -31,8 +34,6 @@ class SamplingConfig(Section):
     """Nucleus mass."""
     max_tokens: Annotated[int, Field(gt=0)] = 1024
     """Completion tokens of one reply."""
-    seed: int | None = None
-    """Seed of the server's sampler, where it takes one."""
 
 
 class ServerConfig(Section):
@@ -61,7 +62,9 @@ class ModelConfig(Section):
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key; the key itself is never stored."""
     adapter: str = ""
-    """A LoRA adapter: its folder, or its name in the adapter registry."""
+    """A LoRA adapter: its folder, or a name under which the endpoint serves it."""
+    merge: bool = False
+    """vllm only: merge the adapter into the weights before they are served, which is several times faster on a CPU."""
     max_retries: Annotated[int, Field(ge=0)] = 4
     """Tries after the first for a connection failure, a 429 or a 5xx."""
     timeout: Annotated[float, Field(gt=0)] = 600.0
@@ -82,7 +85,7 @@ class AgentConfig(Section):
     max_iterations: Annotated[int, Field(ge=1)] = 90
     """Model calls that run tools, per submission; one grace call to conclude comes after them."""
     max_seconds: Annotated[float, Field(gt=0)] = 1800.0
-    """Wall clock of one episode."""
+    """Wall clock of one episode, and again of its review. It ends running tools; a model call has `model.timeout`."""
     max_tokens: Annotated[int, Field(gt=0)] = 1_000_000
     """Prompt and completion tokens of one episode."""
     toolsets: tuple[str, ...] = ("terminal", "file", "skills")
@@ -147,8 +150,6 @@ class RunSection(Section):
     """Rollouts of each task."""
     concurrency: Annotated[int, Field(ge=1)] = 16
     """Rollouts at once."""
-    seed: int = 0
-    """Recorded with the run; draws whatever the runner itself draws."""
     out: str = ""
     """The run folder; `--out` goes before it."""
 
@@ -156,8 +157,9 @@ class RunSection(Section):
 class LearningConfig(Section):
     """What `learn` compares."""
 
-    arms: tuple[Literal["off", "on"], ...] = ("off", "on")
-    """`off`: no review, no skills. `on`: a review after each episode may write skills for the rounds after it."""
+    arms: Annotated[tuple[Literal["off", "on"], ...], Field(min_length=1)] = ("off", "on")
+    """`off`: no review, so the library stays as it began. `on`: a review after each episode may write skills for the
+    rounds after it."""
     replicates: Annotated[int, Field(ge=1)] = 1
     """Independent repetitions of every arm and world, with other tasks."""
     worlds: Annotated[int, Field(ge=1)] = 1
@@ -172,6 +174,13 @@ class LearningConfig(Section):
     def _yaml_switches(cls, arms: Any) -> Any:
         # YAML 1.1 reads a bare off or on as a boolean.
         return [{True: "on", False: "off"}.get(arm, arm) for arm in arms] if isinstance(arms, list) else arms
+
+    @field_validator("arms")
+    @classmethod
+    def _arms_differ(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(arms)) < len(arms):
+            raise ValueError("an arm stands there twice; for repetitions use learning.replicates")
+        return arms
 
 
 class RunConfig(Section):
@@ -194,14 +203,18 @@ class RunConfig(Section):
 
 
 def config_digest(config: RunConfig) -> str:
-    """sha256 of all that decides a run's rows: everything but where it is written and how much runs at once."""
-    content = config.model_dump(mode="json")
-    for name in ("out", "concurrency"):
-        del content["run"][name]
-    for name in ("port", "startup_seconds"):
-        del content["model"]["server"][name]
-    del content["model"]["max_retries"]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    """sha256 of all that decides a run's rows."""
+    return hashlib.sha256(json.dumps(decisive(config.model_dump(mode="json")), sort_keys=True).encode()).hexdigest()
+
+
+def decisive(content: dict[str, Any]) -> dict[str, Any]:
+    """A dumped configuration without where the run is written, how much runs at once, and how hard it tries."""
+    model, run = content["model"], content["run"]
+    return content | {
+        "model": {name: value for name, value in model.items() if name != "max_retries"}
+        | {"server": {n: v for n, v in model["server"].items() if n not in ("port", "startup_seconds")}},
+        "run": {name: value for name, value in run.items() if name not in ("out", "concurrency")},
+    }
 
 
 def load_config(sources: Sequence[str]) -> RunConfig:
@@ -217,22 +230,22 @@ def load_section(schema: type[S], sources: Sequence[str]) -> S:
     merged: dict[str, Any] = {}
     origins: dict[tuple[str, ...], str] = {}
     for source in sources:
-        key, equals, value = source.partition("=")
-        if equals and not Path(source).exists():
-            _merge_override(merged, origins, key, value)
+        override = _OVERRIDE.fullmatch(source)
+        if override:
+            _merge_override(merged, origins, override["key"], override["value"])
         else:
             _merge_file(merged, origins, Path(source))
     try:
         return schema.model_validate(merged)
     except ValidationError as error:
-        raise ConfigError(_one_line(error, origins)) from None
+        raise ConfigError(_one_line(schema, error, origins)) from None
 
 
 def _merge_override(merged: dict[str, Any], origins: dict[tuple[str, ...], str], key: str, value: str) -> None:
-    path = tuple(key.strip().split("."))
+    path = tuple(key.split("."))
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
+        parsed = yaml.safe_load(value) if value else ""
+    except (yaml.YAMLError, ValueError):
         parsed = value
     nested: Any = parsed
     for part in reversed(path):
@@ -246,6 +259,8 @@ def _merge_file(merged: dict[str, Any], origins: dict[tuple[str, ...], str], pat
         text = path.read_text()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file in UTF-8") from None
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
@@ -254,6 +269,8 @@ def _merge_file(merged: dict[str, Any], origins: dict[tuple[str, ...], str], pat
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not YAML"
         raise ConfigError(f"{path}{line}: {problem}") from None
+    except ValueError as error:  # such as a date that no calendar has
+        raise ConfigError(f"{path}: {error}") from None
     if content is None:
         return
     if not isinstance(content, dict):
@@ -278,13 +295,22 @@ def _merge(base: dict[str, Any], new: dict[str, Any]) -> None:
             base[key] = value
 
 
-def _one_line(error: ValidationError, origins: dict[tuple[str, ...], str]) -> str:
+def _one_line(schema: type[Section], error: ValidationError, origins: dict[tuple[str, ...], str]) -> str:
     first = error.errors()[0]
     location = tuple(str(part) for part in first["loc"])
     field = ".".join(location)
     where = next((origins[location[:n]] for n in range(len(location), 0, -1) if location[:n] in origins), "")
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        message = "no such field; `hermes-lab config` lists them"
+        message = f"no such field; there are: {', '.join(_fields(schema, location[:-1]))}"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
+
+
+def _fields(schema: type[BaseModel], at: tuple[str, ...]) -> list[str]:
+    """The names of the fields of a section."""
+    for part in at:
+        inner = schema.model_fields[part].annotation
+        assert isinstance(inner, type)
+        schema = inner
+    return list(schema.model_fields)

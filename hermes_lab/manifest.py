@@ -1,21 +1,28 @@
 """`run.json`: what was asked of a run, so that anyone can ask for it again."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hermes_lab.config import decisive
 from hermes_lab.errors import ConfigError
 
 
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`config` is resolved, with every default; `wanted` counts the episodes of the whole run."""
+    """`config` is resolved, with every default; `wanted` counts the episodes of the whole run.
+
+    `tasks_digest`, `library` (a snapshot) and `adapter_digest` are of what the configuration only points to.
+    """
 
     v: int = 1
     command: str
     config: dict[str, Any]
     config_digest: str
     tasks_digest: str
+    library: str = ""
+    adapter_digest: str = ""
     wanted: int
     created_at: str
     versions: dict[str, str]
@@ -30,3 +37,17 @@ def read_manifest(run: Path) -> RunManifest:
         raise ConfigError(f"{run}: no run here (no run.json)") from None
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: not a run manifest: {error}") from None
+
+
+def config_differences(a: RunManifest, b: RunManifest) -> Iterator[tuple[str, Any, Any]]:
+    """The fields that decide a run's rows and differ: name, value in `a`, value in `b`."""
+    yield from _differences(decisive(a.config), decisive(b.config))
+
+
+def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any, Any]]:
+    for key in {**a, **b}:
+        x, y = a.get(key), b.get(key)
+        if isinstance(x, dict) and isinstance(y, dict):
+            yield from _differences(x, y, f"{at}{key}.")
+        elif x != y:
+            yield f"{at}{key}", x, y

@@ -49,13 +49,12 @@ class Workspace(Protocol):
         """
         ...
 
-    async def exec(
-        self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False
-    ) -> ExecResult:
+    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
         """Runs a bash command inside. The working directory and exported variables of earlier commands persist.
 
         A `fresh` command is a verifier's: it starts in the workspace with the first environment, whatever the agent's
-        commands exported, and leaves no state. Files, though, are what the agent made of them.
+        commands exported, leaves no state, and all background processes stand still meanwhile: none can read the
+        command and answer it. Files, though, are what the agent made of them.
         """
         ...
 

@@ -87,6 +87,8 @@ async def run_episode(lab: Lab, job: Job, library: Library) -> Episode:
             kind="internal", message=f"{type(failure).__name__}: {failure}", detail=traceback.format_exc()
         )
     seconds = time.monotonic() - started
+    if outcome and outcome.review:
+        seconds -= outcome.review.seconds
     return _record(lab, job, library, outcome, error, started_at, seconds)
 
 
@@ -163,7 +165,7 @@ def _record(
         experience=job.experience,
         place=job.place,
         status="ok" if outcome else "errored",
-        task=TaskInfo(domain=task.domain, split=task.split, world=task.world, triggers=task.triggers),
+        task=TaskInfo(task.domain, task.split, task.world, task.triggers, task.metadata),
         model=lab.model.identity,
         config_digest=lab.config_digest,
         started_at=started_at,

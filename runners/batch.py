@@ -15,27 +15,35 @@ from runners.plan import Lane
 OnEpisode = Callable[[Episode], None]
 
 
-@dataclass(frozen=True)
-class Recall:
-    """What resume and merging need of a finished episode; the rest stays on the disk."""
-
-    status: str
-    writes: tuple[SkillWrite, ...]
+Done = dict[str, tuple[SkillWrite, ...]]
+"""Finished episodes by key, and what each adds to its lane's library: all that resume and merging need."""
 
 
-async def run_lanes(lab: Lab, lanes: Sequence[Lane], out: Path, start: Library, on_episode: OnEpisode) -> None:
+def read_done(out: Path, on_episode: OnEpisode) -> Done:
+    """What earlier starts finished; `on_episode` is told of each."""
+    done: Done = {}
+    for episode in read_attempts(out):
+        if episode.status == "ok":
+            done[episode.key] = _writes(episode)
+            on_episode(episode)
+    return done
+
+
+def owes(lanes: Sequence[Lane], done: Done) -> bool:
+    """Whether anything is left to run."""
+    return any(job.key not in done for lane in lanes for round_ in range(len(lane.rounds)) for job in lane.jobs(round_))
+
+
+async def run_lanes(
+    lab: Lab, lanes: Sequence[Lane], out: Path, start: Library, done: Done, on_episode: OnEpisode
+) -> None:
     """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure.
 
-    `on_episode` is called for every episode that counts, those of an earlier start first. A round in which an episode
-    errored ends its lane here: later rounds would learn from a library that lacks it. Resume takes it up there.
+    Where an episode of a learning lane errored, the lane ends with its round: later ones would learn from a library
+    that lacks it. Resume takes it up there.
     """
     log = EpisodeLog(out)
     try:
-        done = {}
-        for episode in read_attempts(out):
-            if episode.status == "ok":
-                done[episode.key] = Recall("ok", _writes(episode))
-                on_episode(episode)
         slots = anyio.Semaphore(lab.config.run.concurrency)
         batch = _Batch(lab, log, out, done, slots, on_episode)
         async with anyio.create_task_group() as group:
@@ -50,7 +58,7 @@ class _Batch:
     lab: Lab
     log: EpisodeLog
     out: Path
-    done: dict[str, Recall]
+    done: Done
     slots: anyio.Semaphore
     on_episode: OnEpisode
 
@@ -59,11 +67,11 @@ class _Batch:
             library.save(self.out / "skills" / library.snapshot)
             jobs = [job for job in lane.jobs(round_) if job.key not in self.done]
             await self._run_round(jobs, library)
-            recalls = [self.done[job.key] for job in lane.jobs(round_)]
-            if any(recall.status != "ok" for recall in recalls):
-                return
             if lane.learn:
-                library = merge(library, (recall.writes for recall in recalls))
+                keys = [job.key for job in lane.jobs(round_)]
+                if not all(key in self.done for key in keys):
+                    return
+                library = merge(library, (self.done[key] for key in keys))
                 _keep_home(self.out, lane.name, library)
 
     async def _run_round(self, jobs: Sequence[Job], library: Library) -> None:
@@ -78,7 +86,8 @@ class _Batch:
             await self.log.append(episode)
         finally:
             self.slots.release()
-        self.done[job.key] = Recall(episode.status, _writes(episode))
+        if episode.status == "ok":
+            self.done[job.key] = _writes(episode)
         self.on_episode(episode)
 
 

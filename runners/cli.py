@@ -43,7 +43,7 @@ def _cause(error: BaseException) -> BaseException:
 def _explain(error: BaseException) -> int:
     """Says in one line what went wrong, and gives the exit code. A bug is raised again."""
     if isinstance(error, TyperException):
-        return _fail(error.format_message(), 2)
+        return _fail(error.format_message(), 2) if error.format_message() else 2  # empty: the help was shown
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130
     if isinstance(error, BrokenPipeError):

@@ -7,65 +7,86 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from hermes_lab.config import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest, read_manifest
-from hermes_lab.records import write_json
+from hermes_lab.manifest import RunManifest, config_differences, read_manifest
+from hermes_lab.records import episode_files, write_json
+
+_LOCK = ".lock"
 
 
 def open_folder(
-    out: Path, *, command: str, config: RunConfig, tasks_digest: str, wanted: int, resume: bool
-) -> RunManifest:
-    """Makes the folder of a new run, or checks that the run in it is the one asked for.
+    out: Path,
+    *,
+    command: str,
+    config: RunConfig,
+    tasks_digest: str,
+    library: str,
+    adapter_digest: str,
+    wanted: int,
+    resume: bool,
+) -> None:
+    """Makes the folder of a new run, or checks that the run in it is the one asked for. Hold `lock_folder` meanwhile.
 
     Raises `ConfigError` where a run is there and `resume` was not asked for, or where it is another run, naming the
-    difference.
+    difference. A folder in which no episode was written holds no run yet.
     """
     manifest = RunManifest(
         command=command,
         config=config.model_dump(mode="json"),
         config_digest=config_digest(config),
         tasks_digest=tasks_digest,
+        library=library,
+        adapter_digest=adapter_digest,
         wanted=wanted,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
     )
-    path = out / "run.json"
-    if path.exists():
+    begun = (out / "run.json").exists()
+    if not begun and resume:
+        raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to begin one")
+    if not begun and any(path.name != _LOCK for path in out.iterdir()):
+        raise ConfigError(f"{out}: not empty, and no run; choose another --out")
+    if begun and episode_files(out):
         if not resume:
             raise ConfigError(f"{out}: holds a run already; continue it with --resume, or choose another --out")
-        earlier = read_manifest(out)
-        _refuse_difference(out, earlier, manifest)
-        return earlier
-    if resume:
-        raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to begin one")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"{out}: not empty, and no run; choose another --out")
-    write_json(path, manifest)
-    return manifest
+        _refuse_difference(out, read_manifest(out), manifest)
+        return
+    write_json(out / "run.json", manifest)
 
 
 def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> None:
     if earlier.command != now.command:
         raise ConfigError(f"{out}: was begun by `{earlier.command}`, not `{now.command}`")
-    if earlier.config_digest != now.config_digest:
-        field, was, is_ = next(_differences(earlier.config, now.config), ("config", "?", "?"))
+    if difference := next(config_differences(earlier, now), None):
+        field, was, is_ = difference
         raise ConfigError(
             f"{out}: was begun with {field}={was}, now {is_}; resume with the same, or choose another --out"
         )
-    if earlier.tasks_digest != now.tasks_digest:
-        raise ConfigError(f"{out}: the suite's tasks are not those it was begun with; choose another --out")
+    for field, what in (
+        ("tasks_digest", "the suite's tasks"),
+        ("library", "the skills of skills.library"),
+        ("adapter_digest", "the weights of model.adapter"),
+    ):
+        if getattr(earlier, field) != getattr(now, field):
+            raise ConfigError(f"{out}: {what} are not those it was begun with; choose another --out")
 
 
-def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    for key in {**a, **b}:
-        x, y = a.get(key), b.get(key)
-        if isinstance(x, dict) and isinstance(y, dict):
-            yield from _differences(x, y, f"{at}{key}.")
-        elif x != y and f"{at}{key}" not in {"run.out", "run.concurrency"}:
-            yield f"{at}{key}", x, y
+@contextmanager
+def lock_folder(out: Path) -> Iterator[None]:
+    """Makes the folder and holds it against a second process; the lock goes with the process, however it ends."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"run.out: {out} cannot be written: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{out}: another process is running it") from None
+        yield
 
 
 def _versions() -> dict[str, str]:
@@ -76,14 +97,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-@contextmanager
-def lock_folder(out: Path) -> Iterator[None]:
-    """Holds a run's folder against a second process; the lock goes with the process, however it ends."""
-    with (out / "run.json").open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"{out}: another process is running it") from None
-        yield

@@ -47,8 +47,11 @@ def plan_learn(config: RunConfig, suite: Suite) -> list[Lane]:
     same order, so that they can be compared task by task."""
     if config.run.samples != 1:
         raise ConfigError("run.samples: `learn` takes 1; for more rollouts raise learning.replicates")
+    for field, value in (("count", config.suite.count), ("world", config.suite.world)):
+        if value:
+            raise ConfigError(f"suite.{field}: `learn` takes its tasks from learning.rounds, round_size and worlds")
     learning = config.learning
-    lanes = []
+    lanes: list[Lane] = []
     for replicate in range(learning.replicates):
         for world in range(learning.worlds):
             tasks = suite.load(
@@ -57,6 +60,8 @@ def plan_learn(config: RunConfig, suite: Suite) -> list[Lane]:
                 seed=_draw_seed(config.suite.seed, replicate),
                 world=world,
             )
+            if world and lanes[-1].rounds[0][0] == tasks[0]:
+                raise ConfigError(f"learning.worlds: {suite.name} has no worlds, all have the same tasks; use 1")
             rounds = [tasks[i : i + learning.round_size] for i in range(0, len(tasks), learning.round_size)]
             lanes += [
                 Lane(f"{arm}-r{replicate}-w{world}", learn=arm == "on", samples=1, rounds=rounds)

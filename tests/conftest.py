@@ -1,6 +1,21 @@
 """What every test gets."""
 
+import os
+from collections.abc import Generator
+
 import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where HERMES_LAB_NO_SKIP is set, a part that this machine cannot run is a failure."""
+    report = yield
+    if report.skipped and os.environ.get("HERMES_LAB_NO_SKIP"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and HERMES_LAB_NO_SKIP is set: {report.longrepr}"
+    return report
 
 
 @pytest.fixture

@@ -94,7 +94,8 @@ def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
                 reason = "duplicate"
         if reason is not None:
             refused[reason] += 1
-    return Selection(list(rows.values()), dict(sorted(refused.items())))
+    # By digest, not as the log has them: that is the order in which a run's episodes happened to finish.
+    return Selection([rows[digest] for digest in sorted(rows)], dict(sorted(refused.items())))
 
 
 def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config import AgentConfig
-from hermes_lab.errors import ContextFull
+from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.hermes_format import parse_reply, render_results
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.registry import Toolbox
@@ -34,25 +34,30 @@ class Agent:
     async def submit(self, prompt: str) -> StopReason:
         """Works on `prompt` until the model answers without a tool call, or a budget ends.
 
-        Model and sandbox failures are raised as `InfraError`s; whatever the agent itself does wrong is an outcome.
+        Model and sandbox failures are raised as `InfraError`s; whatever the agent itself does wrong is an outcome. The
+        clock ends running tools, but never a model call: a server that hangs is not the agent's failure.
         """
         self.messages.append(Message(role="user", content=prompt))
-        stop: StopReason = "max_seconds"
-        with anyio.move_on_after(self._deadline - time.monotonic()):
-            try:
-                stop = await self._work()
-            except ContextFull:
-                stop = "context_full"
-        return stop
+        try:
+            return await self._work()
+        except ContextFull as error:
+            if not self.steps:
+                raise ModelError(f"not even the first prompt fits the model: {error}") from None
+            return "context_full"
 
     async def _work(self) -> StopReason:
         for _ in range(self._config.max_iterations):
+            if time.monotonic() >= self._deadline:
+                return "max_seconds"
             reply = await self._call_model()
             if not reply.message.tool_calls:
                 return _how_it_ended(reply)
             if self.usage.prompt_tokens + self.usage.completion_tokens >= self._config.max_tokens:
                 return "max_tokens"
-            self._append_results([await self._toolbox.run(call) for call in reply.message.tool_calls])
+            with anyio.move_on_after(self._deadline - time.monotonic()) as clock:
+                self._append_results([await self._toolbox.run(call) for call in reply.message.tool_calls])
+            if clock.cancelled_caught:
+                return "max_seconds"
         self.messages.append(Message(role="user", content=CONCLUDE))
         await self._call_model()
         return "max_iterations"

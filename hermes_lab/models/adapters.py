@@ -58,8 +58,7 @@ async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:
     must see the same file system. Raises `ConfigError` where the folder holds no adapter or the server takes
     none.
     """
-    folder, digest = await anyio.to_thread.run_sync(_identify, folder)
-    adapter = Adapter(f"{folder.name}-{digest[:12]}", digest)
+    folder, adapter = await anyio.to_thread.run_sync(identify, folder)
     if adapter.name in await served_models(endpoint):
         return adapter
     try:
@@ -72,9 +71,11 @@ async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:
     return adapter
 
 
-def _identify(folder: Path) -> tuple[Path, str]:
+def identify(folder: Path) -> tuple[Path, Adapter]:
+    """An adapter's absolute folder, its name and its digest. Raises `ConfigError` where the folder holds none."""
     folder = folder.expanduser().resolve()
-    return folder, adapter_digest(folder)
+    digest = adapter_digest(folder)
+    return folder, Adapter(f"{folder.name}-{digest[:12]}", digest)
 
 
 async def unload_adapter(endpoint: Endpoint, name: str) -> None:

@@ -71,8 +71,6 @@ def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
         "top_p": sampling.top_p,
         "max_tokens": sampling.max_tokens,
     }
-    if sampling.seed is not None:
-        fields["seed"] = sampling.seed
     if config.token_ids:
         fields |= {"logprobs": True, "return_token_ids": True}
     return fields

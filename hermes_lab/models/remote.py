@@ -9,11 +9,11 @@ import anyio.to_thread
 
 from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.adapters import Adapter, adapter_digest, load_adapter, served_models
+from hermes_lab.models.adapters import Adapter, adapter_digest, identify, load_adapter, served_models
 from hermes_lab.models.endpoint import Endpoint, Refused
 from hermes_lab.models.openai_client import OpenAIClient, open_endpoint, read_key
 from hermes_lab.models.server import VllmServer
-from hermes_lab.models.weights import Say, resolve
+from hermes_lab.models.weights import Say, merged, resolve
 from hermes_lab.types import ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -33,8 +33,18 @@ async def open_vllm(
 ) -> AsyncIterator[OpenAIClient]:
     """The client of a vLLM that is started for the block, with the weights fetched where needed."""
     weights = await anyio.to_thread.run_sync(resolve, config.name, say)
-    async with VllmServer(weights, config.server, name=config.name, log=log, say=say) as server:
+    merge = bool(config.adapter) and config.merge
+    adapter, name = Adapter("", ""), config.name
+    if merge:
+        folder, adapter = await anyio.to_thread.run_sync(identify, Path(config.adapter))
+        weights, name = await anyio.to_thread.run_sync(merged, weights, folder, adapter.digest, say), adapter.name
+    async with VllmServer(weights, config.server, name=name, log=log, say=say) as server:
         endpoint = open_endpoint(config, server.base_url, connections=concurrency)
+        if merge:  # these weights are served under the adapter's name, and no others are
+            identity = ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter)
+            async with endpoint:
+                yield OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)
+            return
         async with _client(config, endpoint, tool_format) as client:
             yield client
 

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import anyio
+import anyio.lowlevel
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.hermes_format import render_calls
@@ -24,17 +24,15 @@ class ScriptedModel:
         *,
         name: str = "scripted",
         tool_format: ToolFormat = "native",
-        delay: float = 0.0,
     ) -> None:
         self._policy = policy
         self._tool_format = tool_format
-        self._delay = delay
         self.identity = ModelIdentity(provider="scripted", name=name)
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """The policy's next turn, after `delay` seconds."""
+        """The policy's next turn."""
         del tools
-        await anyio.sleep(self._delay)
+        await anyio.lowlevel.checkpoint()
         reply = self._policy(messages)
         if self._tool_format == "hermes" and reply.tool_calls:
             reply = Message(role="assistant", content=render_calls(reply.content, reply.tool_calls))

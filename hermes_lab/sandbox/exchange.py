@@ -44,7 +44,7 @@ class Exchange:
         self._fresh = False
 
     def ask(self, command: str, workdir: str, fresh: bool) -> None:
-        """Lays out the next command; `ToolError` where bash cannot take it. A fresh one neither has nor leaves state."""
+        """Lays out the next command; `ToolError` where bash cannot take it. A fresh one has and leaves no state."""
         encoded = command.encode(errors="replace")
         if b"\0" in encoded or "\0" in workdir:
             raise ToolError("a command holds no NUL character")

@@ -1,6 +1,6 @@
 # Process 1 of a sandbox: runs one command at a time for as long as the episode lives.
 #
-# stdin    a line for every command to run
+# stdin    a line for every command to run; the line `alone` stops all background processes meanwhile
 # stdout   its exit status, a line
 # SIGUSR1  kill the command that runs now
 # $1       descriptor of the exchange folder, which no path inside the sandbox reaches
@@ -25,12 +25,14 @@ start() {
 
 echo ready
 exec 2>/dev/null
-while read -r _; do
+while read -r how; do
   IFS= read -r -d '' command <"$exchange/command"
+  [[ $how == alone ]] && kill -STOP -1
   start "$command" &
   job=$!
   wait -f "$job" # or until SIGUSR1
   status=$?
   job=
+  [[ $how == alone ]] && kill -CONT -1
   echo "$status"
 done

@@ -47,7 +47,7 @@ class Library:
         return cls(skills)
 
     def save(self, folder: Path) -> None:
-        """Writes the library as `<folder>/<name>/SKILL.md`, whole or not at all; a folder that exists stays as it is."""
+        """Writes the library as `<folder>/<name>/SKILL.md`, whole or not at all; one that exists stays as it is."""
         if folder.exists():
             return
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -148,6 +148,12 @@ class Toolbox:
         )
 
 
+def check_toolsets(names: Sequence[str]) -> None:
+    """Raises `ConfigError` naming a toolset that is not there."""
+    for name in names:
+        _toolset(name)
+
+
 def _toolset(name: str) -> list[Tool]:
     tools = sorted((tool for tool in known_tools().values() if tool.toolset == name), key=lambda tool: tool.name)
     if not tools:

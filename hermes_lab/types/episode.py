@@ -1,6 +1,6 @@
 """One line of the episode log."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -34,6 +34,7 @@ class TaskInfo(Struct, frozen=True, omit_defaults=True):
     split: str
     world: int = 0
     triggers: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
 
 
 class SkillUse(Struct, frozen=True, omit_defaults=True):
@@ -63,6 +64,7 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     with status `errored` was stopped by the infrastructure: it has no score, counts as no attempt, and is owed again.
     `experience` is the number of tasks that the lane had finished when this episode's skill snapshot was frozen: the n
     of a learning curve. `place` is the episode's place within its round, which makes the order of merging known.
+    `seconds` is wall clock without the review.
     """
 
     v: int = 1

@@ -8,8 +8,8 @@ from hermes_lab.types.message import Message, Usage
 
 StopReason = Literal["answered", "empty", "length", "max_iterations", "max_seconds", "max_tokens", "context_full"]
 """`answered`: a final answer without tool calls. `empty`: a reply with neither text nor calls. `length`: the reply was
-cut at its token limit before it was a call or an answer. The rest are budgets; after `max_iterations` the grace call may still
-have given a final response."""
+cut at its token limit before it was a call or an answer. The rest are budgets; after `max_iterations` the grace call
+may still have given a final response."""
 ToolFormat = Literal["native", "hermes"]
 
 

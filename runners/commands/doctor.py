@@ -98,8 +98,8 @@ def _packaged_model() -> Finding:
 def _memory() -> Finding:
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
-    enough = gigabytes >= 8
+    enough = gigabytes >= 15
     detail = f"{cores} cores, {gigabytes:.0f} GB" + (
-        "" if enough else "; the packaged model wants 8 GB to serve and train"
+        "" if enough else "; the packaged model wants 8 GB to serve and 16 GB to train"
     )
     return Finding("machine", enough, detail, needed=False)

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +12,14 @@ import typer
 from hermes_lab.config import RunConfig, config_digest, load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import open_model
+from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
 from hermes_lab.rollout import Lab
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
-from runners.batch import run_lanes
+from hermes_lab.tools.registry import check_toolsets
+from runners.batch import Done, owes, read_done, run_lanes
 from runners.commands import options
 from runners.folder import lock_folder, open_folder
 from runners.plan import Lane, plan_learn, plan_run, tasks_digest
@@ -41,8 +42,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         "learn",
         help="Run arms of a learning experiment: the same tasks with skill learning off and on.\n\n"
-        "hermes-lab learn -c configs/learn.yaml --out runs/learn\n\n"
-        "hermes-lab learn -c configs/learn.yaml -c learning.rounds=20 --out runs/learn --resume",
+        "hermes-lab learn -c configs/learner.yaml --out runs/learner\n\n"
+        "hermes-lab learn -c configs/learner.yaml --out runs/learner --resume   (after Ctrl-C or a crash)",
     )(learn)
 
 
@@ -82,24 +83,28 @@ def _execute(
     if folder is None:
         raise ConfigError("run.out: say where the run is written, with --out DIR")
     suite = load_suite(config.suite)
+    check_toolsets(config.agent.toolsets)
     library = Library.load(Path(config.skills.library)) if config.skills.library else Library()
+    adapter = Path(config.model.adapter)
     lanes = plan(config, suite)
     wanted = sum(lane.wanted for lane in lanes)
-    with ExitStack() as stack:
+    with lock_folder(folder):
         open_folder(
             folder,
             command=command,
             config=config,
             tasks_digest=tasks_digest(lanes),
+            library=library.snapshot,
+            adapter_digest=adapter_digest(adapter) if config.model.adapter and adapter.is_dir() else "",
             wanted=wanted,
             resume=resume,
         )
-        stack.enter_context(lock_folder(folder))
         tally = Tally(lanes)
-        progress = stack.enter_context(_progress(tally, quiet or json))
         say = options.say_nothing if quiet or json else options.say
+        done = read_done(folder, tally.add)
         try:
-            anyio.run(_run, config, suite, lanes, folder, library, progress, say)
+            if owes(lanes, done):
+                anyio.run(_run, config, suite, lanes, folder, library, done, _progress(tally, quiet or json), say)
         except KeyboardInterrupt:
             _finish(folder, quiet, json)
             options.say(f"interrupted: {tally.total('finished')} of {wanted} episodes are kept; go on with --resume")
@@ -117,6 +122,7 @@ async def _run(
     lanes: list[Lane],
     folder: Path,
     library: Library,
+    done: Done,
     progress: Progress,
     say: Callable[[str], None],
 ) -> None:
@@ -129,7 +135,8 @@ async def _run(
         say=say,
     ) as model:
         lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
-        await run_lanes(lab, lanes, folder, library, progress)
+        with progress:
+            await run_lanes(lab, lanes, folder, library, done, progress)
 
 
 def _progress(tally: Tally, quiet: bool) -> Progress:

@@ -41,7 +41,8 @@ def list_() -> None:
 def show(name: Name, split: Split = "train", count: Count = 3, seed: Seed = 0, world: World = 0) -> None:
     """`hermes-lab tasks show`."""
     suite = load_suite(_config(name))
-    for task in suite.load(split=split, count=count, seed=seed, world=world):
+    wanted = 0 if name.endswith(".jsonl") else count
+    for task in suite.load(split=split, count=wanted, seed=seed, world=world)[:count]:
         typer.echo(f"{task.id}  triggers: {', '.join(task.triggers) or 'none'}  files: {', '.join(task.files)}")
         typer.echo(f"  {task.prompt}\n")
 

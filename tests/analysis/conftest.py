@@ -11,6 +11,7 @@ import pytest
 from synthetic_episodes import make_episode
 
 from analysis.load import load_episodes
+from hermes_lab.config import RunConfig
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import EpisodeLog, write_json
 from hermes_lab.types import Episode
@@ -35,11 +36,12 @@ def write_run(tmp_path: Path) -> WriteRun:
             log.close()
 
         run = tmp_path / folder
+        config = RunConfig().model_dump(mode="json")
         write_json(
             run / "run.json",
             RunManifest(
                 command="learn",
-                config={"suite": suite},
+                config=config | {"suite": config["suite"] | suite},
                 config_digest="",
                 tasks_digest=digest,
                 wanted=wanted,

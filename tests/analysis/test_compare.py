@@ -7,7 +7,7 @@ from synthetic_episodes import make_episode
 from analysis.compare import Comparison, Report, compare_arms, compare_runs, mcnemar
 from analysis.intervals import Rate, paired_difference
 from hermes_lab.errors import ConfigError
-from hermes_lab.types import EpisodeError, Verdict
+from hermes_lab.types import EpisodeError, ModelIdentity, Verdict
 
 WriteRun = Callable[..., Path]
 
@@ -116,10 +116,16 @@ def test_lanes_that_disagree_widen_the_interval(write_run: WriteRun) -> None:
 
 def test_runs_of_both_arms_give_weights_by_skills(write_run: WriteRun) -> None:
     solved = {("base", "off"): 2, ("base", "on"): 5, ("tuned", "off"): 4, ("tuned", "on"): 9}
+    adapters = {"base": "", "tuned": "sft-v1-0123456789ab"}
     runs = [
         write_run(
             [
-                make_episode(task < solved[weights, arm], task=task, lane=f"{arm}-r0-w0")
+                make_episode(
+                    task < solved[weights, arm],
+                    task=task,
+                    lane=f"{arm}-r0-w0",
+                    model=ModelIdentity("vllm", "packaged", adapter=adapters[weights]),
+                )
                 for arm in ("off", "on")
                 for task in range(10)
             ],
@@ -128,8 +134,9 @@ def test_runs_of_both_arms_give_weights_by_skills(write_run: WriteRun) -> None:
         for weights in ("base", "tuned")
     ]
     cells = compare_runs(*runs).cells
-    assert {(cell.weights, cell.skills): cell.success.successes for cell in cells} == solved
-    assert cells[0].sentence() == "base weights, skills off: 2/10 (6-51 %) solved at the first submission"
+    assert [cell.success.successes for cell in cells] == list(solved.values())
+    assert [(cell.weights, cell.skills) for cell in cells[1:3]] == [("packaged untuned", "on"), ("sft-v1", "off")]
+    assert cells[0].sentence() == "packaged untuned, skills off: 2/10 (6-51 %) solved at the first submission"
 
 
 def test_runs_without_both_arms_have_no_cells(write_run: WriteRun) -> None:

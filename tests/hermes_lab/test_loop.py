@@ -8,7 +8,7 @@ import pytest
 from hermes_lab.agent.loop import CONCLUDE, Agent
 from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS
 from hermes_lab.config import AgentConfig, SandboxConfig
-from hermes_lab.errors import ContextFull
+from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
@@ -108,9 +108,14 @@ class Endings:
 
     async def generate(self, messages: Sequence[Message], tools: object) -> Generation:
         if self.how == "context":
-            raise ContextFull("too long")
-        if self.how == "slow":
-            await anyio.sleep(60)
+            if messages[-1].role == "assistant" or len(messages) > 2:
+                raise ContextFull("too long")
+            return Generation(say("", "true"))
+        if self.how == "slow tool":
+            return Generation(say("", "sleep 60"))
+        if self.how == "slow model":
+            await anyio.sleep(0.3)
+            return Generation(say("", "true"))
         if self.how == "length":
             return Generation(Message("assistant", "I was about to"), finish_reason="length")
         if self.how == "costly":
@@ -124,7 +129,8 @@ class Endings:
     ("how", "stop"),
     [
         ("context", "context_full"),
-        ("slow", "max_seconds"),
+        ("slow tool", "max_seconds"),
+        ("slow model", "max_seconds"),
         ("length", "length"),
         ("costly", "max_tokens"),
         ("blank", "empty"),
@@ -138,6 +144,23 @@ async def test_every_ending_has_its_name_and_only_an_answer_is_a_final_response(
     a = Agent(Endings(how), toolbox, config, [])
     assert (ended := await a.submit("Go.")) == stop
     assert a.trajectory(ended).final_response is None
+
+
+async def test_the_clock_never_ends_a_model_call(sandbox: Sandbox) -> None:
+    """A server that hangs is not the agent's failure: its reply, or the client's own error, is waited for."""
+    config = AgentConfig(toolsets=("terminal",), max_seconds=0.1)
+    toolbox = Toolbox(config.toolsets, ToolContext(sandbox, None, SandboxConfig()))
+    a = Agent(Endings("slow model"), toolbox, config, [])
+    await a.submit("Go.")
+    assert [m.role for m in a.messages][:2] == ["user", "assistant"]
+
+
+async def test_a_first_prompt_that_does_not_fit_is_a_failure_of_the_setup_not_of_the_agent(sandbox: Sandbox) -> None:
+    config = AgentConfig(toolsets=("terminal",))
+    toolbox = Toolbox(config.toolsets, ToolContext(sandbox, None, SandboxConfig()))
+    a = Agent(Endings("context"), toolbox, config, [Message("system", "x"), Message("user", "y")])
+    with pytest.raises(ModelError, match="first prompt"):
+        await a.submit("Go.")
 
 
 async def test_a_review_may_use_skill_tools_alone_and_keeps_the_prompt(sandbox: Sandbox) -> None:

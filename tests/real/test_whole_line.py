@@ -42,8 +42,9 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("-c", f"data=[{root}/demonstrations]", "-c", f"adapters={root}/adapters"),
     )
     lab("learn", "-c", "configs/heldout.yaml", *SMALL, "--out", root / "base")
-    adapter = f"model.adapter={root}/adapters/sft-v1"
-    lab("learn", "-c", "configs/heldout.yaml", *SMALL, "-c", adapter, "--out", root / "tuned")
+    # Beside the weights, as an adapter: `merge` is for long runs.
+    tuned = ["-c", f"model.adapter={root}/adapters/sft-v1", "-c", "model.merge=false"]
+    lab("learn", "-c", "configs/heldout.yaml", *SMALL, *tuned, "--out", root / "tuned")
     return root
 
 

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes.openai_server import FakeOpenAIServer, Reply, running
 
 from analysis.load import load_episodes
-from fakes.openai_server import FakeOpenAIServer, Reply, running
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 
 LEARN = [
@@ -154,6 +154,11 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
             "was begun by `learn`",
         ),
         ([*LEARN, "--out", "OUT", "--resume"], "no run to resume"),
+        ([*LEARN, "-c", "learning.arms=[on,on]", "--out", "OUT"], "an arm stands there twice"),
+        ([*LEARN, "-c", "learning.arms=[]", "--out", "OUT"], "learning.arms"),
+        ([*LEARN, "-c", "suite.count=5", "--out", "OUT"], "suite.count: `learn` takes its tasks from"),
+        ([*LEARN, "-c", "agent.toolsets=[nope]", "--out", "OUT"], "no toolset 'nope'"),
+        ([*LEARN, "-c", "run.out=2026-13-45", "-c", "x=1", "--out", "OUT"], "x: no such field; there are: model"),
     ],
 )
 def test_a_mistake_gets_one_line_and_exit_code_2(args: list[str], message: str, whole: Path, tmp_path: Path) -> None:
@@ -240,3 +245,51 @@ def test_an_endpoint_that_is_down_marks_nothing_done_and_resume_runs_everything(
     down = lab(*args[:-1], str(tmp_path / "other"))
     assert down.returncode == 3
     assert len(down.stderr.splitlines()) == 1
+
+
+def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resume(tmp_path: Path) -> None:
+    skill, run = tmp_path / "skills" / "tidy" / "SKILL.md", tmp_path / "run"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: tidy\ndescription: Tidy.\n---\nTidy up.\n")
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text("{}")
+    (adapter / "adapter_model.safetensors").write_text("one")
+    args = ["run", "-c", "suite.name=ledger", "-c", "suite.count=2", "-c", "model.provider=scripted", "--out", str(run)]
+    args += ["-c", "model.name=tasks.learner:noop", "-c", f"skills.library={tmp_path}/skills"]
+    args += ["-c", f"model.adapter={adapter}"]
+    assert lab(*args).returncode == 0
+    skill.write_text(skill.read_text() + "More.\n")
+    assert "skills.library are not those" in lab(*args, "--resume").stderr
+    skill.write_text(skill.read_text().removesuffix("More.\n"))
+    (adapter / "adapter_model.safetensors").write_text("two")
+    assert "model.adapter are not those" in lab(*args, "--resume").stderr
+    (adapter / "adapter_model.safetensors").write_text("one")
+    assert lab(*args, "--resume").returncode == 0
+
+
+def test_a_finished_run_needs_no_endpoint_to_be_resumed(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('{"prompt": "one"}\n')
+    with running(FakeOpenAIServer(["Fine."])) as server:
+        args = ["run", "-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
+        assert lab(*args, "--out", tmp_path / "run").returncode == 0
+    assert lab(*args, "--out", tmp_path / "run", "--resume").returncode == 0
+
+
+def test_a_run_that_never_began_leaves_its_folder_free(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["Fine."])) as server:
+        args = ["run", "-c", "suite.name=ledger", "-c", "suite.count=1", "-c", f"model.base_url={server.base_url}"]
+        wrong = lab(*args, "-c", "model.name=typo", "--out", tmp_path / "run")
+        assert (wrong.returncode, "serves fake" in wrong.stderr) == (2, True)
+        assert lab(*args, "-c", "model.name=fake", "--out", tmp_path / "run").returncode == 0
+
+
+def test_packages_of_the_same_names_beside_the_user_do_not_shadow_ours(tmp_path: Path) -> None:
+    for name in ("tasks", "envs", "runners", "training", "analysis", "configs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('shadowed')")
+    command = [str(Path(sys.executable).with_name("hermes-lab")), "tasks", "list"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "ledger" in done.stdout
