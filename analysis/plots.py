@@ -57,7 +57,7 @@ def plot_learning_curve(ax: "Axes", frame: pd.DataFrame, fits: Mapping[str, Fit]
         fit = fits.get(name)
         points = success_points(frame[series == name])
         # A hair's breadth apart, so that bars at the same n do not cover each other.
-        _draw_points(ax, points, (place - 0.5) * shift, color, marker, _label(name, fit))
+        _draw_points(ax, points, (place - (len(order) - 1) / 2) * shift, color, marker, _label(name, fit))
         if fit and fit.identified:
             _draw_fit(ax, fit, float(frame["experience"].max()), color)
     _dress(ax)
@@ -147,6 +147,7 @@ def _dress(ax: "Axes") -> None:
     ax.set_xlabel("tasks seen before", color=_INK)
     ax.set_ylabel("solved at the first submission", color=_INK)
     ax.set_ylim(0, 1)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     ax.grid(axis="y", color=_GRID, linewidth=0.8)
     ax.set_axisbelow(True)
