@@ -15,9 +15,11 @@ from hermes_lab.types import (
     ModelIdentity,
     Reward,
     ScoredGroup,
+    Step,
     TaskInfo,
     TokenBranch,
     Trajectory,
+    Usage,
 )
 
 BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
@@ -42,7 +44,7 @@ def rollout(
         seconds=0.0,
         score=reward,
         reward=None if reward is None else Reward(reward),
-        trajectory=Trajectory((), (), "hermes", "answered", branches=branches),
+        trajectory=Trajectory((), (), "hermes", "answered", steps=(Step(1, "stop", Usage()),), branches=branches),
     )
 
 
@@ -65,6 +67,12 @@ def test_errored_and_unscored_episodes_never_become_a_reward() -> None:
         rollout(1, None), status="errored", error=EpisodeError("model", "down"), trajectory=None
     )
     (group,) = build_groups([rollout(0, 1.0), errored, rollout(2, None)])
+    assert len(group.rewards) == 1
+
+
+def test_an_episode_without_a_reply_has_nothing_to_train_on() -> None:
+    silent = msgspec.structs.replace(rollout(1, 0.0), trajectory=Trajectory((), (), "hermes", "max_seconds"))
+    (group,) = build_groups([rollout(0, 1.0), silent])
     assert len(group.rewards) == 1
 
 
