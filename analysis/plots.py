@@ -136,6 +136,8 @@ def _label(name: str, fit: Fit | None) -> str:
 
 
 def _dress(ax: "Axes") -> None:
+    from matplotlib.ticker import MaxNLocator
+
     ax.set_title(
         "First-submission success against experience",
         loc="left",
@@ -147,7 +149,7 @@ def _dress(ax: "Axes") -> None:
     ax.set_xlabel("tasks seen before", color=_INK)
     ax.set_ylabel("solved at the first submission", color=_INK)
     ax.set_ylim(0, 1)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     ax.grid(axis="y", color=_GRID, linewidth=0.8)
     ax.set_axisbelow(True)
