@@ -163,7 +163,7 @@ def _dress(ax: "Axes") -> None:
         frameon=False,
         fontsize=9.5,
         labelcolor=_INK,
-        title="points: mean and Wilson 95 % interval; band: bootstrap 95 % interval of the fitted curve",
+        title="points: mean and Wilson 95 % interval; a fitted curve and its bootstrap band where it is identified",
         title_fontsize=8.5,
         alignment="left",
     )

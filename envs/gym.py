@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any, cast
 
 import gymnasium
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from gymnasium import spaces
 
-from envs.stepwise import SteppedRollout, Turn
+from envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.config import load_config
 from hermes_lab.errors import HermesLabError
 from hermes_lab.skills.library import Library
@@ -62,8 +60,7 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         self.action_space = TurnSpace()
         self._suite = load_suite(self.config.suite)
         self._library = library or Library()
-        self._stack = ExitStack()
-        self._loop: BlockingPortal | None = None
+        self._loop: LoopThread | None = None
         self._rollout: SteppedRollout | None = None
         self._messages: Turn = ()
 
@@ -75,12 +72,12 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         del options
         self._end_rollout()
         if self._loop is None:
-            self._loop = self._stack.enter_context(start_blocking_portal("asyncio"))
+            self._loop = LoopThread()
         task_seed = int(self.np_random.integers(2**31))
         suite = self.config.suite
         task = self._suite.load(split=suite.split, count=1, seed=task_seed, world=suite.world)[0]
-        self._rollout = self._loop.call(SteppedRollout, self.config, self._suite, task, self._library)
-        turn = self._loop.call(self._rollout.turn)
+        self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, self._library))
+        turn = self._loop.call(self._rollout.turn())
         if isinstance(turn, Episode):
             raise HermesLabError(f"the episode could not begin: {_why(turn)}")
         self._messages = turn
@@ -90,7 +87,7 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         """One assistant turn. Raises `HermesLabError` where the infrastructure stopped the episode."""
         if self._rollout is None or self._loop is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        turn = self._loop.call(self._rollout.act, action)
+        turn = self._loop.call(self._rollout.act(action))
         if not isinstance(turn, Episode):
             self._messages = turn
             return self._observation(), 0.0, False, False, {}
@@ -111,8 +108,9 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
     def close(self) -> None:
         """Ends the sandbox and the event loop's thread; may be called again."""
         self._end_rollout()
-        self._stack.close()
-        self._loop = None
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
 
     def _observation(self) -> Observation:
         turns = [{"role": message.role, "content": message.content} for message in self._messages]
@@ -121,7 +119,7 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
 
     def _end_rollout(self) -> None:
         if self._rollout is not None and self._loop is not None:
-            self._loop.call(self._rollout.aclose)
+            self._loop.call(self._rollout.aclose())
         self._rollout = None
 
 

@@ -1,9 +1,10 @@
 """`run_episode` turned inside out: whoever holds a `SteppedRollout` is the model, one turn at a time."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from hermes_lab.config import RunConfig, config_digest
 from hermes_lab.protocols import Suite
@@ -12,6 +13,7 @@ from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Task
 
+T = TypeVar("T")
 Turn = tuple[Message, ...]
 
 
@@ -33,14 +35,38 @@ class SteppedModel:
         """Nothing to give back."""
 
 
+class LoopThread:
+    """An event loop for callers that have none. Its thread, and those it starts, never keep the interpreter alive."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs `work` on the loop and waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
 class SteppedRollout:
-    """One rollout, driven from outside. All of its methods run on the event loop that made it."""
+    """One rollout, driven from outside. All of its methods run on one event loop, in which it is made."""
 
     def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
         self._model = SteppedModel()
         lab = Lab(config, config_digest(config), suite, self._model, lambda: open_sandbox(config.sandbox))
         job = Job(task, lane="env", round=0, sample=0, experience=0, place=0, learn=False)
         self._task = asyncio.create_task(run_episode(lab, job, library))
+
+    @classmethod
+    async def begin(cls, config: RunConfig, suite: Suite, task: Task, library: Library) -> "SteppedRollout":
+        """Starts the rollout; `turn` waits for its first prompt."""
+        return cls(config, suite, task, library)
 
     async def turn(self) -> Turn | Episode:
         """The conversation that waits for a reply, or the episode where it has ended."""

@@ -251,6 +251,8 @@ def _merge_override(merged: dict[str, Any], origins: dict[tuple[str, ...], str],
     for part in reversed(path):
         nested = {part: nested}
     _merge(merged, nested)
+    for depth in range(1, len(path)):
+        origins.setdefault(path[:depth], f"override {key}={value}")
     origins[path] = f"override {key}={value}"
 
 
@@ -303,6 +305,8 @@ def _one_line(schema: type[Section], error: ValidationError, origins: dict[tuple
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = f"no such field; there are: {', '.join(_fields(schema, location[:-1]))}"
+    if first["type"] == "missing":
+        message = "must be given"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
 

@@ -5,6 +5,7 @@ Exit codes: 0 everything wanted was done; 2 usage or configuration; 3 the infras
 """
 
 import os
+import signal
 import sys
 
 import typer
@@ -26,6 +27,8 @@ for module in (run, analyse, suites, environments, train, adapters, serve, docto
 
 def main() -> None:
     """The console script."""
+    # What a scheduler sends is a person's Ctrl-C: what is finished is kept, and nothing is left running.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:

@@ -1,5 +1,6 @@
 """Progress of a run: a live table on a terminal, plain lines anywhere else."""
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -90,22 +91,35 @@ class Quiet:
 
 @dataclass
 class Plain(Quiet):
-    """A line every tenth of the way, or every 15 seconds."""
+    """A line every tenth of the way, and every 15 seconds."""
 
     say: Callable[[str], None]
     _next_share: float = 0.1
-    _next_time: float = field(default_factory=lambda: time.monotonic() + 15)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> "Plain":
+        threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
 
     def __call__(self, episode: Episode) -> None:
         super().__call__(episode)
-        wanted = self.tally.total("wanted")
-        done = self.tally.total("finished") + self.tally.total("errored")
-        if done / wanted < self._next_share and time.monotonic() < self._next_time:
-            return
-        self._next_share = done / wanted + 0.1
-        self._next_time = time.monotonic() + 15
-        errored = f", {self.tally.total('errored')} errored" if self.tally.total("errored") else ""
-        self.say(f"{done}/{wanted} episodes, {self.tally.total('solved')} solved{errored}")
+        share = (self.tally.total("finished") + self.tally.total("errored")) / self.tally.total("wanted")
+        if share >= self._next_share:
+            self._next_share = share + 0.1
+            self._line()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(15):
+            self._line()
+
+    def _line(self) -> None:
+        errored = self.tally.total("errored")
+        done, wanted = self.tally.total("finished") + errored, self.tally.total("wanted")
+        failed = f", {errored} errored" if errored else ""
+        self.say(f"{done}/{wanted} episodes, {self.tally.total('solved')} solved at once{failed}")
 
 
 class LiveTable(Quiet):
@@ -133,7 +147,7 @@ class LiveTable(Quiet):
         for name in (
             "arm",
             "episodes",
-            "solved at first try",
+            "solved at once",
             "parsed first calls",
             "skills written",
             "errored",

@@ -43,20 +43,20 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         return
     typer.echo(
         f"{content['finished']} of {content['wanted']} episodes finished, {content['errored']} errored, "
-        f"{content['scored']} scored, {content['solved']} solved at first try; {content['tokens']:,} tokens"
+        f"{content['scored']} scored, {content['solved']} solved at the first submission; {content['tokens']:,} tokens"
     )
     for group in content["groups"]:
         weights = group["adapter"] or group["model"]
         typer.echo(f"\n  arm {group['arm']}, {weights}")
         for name, label in _RATES.items():
-            typer.echo(f"    {label:<22} {_rate(group[name])}")
-        typer.echo(f"    {'skills written':<22} {group['skills_written']}")
+            typer.echo(f"    {label:<30} {_rate(group[name])}")
+        typer.echo(f"    {'skills written':<30} {group['skills_written']}")
 
 
 _RATES = {
     "first_call_ok": "parsed first calls",
-    "success": "solved at first try",
-    "accepted": "solved in the end",
+    "success": "solved at the first submission",
+    "accepted": "solved at any submission",
     "reused": "loaded a skill",
 }
 
@@ -64,7 +64,8 @@ _RATES = {
 def _rate(rate: dict[str, Any]) -> str:
     if rate["rate"] is None:
         return "-"
-    return f"{rate['count']}/{rate['of']} = {rate['rate']:.0%} (95 % interval {rate['low']:.0%}-{rate['high']:.0%})"
+    low, high = 100 * rate["low"], 100 * rate["high"]
+    return f"{rate['count']}/{rate['of']} = {100 * rate['rate']:.0f} % (95 % interval {low:.0f}-{high:.0f} %)"
 
 
 def fit(

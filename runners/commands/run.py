@@ -106,10 +106,10 @@ def _execute(
             if owes(lanes, done):
                 anyio.run(_run, config, suite, lanes, folder, library, done, _progress(tally, quiet or json), say)
         except KeyboardInterrupt:
-            _finish(folder, quiet, json)
+            _finish(folder, json)
             options.say(f"interrupted: {tally.total('finished')} of {wanted} episodes are kept; go on with --resume")
             return 130
-    _finish(folder, quiet, json)
+    _finish(folder, json)
     if errored := wanted - tally.total("finished"):
         options.say(f"{errored} of {wanted} episodes are owed ({tally.last_error}); --resume tries them again")
         return 3
@@ -149,11 +149,10 @@ def _progress(tally: Tally, quiet: bool) -> Progress:
     return Plain(tally, options.say)
 
 
-def _finish(folder: Path, quiet: bool, json: bool) -> None:
+def _finish(folder: Path, json: bool) -> None:
     from analysis.summary import summarize
     from runners.commands.analyse import show_summary
 
     summary = summarize(folder)
     write_json(folder / "summary.json", summary)
-    if json or not quiet:
-        show_summary(summary, json=json)
+    show_summary(summary, json=json)

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
     group.command(
         "sft",
         help="Fine-tune on the accepted episodes of run folders, with the hyperparameters of a locked file.\n\n"
-        "hermes-lab train sft -c configs/train/sft.yaml -c data=[runs/loop/demonstrations]",
+        "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/loop/demonstrations]",
     )(sft)
     group.command(
         "lock",

@@ -1,6 +1,8 @@
 """The Gymnasium environment: the real rollout, one assistant turn a step."""
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 
@@ -118,3 +120,14 @@ def test_leaving_an_episode_half_way_leaves_no_sandbox(env: HermesLabEnv) -> Non
     env.close()
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step("Hi.")
+
+
+def test_a_script_that_never_closes_its_environment_still_ends() -> None:
+    script = """
+import envs, gymnasium
+env = gymnasium.make("HermesLab/ledger-v0")
+env.reset(seed=0)
+print(env.step("I am done.")[1])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "0.0\n"), done.stderr

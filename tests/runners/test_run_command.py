@@ -115,14 +115,15 @@ def tear_last_line(run: Path) -> None:
     last.write_bytes(last.read_bytes()[:-30])
 
 
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_is_finished_and_says_how_to_go_on(sent: signal.Signals, tmp_path: Path) -> None:
     run = tmp_path / "run"
     process = subprocess.Popen(
         [sys.executable, "-m", "runners", *LEARN, "--out", str(run)], stderr=subprocess.PIPE, text=True
     )
     while count(run) < 3:
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "--resume" in errors
@@ -147,6 +148,8 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
         (["run", "-c", "absent.yaml", "--out", "OUT"], "absent.yaml: cannot be read"),
         (["summary", "OUT"], "no run here (no run.json)"),
         (["frobnicate"], "No such command"),
+        (["run", "-c", "sute.count=2", "--out", "OUT"], "override sute.count=2: sute: no such field"),
+        (["train", "sft", "-c", "configs/train/sft.yaml"], "data: must be given"),
         ([*LEARN, "--out", "WHOLE"], "holds a run already; continue it with --resume"),
         ([*LEARN, "-c", "learning.rounds=4", "--out", "WHOLE", "--resume"], "learning.rounds=3, now 4"),
         (
@@ -178,6 +181,7 @@ def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
     first = subprocess.Popen([sys.executable, "-m", "runners", *LEARN, "--out", str(run)], stderr=subprocess.DEVNULL)
     while count(run) < 1:
         time.sleep(0.01)
+    first.send_signal(signal.SIGSTOP)
     second = lab(*LEARN, "--out", run, "--resume")
     first.kill()
     first.wait()
