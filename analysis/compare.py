@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -83,6 +83,29 @@ class Report:
     cells: tuple[Cell, ...] = ()
     differences: tuple[str, ...] = ()
     """The configuration's fields in which two runs differ."""
+
+    def report(self) -> dict[str, Any]:
+        """The comparison for JSON."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "differences": self.differences,
+            "comparisons": [
+                {
+                    "metric": c.metric,
+                    "before": c.before.report(),
+                    "after": c.after.report(),
+                    "difference": c.difference,
+                    "interval": c.interval,
+                    "p_value": c.p_value,
+                    "shown": c.shown,
+                    "lanes": c.lanes,
+                    "unpaired": c.unpaired,
+                }
+                for c in self.comparisons
+            ],
+            "cells": [{"weights": c.weights, "skills": c.skills, "success": c.success.report()} for c in self.cells],
+        }
 
     def lines(self) -> list[str]:
         """The verdicts, then the corners of weights x skills."""

@@ -39,6 +39,12 @@ class Rate(NamedTuple):
         low, high = (f"{100 * end:.0f}" for end in self.interval)
         return f"{self.successes}/{self.trials} ({low}-{high} %)"
 
+    def report(self) -> dict[str, float | None]:
+        """The rate and its interval for JSON; the rate is null where nothing was tried."""
+        low, high = self.interval
+        rate = self.value if self.trials else None
+        return {"count": self.successes, "of": self.trials, "rate": rate, "low": low, "high": high}
+
 
 def wilson(successes: int, trials: int) -> Interval:
     """The 95 % score interval of a proportion (Wilson 1927); (0, 1) where nothing was tried.

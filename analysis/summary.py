@@ -78,10 +78,4 @@ class _Tally:
         }
 
     def rates(self) -> dict[str, Any]:
-        return {name: _report(Rate(self._hits[name], tries)) for name, tries in self._tries.items()}
-
-
-def _report(rate: Rate) -> dict[str, Any]:
-    low, high = rate.interval
-    value = rate.value if rate.trials else None
-    return {"count": rate.successes, "of": rate.trials, "rate": value, "low": low, "high": high}
+        return {name: Rate(self._hits[name], tries).report() for name, tries in self._tries.items()}

@@ -99,7 +99,7 @@ def compare(
 
     report = compare_runs(before, after) if after else compare_arms(before, "off", "on")
     if json:
-        _print_json(report)
+        _print_json(report.report())
         return
     for line in report.lines():
         typer.echo(line)
