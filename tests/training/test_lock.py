@@ -65,7 +65,7 @@ def test_a_file_without_a_digest_is_no_lock(lock: Path) -> None:
 
 def test_a_missing_field_is_named(lock: Path) -> None:
     lock.write_text("".join(line for line in lock.read_text().splitlines(True) if not line.startswith("seed")))
-    with pytest.raises(ConfigError, match="seed: Field required"):
+    with pytest.raises(ConfigError, match="seed: must be given"):
         load_lock(lock)
 
 
