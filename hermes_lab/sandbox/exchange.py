@@ -4,8 +4,10 @@ No path inside the sandbox leads there: process 1 reaches it by a descriptor tha
 command says of its directory and variables is text that only the next command runs, never process 1.
 """
 
+import fcntl
 import os
 import shlex
+import signal
 from pathlib import Path
 
 from hermes_lab.errors import SandboxError, ToolError
@@ -15,12 +17,14 @@ from hermes_lab.sandbox.workspace import WORKSPACE
 _LONGEST_COMMAND = 131_071  # the kernel's MAX_ARG_STRLEN, less the final NUL
 _LARGEST_STATE = 1_000_000
 _END = b"#\n"
+_SMALL_FILE_KB = 64
 
 # A verifier's command must not load what an agent left in its home, such as Python's user site.
 _FIRST_VARIABLES = b"export HOME=/"
 
 _PRELUDE = r"""unset BASH_ENV
 exec 198<&-
+%(limit)s
 {
 %(variables)s
 } 2>/dev/null
@@ -33,66 +37,128 @@ trap '{ printf "%%s\0" "$PWD"; export -p; echo "#"; } >&199' EXIT
 class Exchange:
     """One command at a time: `ask`, then `answer` once process 1 has told its status, then `clear`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workspace: str = str(WORKSPACE), *, appended: bool = False) -> None:
+        """`workspace`: its path as commands see it. `appended`: process 1 lets a command add to the files of the ones
+        before it, where nobody else has them open: to make files, or to empty them, is what disks are slow at."""
+        self._appended = appended
+        self._begins = {"output": 0, "state": 0}
+        self._workspace = workspace.encode()
         self._command = folder / "command"
         self._prelude = folder / "prelude"
         self._output = folder / "output"
         self._state = folder / "state"
-        self._directory = str(WORKSPACE).encode()
+        self._directory = self._workspace
         self._variables = b":"
         self._keep_directory = False
         self._fresh = False
 
-    def ask(self, command: str, workdir: str, fresh: bool) -> None:
-        """Lays out the next command; `ToolError` where bash cannot take it. A fresh one has and leaves no state."""
+    def ask(self, command: str, workdir: str, fresh: bool, full: bool = False) -> None:
+        """Lays out the next command; `ToolError` where bash cannot take it. A fresh one has and leaves no state.
+
+        In a `full` workspace a command can write no more than small files, but remove as much as it wants.
+        """
         encoded = command.encode(errors="replace")
         if b"\0" in encoded or "\0" in workdir:
             raise ToolError("a command holds no NUL character")
         if len(encoded) > _LONGEST_COMMAND:
             raise ToolError(f"the command is longer than {_LONGEST_COMMAND} bytes; write it to a file and run that")
+        if fresh:  # what it says goes to files that no process of the agent has open, not even to read
+            self._unlink()
+        if self._appended:
+            self._begins = {path.name: _size(path) for path in (self._output, self._state)}
         self._keep_directory = bool(workdir)
         self._fresh = fresh
-        self._command.write_bytes(encoded)
-        self._prelude.write_bytes(
+        _write(self._command, encoded)
+        _write(
+            self._prelude,
             _PRELUDE.encode()
             % {
+                b"limit": b"ulimit -f %d" % _SMALL_FILE_KB if full else b"",
                 b"variables": _FIRST_VARIABLES if fresh else self._variables,
-                b"directory": _quote(str(WORKSPACE).encode() if fresh else self._directory),
-                b"workspace": _quote(str(WORKSPACE).encode()),
+                b"directory": _quote(self._workspace if fresh else self._directory),
+                b"workspace": _quote(self._workspace),
                 b"workdir": _enter(workdir) if workdir else b"",
-            }
+            },
         )
 
     def output_bytes(self) -> int:
         """The size of the command's output; `SandboxError` where the command could not be started."""
         try:
-            return self._output.stat().st_size
+            return self._output.stat().st_size - self._begins["output"]
         except OSError as error:
             raise SandboxError(f"sandbox: the command did not start: {error.strerror}") from None
 
     def answer(self, limit: int) -> Clipped:
         """The command's output; its directory and variables are kept, where it lived to tell them."""
         with self._output.open("rb") as file:
-            output = read_clipped(file, limit)
+            output = read_clipped(file, limit, self._begins["output"])
         if not self._fresh:
             self._take_state()
         return output
 
-    def clear(self) -> None:
-        """Unlinks what the command wrote: its background processes keep writing to files of their own."""
-        self._output.unlink(missing_ok=True)
-        self._state.unlink(missing_ok=True)
+    def touch(self) -> None:
+        """Gives a command that was killed at once the empty output that it did not come to."""
+        self._output.touch()
+        self._state.touch()
+
+    def clear(self, *, last: bool = False) -> None:
+        """Unlinks what background processes hold open, which keep writing to files of their own; and what a verifier's
+        command said, or an episode whose `last` it was: a command may read what it may write to."""
+        files = (self._output, self._state)
+        if not self._appended or last or self._fresh or any(_size(f) > _LARGEST_STATE or _is_held(f) for f in files):
+            self._unlink()
+
+    def _unlink(self) -> None:
+        for path in (self._output, self._state):
+            path.unlink(missing_ok=True)
 
     def _take_state(self) -> None:
         with self._state.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > _LARGEST_STATE:
+            if os.fstat(file.fileno()).st_size - self._begins["state"] > _LARGEST_STATE:
                 return
+            file.seek(self._begins["state"])
             state = file.read(_LARGEST_STATE)
         directory, nul, variables = state.partition(b"\0")
         if nul and variables.endswith(_END):
             self._variables = variables
             if not self._keep_directory:
                 self._directory = directory
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a process may still write to a file: the kernel grants a read lease only where none can."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # whoever opens it in this moment must not end the harness
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)  # and the lease with it
+    return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Puts `content` in place of a file's, with a NUL after it where it would be empty.
+
+    A file that was emptied and written anew is sent to the disk at once by ext4; one that shrinks is not.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(fd, content or b"\0")
+        os.ftruncate(fd, len(content) or 1)
+    finally:
+        os.close(fd)
 
 
 def _enter(workdir: str) -> bytes:

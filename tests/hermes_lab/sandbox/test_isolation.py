@@ -1,32 +1,18 @@
 """What a command may try against the harness and the host."""
 
 import os
-import platform
-import socket
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from hermes_lab.config import SandboxConfig
-from hermes_lab.errors import SandboxError, ToolError
+from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
 from hermes_lab.sandbox.seccomp import seccomp_filter
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-of-the-host"
-
-
-@pytest.fixture
-def secret_file() -> Iterator[Path]:
-    """A file that anyone on the host may read."""
-    with tempfile.NamedTemporaryFile("w", dir="/var/tmp", suffix=".txt") as file:
-        file.write(SECRET)
-        file.flush()
-        path = Path(file.name)
-        path.chmod(0o644)
-        yield path
 
 
 @pytest.fixture
@@ -64,17 +50,6 @@ async def test_the_host_is_not_there(sandbox: BubblewrapSandbox, path: str) -> N
     assert (await sandbox.exec(f"test -e {path}")).exit_code == 1
 
 
-async def test_host_files_cannot_be_linked_or_read(sandbox: BubblewrapSandbox, secret_file: Path) -> None:
-    result = await sandbox.exec(
-        f"cat {secret_file}; ln -s {secret_file} soft; cat soft; ln {secret_file} hard; ls hard"
-    )
-    assert SECRET not in result.output
-    assert (await sandbox.exec("ln /usr/bin/env hard")).exit_code != 0
-    for name in ("soft", "hard"):
-        with pytest.raises(ToolError):
-            await sandbox.read(name)
-
-
 async def test_nothing_but_the_workspace_and_scratch_is_writable(sandbox: BubblewrapSandbox) -> None:
     result = await sandbox.exec(
         "find / -path /proc -prune -o -type d -writable -print 2>/dev/null |"
@@ -92,43 +67,6 @@ async def test_nothing_but_the_workspace_and_scratch_is_writable(sandbox: Bubble
         assert (await sandbox.exec(f"echo x > {target}")).exit_code != 0
 
 
-async def test_no_network(sandbox: BubblewrapSandbox) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as abstract:
-        abstract.bind("\0hermes-lab-test")
-        abstract.listen()
-        port = tcp.getsockname()[1]
-        connect = "import socket; s = socket.socket(socket.{}); s.settimeout(2); s.connect({!r}); print('out')"
-        for family, address in [
-            ("AF_INET", ("127.0.0.1", port)),
-            ("AF_INET", ("192.0.2.1", 80)),
-            ("AF_UNIX", "\0hermes-lab-test"),
-        ]:
-            result = await sandbox.exec(f"python3 -c {_quote(connect.format(family, address))}")
-            assert result.exit_code == 1
-            assert "out" not in result.output.splitlines()
-    assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1")).output.split() == ["lo"]
-
-
-async def test_what_namespaces_do_not_confine_is_refused(sandbox: BubblewrapSandbox) -> None:
-    assert platform.machine() in ("x86_64", "aarch64")
-    keyctl = 250 if platform.machine() == "x86_64" else 219
-    tries = f"""
-import ctypes, os, socket
-libc = ctypes.CDLL(None, use_errno=True)
-io_uring_setup = (425, 1, ctypes.create_string_buffer(200))
-for number, *arguments in (io_uring_setup, ({keyctl}, 0, -3, 0)):
-    print(libc.syscall(number, *arguments), os.strerror(ctypes.get_errno()))
-try:
-    socket.socket(socket.AF_VSOCK)
-except OSError as error:
-    print(-1, error.strerror)
-socket.socketpair(), socket.socket(socket.AF_INET)
-"""
-    await sandbox.write("tries.py", tries.encode())
-    result = await sandbox.exec("python3 tries.py")
-    assert result.output == "-1 Operation not permitted\n" * 3
-
-
 def test_an_unknown_machine_gets_no_sandbox() -> None:
     with pytest.raises(SandboxError, match="riscv64"):
         seccomp_filter("riscv64")
@@ -138,10 +76,6 @@ async def test_host_processes_are_out_of_sight(sandbox: BubblewrapSandbox) -> No
     pids = (await sandbox.exec("echo /proc/[0-9]*")).output.split()
     assert len(pids) == 2  # process 1 and the command
     assert (await sandbox.exec(f"kill -0 {os.getpid()}")).exit_code != 0
-
-
-async def test_new_namespaces_are_refused(sandbox: BubblewrapSandbox) -> None:
-    assert (await sandbox.exec("unshare --user --map-root-user true")).exit_code != 0
 
 
 async def test_a_status_cannot_be_forged(sandbox: BubblewrapSandbox) -> None:
@@ -161,6 +95,18 @@ async def test_descriptors_of_the_harness_are_not_inherited(sandbox: BubblewrapS
     assert (await sandbox.exec("cat /proc/1/fd/0; ls -l /proc/1/fd/ | grep -- '->'")).output.count("->") == 0
 
 
+async def test_process_1_is_closed_to_commands_and_its_forks_to_each_other(sandbox: BubblewrapSandbox) -> None:
+    await sandbox.exec("(while :; do :; done) & echo $! >/tmp/other")
+    for pid in ("1", "$(cat /tmp/other)"):
+        for entry in ("environ", "fd/1", "mem", "maps"):
+            closed = await sandbox.exec(f"test -d /proc/{pid} && head -c 1 /proc/{pid}/{entry}", timeout=10)
+            assert "Permission denied" in closed.output, (pid, entry)
+
+
+async def test_only_the_loopback_interface_is_there(sandbox: BubblewrapSandbox) -> None:
+    assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1")).output.split() == ["lo"]
+
+
 async def test_process_1_cannot_be_killed_stopped_or_traced(sandbox: BubblewrapSandbox) -> None:
     await sandbox.exec("kill -KILL 1; kill -STOP 1; kill -TERM 1; kill -KILL -1; kill -USR1 1; sleep 5", timeout=2)
     trace = "import ctypes; libc = ctypes.CDLL(None); print(libc.ptrace(16, 1, 0, 0))"  # PTRACE_ATTACH
@@ -172,7 +118,7 @@ async def test_process_1_cannot_be_killed_stopped_or_traced(sandbox: BubblewrapS
 async def test_garbage_in_the_saved_state_does_not_reach_the_harness(sandbox: BubblewrapSandbox) -> None:
     for garbage in (
         "printf 'no end' >&199",
-        "printf '/usr\\0echo (\\n#\\n' >&199; kill -9 $$",
+        "printf '/usr\\0echo (\\n#\\n' >&199; kill -9 $BASHPID",
         "exec 199>&-",
     ):
         await sandbox.exec(garbage)
@@ -203,11 +149,5 @@ async def test_scratch_space_is_limited(sandbox: BubblewrapSandbox) -> None:
 
 def _proc_files(sandbox: BubblewrapSandbox, name: str) -> list[bytes]:
     """A file of /proc of bwrap and of process 1, as the host sees them."""
-    assert sandbox._process is not None
-    bwrap = sandbox._process.pid
-    process_1 = Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text().split()[0]
-    return [Path(f"/proc/{pid}/{name}").read_bytes() for pid in (bwrap, process_1)]
-
-
-def _quote(text: str) -> str:
-    return "$'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    assert sandbox._piped is not None
+    return [Path(f"/proc/{pid}/{name}").read_bytes() for pid in (sandbox._piped.pid, sandbox.process_1())]

@@ -1,0 +1,122 @@
+"""Where episodes live on the host: one folder a harness, locked while it lives, and in it one folder an episode.
+
+A harness that is killed with -9 leaves its folder, whose lock is then free: the next harness of the same user that
+starts removes it.
+"""
+
+import atexit
+import fcntl
+import functools
+import itertools
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio.to_thread
+
+_PREFIX = "hermes-lab-"
+_LOCK = "lock"
+_FEW = 64  # files that are unlinked without leaving the event loop's thread
+
+_numbers = itertools.count(1)
+_exchanges: dict[tuple[Path, int | None], list[Path]] = {}
+
+
+class EpisodeFolders(NamedTuple):
+    """An episode's workspace, and the exchange folder of its session, which serves another episode after it."""
+
+    workspace: Path
+    exchange: Path
+
+
+def open_folders(owner: int | None) -> EpisodeFolders:
+    """A new workspace, of `owner` (a uid and gid) where there is one.
+
+    Exchange folders are used again: no command reaches them, and where thousands of small files come and go every
+    second a file system spends more on that than all the rest of an episode takes.
+    """
+    harness = harness_folder(owner)
+    workspace = _make(harness / str(next(_numbers)), owner)
+    free = _exchanges.setdefault((harness, owner), [])
+    return EpisodeFolders(workspace, free.pop() if free else _make(harness / f"exchange-{next(_numbers)}", owner))
+
+
+async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
+    """Removes the workspace, once every process of the episode is gone."""
+    _exchanges[folders.exchange.parent, owner].append(folders.exchange)
+    if not _remove_few(folders.workspace):
+        await anyio.to_thread.run_sync(remove_tree, folders.workspace)
+
+
+def _make(folder: Path, owner: int | None) -> Path:
+    folder.mkdir(0o755)
+    if owner is not None:
+        os.chown(folder, owner, owner)
+    return folder
+
+
+def harness_folder(owner: int | None) -> Path:
+    """This process's own folder, of `owner`; the first call also sweeps away what dead harnesses left."""
+    return _harness_folder(Path(tempfile.gettempdir()), os.getpid(), owner)
+
+
+@functools.cache
+def _harness_folder(parent: Path, pid: int, owner: int | None) -> Path:
+    threading.Thread(target=sweep, args=(parent,), daemon=True, name="sweep").start()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it does
+    (folder / ".lock").rename(folder / _LOCK)
+    if owner is not None:
+        os.chown(folder, owner, owner)
+    atexit.register(_at_exit, folder, pid)
+    return folder
+
+
+def _at_exit(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        remove_tree(folder)
+
+
+def sweep(parent: Path) -> None:
+    """Removes the folders of this user's harnesses that are dead. Several harnesses may sweep at once."""
+    for folder in parent.glob(f"{_PREFIX}*/"):
+        with suppress(OSError):
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                status = os.fstat(lock)
+                if status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove_tree(folder)
+            finally:
+                os.close(lock)
+
+
+def _remove_few(folder: Path) -> bool:
+    """Removes a folder of a few files, the work of a moment; else says False, and has removed a part at most."""
+    try:
+        with os.scandir(folder) as entries:
+            few = list(itertools.islice(entries, _FEW + 1))
+        if len(few) > _FEW:
+            return False
+        for entry in few:
+            os.unlink(entry.path)  # noqa: PTH108
+        folder.rmdir()
+    except OSError:  # such as a folder inside
+        return False
+    return True
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder whatever is in it. Blocks."""
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError):  # folders that were made unreadable, or nested without end
+        script = 'chmod -R u+rwX -- "$0"; rm -rf -- "$0"'
+        subprocess.run(["/bin/sh", "-c", script, str(folder)], check=False, stderr=subprocess.DEVNULL)

@@ -1,0 +1,133 @@
+"""No isolation at all: the agent's commands run as you, on this machine, in a temporary folder."""
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import anyio
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import ConfigError, SandboxError
+from hermes_lab.sandbox.piped import PipedSandbox, gone
+from hermes_lab.sandbox.shell import session
+from hermes_lab.sandbox.spawn import Piped, spawn
+
+UNKEPT = (
+    "no isolation: the agent's commands run as you, with your files, your processes and the network",
+    "a process that drops its environment (env -i) outlives the episode and is in no limit",
+    "where the harness is killed with -9, what the agent had running lives on",
+    "no limit of processes, and /tmp is the machine's",
+)
+"""What `local` cannot keep."""
+
+_MARK = "HERMES_LAB_EPISODE"
+_KEPT = ("PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV")
+_PASSES = 200
+
+
+class LocalSandbox(PipedSandbox):
+    """A warm bash in the episode's folder, which is where relative paths begin.
+
+    Every process is told the episode by its environment, and by that is found and killed at the end, a setsid orphan
+    too. Raises `ConfigError` where `allow_local` is not given.
+    """
+
+    def __init__(self, config: SandboxConfig) -> None:
+        if not config.allow_local:
+            raise ConfigError(
+                "sandbox.backend: local runs the agent's commands as you, with your files and network; "
+                "allow that by sandbox.allow_local=true, or take bubblewrap"
+            )
+        super().__init__(config)
+
+    @property
+    def owner(self) -> int | None:
+        """Commands run as the harness's user."""
+        return None
+
+    @property
+    def seen_workspace(self) -> str:
+        """Commands see the folder as it is."""
+        return str(self.folders.workspace)
+
+    def process_1(self) -> int | None:
+        """The shell itself, a child of the harness."""
+        return self._piped.pid if self._piped else None
+
+    def processes(self) -> Sequence[int]:
+        """See `WarmSandbox.processes`."""
+        return [pid for pid in _marked(self.seen_workspace) if pid != self.process_1()]
+
+    def scratch_bytes(self) -> int:
+        """/tmp is not the episode's own."""
+        return 0
+
+    def _launch(self) -> Piped:
+        inherited = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self.seen_workspace}
+        exchange = os.open(self.folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
+        except OSError as error:
+            raise SandboxError(f"sandbox: /bin/bash cannot be started: {error.strerror}") from None
+        finally:
+            os.close(exchange)
+
+    async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
+        """The shell must not stop `all` processes here: they are the machine's."""
+        frozen = self.processes() if alone else ()
+        _send(frozen, signal.SIGSTOP)
+        try:
+            return await super()._run(timeout, alone=False)
+        finally:
+            _send(frozen, signal.SIGCONT)
+
+    async def _kill(self, started: Piped) -> None:
+        os.kill(started.pid, signal.SIGKILL)
+        await gone(started.pid)
+        self._piped = None
+        for _ in range(_PASSES):  # while they fork
+            if not (left := self.processes()):
+                return
+            _send(left, signal.SIGKILL)
+            await anyio.sleep(0.002)
+
+
+def _send(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+_episodes: dict[int, str] = {}
+"""The episode that each of the machine's processes was seen to belong to, "" for none: it does not change as long as
+there is the process, so that each is looked into once."""
+
+
+def _marked(episode: str) -> list[int]:
+    """The processes of an episode, the dead that nobody has waited for left out."""
+    alive = {int(name) for name in os.listdir("/proc") if name.isdecimal()}  # noqa: PTH208
+    for pid in _episodes.keys() - alive:
+        _episodes.pop(pid, None)
+    for pid in alive - _episodes.keys():
+        _episodes[pid] = _mark_of(pid)
+    return [pid for pid in alive if _episodes.get(pid) == episode and not _is_dead(pid)]
+
+
+def _mark_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
+            start = f"{_MARK}=".encode()
+            marks = [entry for entry in file.read(1 << 20).split(b"\0") if entry.startswith(start)]
+    except OSError:  # another user's, or gone
+        return ""
+    return os.fsdecode(marks[0].removeprefix(start)) if marks else ""
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+            return file.read(4096).rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except OSError:
+        return True

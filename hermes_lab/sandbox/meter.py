@@ -1,0 +1,253 @@
+"""What rlimits cannot hold: the memory of all processes of an episode together, and the size of its workspace.
+
+One thread a harness looks every quarter of a second at the episodes in which something has been going on that long: a
+command, or what commands left in the background. It sleeps while there are none, and takes at most a twentieth of one
+core however many there are, by looking less often.
+"""
+
+import os
+import signal
+import stat
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.sandbox.folders import EpisodeFolders
+
+_PERIOD = 0.25  # seconds
+_SHORT_COMMANDS = 1.0  # seconds between two looks at a sandbox that has just begun something
+_SHARE = 20
+_SLACK = 1 << 20  # bytes that a full workspace may still grow by, so that tidying up is not killed for a small file
+_DEEPEST = 256
+_LEAST_FILE = 4096  # bytes: an empty one takes something too
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Metered(Protocol):
+    """A sandbox as the meter sees it. Its thread calls all of these."""
+
+    @property
+    def config(self) -> SandboxConfig: ...
+
+    @property
+    def folders(self) -> EpisodeFolders: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command is running."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """When a command last began, by `time.monotonic`."""
+        ...
+
+    def processes(self) -> Sequence[int]:
+        """The host's pids of the episode's processes but process 1."""
+        ...
+
+    def disk_bytes(self) -> int:
+        """What all that the episode may write takes on disk."""
+        ...
+
+    def scratch_bytes(self) -> int:
+        """What folders in memory hold."""
+        ...
+
+    def exceeded(self, notice: str, *, full: bool) -> None:
+        """Told after a kill, or when the workspace is `full`."""
+        ...
+
+
+class _Watch:
+    """One watched sandbox, the size of its workspace when it was last found full (shrinking it is allowed), and when
+    it was last looked at: one whose commands are all short is so too, now and then."""
+
+    def __init__(self, sandbox: Metered) -> None:
+        self.sandbox = sandbox
+        self.full_at = -_SLACK
+        self.seen = time.monotonic()
+
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        return now - self.sandbox.since >= _PERIOD or now - self.seen >= _SHORT_COMMANDS
+
+
+class Meter:
+    """The thread, which starts with the first sandbox that it watches."""
+
+    def __init__(self) -> None:
+        self._watches: dict[int, _Watch] = {}
+        self._kept: dict[int, _Watch] = {}
+        self._killing = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, sandbox: Metered) -> None:
+        """Something begins in `sandbox`; costs a microsecond."""
+        key = id(sandbox)
+        if key not in self._watches:
+            self._watches[key] = self._kept.setdefault(key, _Watch(sandbox))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-meter")
+                self._thread.start()
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def forget(self, sandbox: Metered) -> None:
+        """`sandbox` is about to end: after this the meter sends no signal for it."""
+        with self._killing:
+            self._watches.pop(id(sandbox), None)
+            self._kept.pop(id(sandbox), None)
+
+    def _run(self) -> None:
+        while True:
+            if not self._watches:
+                self._wake.clear()
+                if not self._watches:  # one that came in between has set it, or will
+                    self._wake.wait()
+            started = time.thread_time()
+            for key, watch in tuple(self._watches.items()):
+                if watch.is_due():
+                    with suppress(OSError):  # it ended meanwhile
+                        self._visit(key, watch)
+            time.sleep(max(_PERIOD, _SHARE * (time.thread_time() - started)))
+
+    def _visit(self, key: int, watch: _Watch) -> None:
+        sandbox, config = watch.sandbox, watch.sandbox.config
+        watch.seen = time.monotonic()
+        began, pids = sandbox.since, sandbox.processes()
+        if pids and memory_bytes(pids, sandbox.scratch_bytes(), config.memory_mb << 20) > config.memory_mb << 20:
+            notice = f"[killed: its processes and /tmp take more than {config.memory_mb} MB of memory]"
+            self._kill(key, sandbox, notice, full=False)
+        size = sandbox.disk_bytes() + _unlinked_bytes(pids, sandbox.folders.workspace)
+        if size <= config.disk_mb << 20:
+            watch.full_at = -_SLACK
+        elif size > watch.full_at + _SLACK:
+            watch.full_at = size
+            self._kill(key, sandbox, f"[killed: {too_large(config)}]", full=True)
+        if not pids and not sandbox.busy:
+            self._watches.pop(key, None)
+            if sandbox.busy or sandbox.since != began:  # a command began meanwhile
+                self._watches[key] = watch
+
+    def _kill(self, key: int, sandbox: Metered, notice: str, *, full: bool) -> None:
+        with self._killing:
+            if key not in self._watches:
+                return
+            sandbox.exceeded(notice, full=full)
+            began = sandbox.since
+            for _ in range(20):  # while it forks
+                pids = sandbox.processes()
+                if not pids or sandbox.since != began:  # the next command is not to blame
+                    return
+                _kill_all(pids, sandbox)
+                time.sleep(0.002)
+
+
+_meter = Meter()
+watch, forget = _meter.watch, _meter.forget
+
+
+def too_large(config: SandboxConfig) -> str:
+    """What is wrong with a full workspace."""
+    return f"the workspace is larger than {config.disk_mb} MB"
+
+
+def memory_bytes(pids: Sequence[int], scratch: int, limit: int) -> int:
+    """What processes hold in memory that is theirs, with `scratch`.
+
+    What they share is counted for each of them first, which is cheap; only where that exceeds `limit` it is shared out.
+    """
+    total = scratch + sum(map(_resident, pids))
+    return total if total <= limit else scratch + sum(map(_proportional, pids))
+
+
+def _resident(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:  # noqa: PTH123
+            return int(file.read(200).split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _proportional(pid: int) -> int:
+    """Pss without what is in files; where the kernel does not let us ask, the resident size without that."""
+    for name, fields in (("smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")), ("status", (b"RssAnon:", b"RssShmem:"))):
+        try:
+            lines = Path(f"/proc/{pid}/{name}").read_bytes().splitlines()
+        except OSError:
+            continue
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(fields))
+    return 0
+
+
+class _TooDeep(Exception):
+    """Folders in folders, more than a measurement holds open."""
+
+
+def workspace_bytes(folder: Path) -> int:
+    """What a folder takes on disk; no link is followed. Folders nested beyond measure count as more than any limit."""
+    try:
+        return _tree_bytes(os.open(folder, _FOLDER), 0)
+    except _TooDeep:
+        return 1 << 62
+    except OSError:
+        return 0
+
+
+def _tree_bytes(fd: int, depth: int) -> int:
+    if depth > _DEEPEST:
+        os.close(fd)
+        raise _TooDeep
+    total = _LEAST_FILE
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                with suppress(OSError):  # it went meanwhile
+                    if entry.is_dir(follow_symlinks=False):
+                        total += _tree_bytes(os.open(entry.name, _FOLDER, dir_fd=fd), depth + 1)
+                    else:
+                        total += max(entry.stat(follow_symlinks=False).st_blocks * 512, _LEAST_FILE)
+    finally:
+        os.close(fd)
+    return total
+
+
+class _File(NamedTuple):
+    device: int
+    inode: int
+
+
+def _unlinked_bytes(pids: Sequence[int], folder: Path) -> int:
+    """Files that have no name any more but that a process holds open."""
+    device, sizes = folder.stat().st_dev, dict[_File, int]()
+    for pid in pids:
+        with suppress(OSError):  # it ended, or is not ours to look into
+            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+                with suppress(OSError):
+                    status = Path(f"/proc/{pid}/fd/{name}").stat()
+                    if status.st_nlink == 0 and status.st_dev == device and stat.S_ISREG(status.st_mode):
+                        sizes[_File(status.st_dev, status.st_ino)] = status.st_blocks * 512
+    return sum(sizes.values())
+
+
+def _kill_all(pids: Sequence[int], sandbox: Metered) -> None:
+    """Kills by descriptors that were open when the processes were still there: a number may pass to another process."""
+    descriptors: dict[int, int] = {}
+    try:
+        for pid in pids:
+            with suppress(OSError):
+                descriptors[pid] = os.pidfd_open(pid)
+        for pid in sandbox.processes():
+            if pid in descriptors:
+                with suppress(OSError):
+                    signal.pidfd_send_signal(descriptors[pid], signal.SIGKILL)
+    finally:
+        for fd in descriptors.values():
+            os.close(fd)

@@ -1,0 +1,114 @@
+"""A warm sandbox that is a child of the harness, behind two pipes: what bubblewrap and local have in common."""
+
+import os
+import signal
+from abc import abstractmethod
+from contextlib import suppress
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import SandboxError
+from hermes_lab.sandbox import launch
+from hermes_lab.sandbox.folders import EpisodeFolders, close_folders, open_folders
+from hermes_lab.sandbox.spawn import Piped
+from hermes_lab.sandbox.warm import WarmSandbox
+
+_READY = b"ready\n"
+_turn: RunVar[anyio.Semaphore] = RunVar("_turn")
+
+
+def _one_at_a_time() -> anyio.Semaphore:
+    """One start in a pass of the event loop: it takes milliseconds, and hundreds may be due at once."""
+    try:
+        return _turn.get()
+    except LookupError:
+        _turn.set(semaphore := anyio.Semaphore(1))
+        return semaphore
+
+
+class PipedSandbox(WarmSandbox):
+    """Its commands are forks of process 1, which is signalled by a pidfd."""
+
+    _start_seconds = 30.0
+    _kill_seconds = 5.0
+    _appended = True
+
+    def __init__(self, config: SandboxConfig) -> None:
+        super().__init__(config)
+        self._piped: Piped | None = None
+        self._said = b""
+
+    @abstractmethod
+    def _launch(self) -> Piped:
+        """Starts process 1; `OSError` or `SandboxError` where that cannot be."""
+
+    @abstractmethod
+    async def _kill(self, started: Piped) -> None:
+        """Ends every process of the episode, and waits until they are gone."""
+
+    @abstractmethod
+    def process_1(self) -> int | None:
+        """Its pid on the host; None where it is gone."""
+
+    def _open_folders(self) -> EpisodeFolders:
+        return open_folders(self.owner)
+
+    async def _start(self) -> None:
+        async with _one_at_a_time():
+            self._piped = self._launch()
+
+    async def _ready(self) -> None:
+        """Its first line may come after words of what started it, and in pieces."""
+        assert self._piped is not None
+        while not self._said.endswith(_READY):
+            await anyio.wait_readable(self._piped.stdout)
+            self._said += self._take(self._piped.stdout)
+
+    def _send(self, line: bytes) -> None:
+        assert self._piped is not None
+        os.write(self._piped.stdin, line)
+
+    async def _line(self) -> list[str]:
+        """Process 1 writes each line with one call."""
+        assert self._piped is not None
+        await anyio.wait_readable(self._piped.stdout)
+        return self._take(self._piped.stdout).decode().split()
+
+    def _take(self, stdout: int) -> bytes:
+        """What has come."""
+        if data := os.read(stdout, 4096):
+            return data
+        if self._said.endswith(_READY):
+            raise SandboxError("sandbox: it was killed")
+        raise SandboxError(launch.why_failed(self._said.decode(errors="replace")))
+
+    async def _signal(self, number: signal.Signals) -> None:
+        if (pid := self.process_1()) is None:
+            return
+        with suppress(ProcessLookupError):
+            fd = os.pidfd_open(pid)
+            try:
+                if self.process_1() == pid:  # so the descriptor is not that of another with its old number
+                    signal.pidfd_send_signal(fd, number)
+            finally:
+                os.close(fd)
+
+    async def _end(self) -> None:
+        if (started := self._piped) is not None:
+            await self._kill(started)
+            os.close(started.stdin)
+            os.close(started.stdout)
+        self._exchange.clear(last=True)
+        await close_folders(self.folders, self.owner)
+
+
+async def gone(pid: int) -> None:
+    """Waits until a child has ended, and takes its status."""
+    fd = os.pidfd_open(pid)
+    try:
+        await anyio.wait_readable(fd)
+    finally:
+        os.close(fd)
+    os.waitpid(pid, 0)  # noqa: ASYNC222

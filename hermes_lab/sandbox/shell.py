@@ -1,0 +1,49 @@
+"""The bash that is process 1 of a warm session: a copy that may be executed but not read."""
+
+import functools
+import os
+from pathlib import Path
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import SandboxError
+
+_BASH = "/bin/bash"
+_SUID_DUMPABLE = Path("/proc/sys/fs/suid_dumpable")
+
+# On one line, so that the lines of a command count from 1; at top level, so that a command is not in a function.
+_MAIN = (
+    'eval "$1"; shift; begin "$@"; set --; '
+    'while next; do (enter; . /proc/self/fd/198; eval "$BASH_EXECUTION_STRING") & finish; done'
+)
+
+
+@functools.cache
+def unreadable_bash() -> int:
+    """A descriptor of the copy, held open for as long as this Python lives.
+
+    A process whose binary it may not read is closed to other processes of its uid, and so are its forks until they
+    execute something else: their descriptors, memory and environment. Raises `SandboxError` where bash is missing, or
+    where the kernel was told otherwise.
+    """
+    if _SUID_DUMPABLE.read_text().strip() == "1":
+        raise SandboxError("sandbox: fs.suid_dumpable is 1, which opens protected processes: sysctl fs.suid_dumpable=0")
+    try:
+        binary = Path(_BASH).read_bytes()
+    except OSError as error:
+        raise SandboxError(f"sandbox: {_BASH}: {error.strerror}; install bash") from None
+    fd = os.memfd_create("bash")
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(binary)
+    os.fchmod(fd, 0o111)
+    return fd
+
+
+def session(exchange: int, config: SandboxConfig, *, processes: str = "") -> list[str]:
+    """The command line of process 1, after its binary; see `session.sh`."""
+    limits = (str(config.memory_mb * 1024), processes or str(config.processes), str(config.file_mb * 1024))
+    return ["-c", _MAIN, "bash", _functions(), str(exchange), *limits]
+
+
+@functools.cache
+def _functions() -> str:
+    return Path(__file__).with_name("session.sh").read_text()

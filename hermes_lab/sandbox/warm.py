@@ -1,0 +1,212 @@
+"""A sandbox whose process 1 is a warm shell: what all backends share, over the few steps in which they differ."""
+
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import ClassVar, Self
+
+import anyio
+import anyio.to_thread
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import SandboxError, ToolError
+from hermes_lab.protocols import ExecResult
+from hermes_lab.sandbox import launch, meter
+from hermes_lab.sandbox.exchange import Exchange
+from hermes_lab.sandbox.folders import EpisodeFolders
+from hermes_lab.sandbox.workspace import WORKSPACE, WorkspaceFolder
+
+_TIMED_OUT = 124  # the exit code of timeout(1)
+_SMALL_OUTPUT = 1_000_000
+
+
+class WarmSandbox(ABC):
+    """One session for a whole episode. Its shell starts commands one after another.
+
+    What a command leaves in the background lives on until the episode ends.
+    """
+
+    busy: bool = False
+    """Whether a command is running."""
+    since: float = 0.0
+    """When a command last began, by `time.monotonic`."""
+
+    _start_seconds: ClassVar[float]
+    """How long process 1 may take to be ready, once started."""
+    _kill_seconds: ClassVar[float]
+    """How long a killed command may take to end, before all the sandbox is killed."""
+    _appended: ClassVar[bool]
+    """See `Exchange`."""
+    _limit_notices: ClassVar[Mapping[str, str]] = {}
+    """What the output says of a limit that process 1 tells of, by its word for it; formatted with the `config`."""
+
+    def __init__(self, config: SandboxConfig) -> None:
+        self.config = config
+        self._lock = anyio.Lock()
+        self._notices: list[str] = []
+        self._full = False
+
+    @abstractmethod
+    def _open_folders(self) -> EpisodeFolders:
+        """New folders for the episode; `OSError` where that cannot be."""
+
+    @abstractmethod
+    async def _start(self) -> None:
+        """Starts process 1; `SandboxError` or `OSError` where that cannot be."""
+
+    @abstractmethod
+    def _send(self, line: bytes) -> None:
+        """Writes a line to process 1; a few bytes, so it never waits."""
+
+    @abstractmethod
+    async def _line(self) -> list[str]:
+        """The words of the next line of process 1: a command's exit status, and the limits that were met.
+
+        `SandboxError` where it has ended.
+        """
+
+    @abstractmethod
+    async def _signal(self, number: signal.Signals) -> None:
+        """Signals process 1: SIGUSR1 makes it kill the running command, SIGKILL ends it. Nothing where it is gone."""
+
+    @abstractmethod
+    async def _end(self) -> None:
+        """Ends every process of the episode, waits until they are gone, and removes its folders.
+
+        Process 1 may never have started.
+        """
+
+    @abstractmethod
+    def processes(self) -> Sequence[int]:
+        """The host's pids of all processes of the episode but process 1."""
+
+    @abstractmethod
+    def scratch_bytes(self) -> int:
+        """What folders in memory hold, as far as the meter is to count it."""
+
+    def disk_bytes(self) -> int:
+        """What the episode takes on disk, its output of this moment included. Blocks."""
+        return sum(map(meter.workspace_bytes, self.folders))
+
+    @property
+    def owner(self) -> int | None:
+        """The uid and gid of the commands, and of the files that the harness writes for them; None for its own."""
+        return launch.owner()
+
+    @property
+    def seen_workspace(self) -> str:
+        """The workspace's path as commands see it."""
+        return str(WORKSPACE)
+
+    async def __aenter__(self) -> Self:
+        try:
+            self.folders = self._open_folders()
+        except OSError as error:
+            raise SandboxError(f"sandbox: no folder for the episode: {error}") from None
+        try:
+            self._workspace = WorkspaceFolder(self.folders.workspace, self.owner)
+            self._exchange = Exchange(self.folders.exchange, self.seen_workspace, appended=self._appended)
+            await self._start()
+            await self._be_ready()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        with anyio.CancelScope(shield=True):
+            meter.forget(self)
+            await self._end()
+
+    async def read(self, path: str, limit: int = 10_000_000) -> bytes:
+        """See `Workspace.read`."""
+        return await self._workspace.read_async(path, limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        """See `Workspace.write`. `ToolError` where the workspace is over its size."""
+        if await self._is_full():
+            raise ToolError(f"{path}: {meter.too_large(self.config)}; remove files first")
+        await self._workspace.write_async(path, data)
+        meter.watch(self)
+
+    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
+        """See `Workspace.exec`. `workdir` is for this command alone; a killed command leaves no state.
+
+        Where the episode met a limit, such as `memory_mb` or `disk_mb`, the last line of the output says so; so does
+        that of the next command where it was the background that did. Raises `ToolError` for a command that bash
+        cannot take, `SandboxError` where the sandbox has died.
+        """
+        async with self._lock:
+            try:
+                self._exchange.ask(command, workdir, fresh, full=await self._is_full())
+                self.busy, self.since = True, time.monotonic()
+                meter.watch(self)
+                (status, *met), timed_out = await self._run(timeout, alone=fresh)
+                if self._notices:  # the meter may have killed it before it had an output
+                    self._exchange.touch()
+                if self._exchange.output_bytes() > _SMALL_OUTPUT:
+                    output = await anyio.to_thread.run_sync(self._exchange.answer, self.config.output_chars)
+                else:
+                    output = self._exchange.answer(self.config.output_chars)
+            except OSError as error:
+                raise SandboxError(f"sandbox: {error}") from None
+            finally:
+                self.busy = False
+                self._exchange.clear()
+        text = output.text
+        if met or self._notices:
+            notices = [*(self._limit_notices[limit].format(config=self.config) for limit in met), *self._notices]
+            text = "\n".join([*([text.removesuffix("\n")] if text else []), *notices, ""])
+            self._notices.clear()
+        return ExecResult(text, _TIMED_OUT if timed_out else int(status), timed_out, output.truncated)
+
+    def exceeded(self, notice: str, *, full: bool) -> None:
+        """The meter has killed what ran, or found the workspace `full`; any thread may call it."""
+        self._full = self._full or full
+        if notice not in self._notices:
+            self._notices.append(notice)
+
+    async def _is_full(self) -> bool:
+        if self._full:
+            size = await anyio.to_thread.run_sync(self.disk_bytes)
+            self._full = size > self.config.disk_mb << 20
+        return self._full
+
+    async def _be_ready(self) -> None:
+        try:
+            with anyio.fail_after(self._start_seconds):
+                await self._ready()
+        except TimeoutError:
+            raise SandboxError(f"sandbox: not ready after {self._start_seconds:g} seconds") from None
+
+    async def _ready(self) -> None:
+        """Waits for the first line of process 1, which says that it is."""
+        await self._line()
+
+    async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
+        """Runs what lies in the exchange; what process 1 says of it, and whether the command had to be killed."""
+        self._send(b"alone\n" if alone else b"\n")
+        try:
+            with anyio.move_on_after(timeout):
+                return await self._line(), False
+        except anyio.get_cancelled_exc_class():
+            with suppress(SandboxError):
+                await self._interrupt()
+            raise
+        return await self._interrupt(), True
+
+    async def _interrupt(self) -> list[str]:
+        """Kills the running command and gives what process 1 says of it. A sandbox that cannot do that is killed.
+
+        Never left half done, even when cancelled: a status that nobody took would be the next command's.
+        """
+        with anyio.move_on_after(self._kill_seconds, shield=True):
+            while True:  # a signal that comes just before the shell waits is lost on it
+                await self._signal(signal.SIGUSR1)
+                with anyio.move_on_after(0.2):
+                    return await self._line()
+        with anyio.CancelScope(shield=True):
+            await self._signal(signal.SIGKILL)
+        raise SandboxError("sandbox: a command could not be killed")
