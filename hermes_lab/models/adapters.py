@@ -42,10 +42,10 @@ def adapter_digest(folder: Path) -> str:
 
 async def served_models(endpoint: Endpoint) -> dict[str, str]:
     """The models and adapters that a server serves: name -> folder, or "" where the server does not tell."""
-    content = await endpoint.get("/models")
+    content, _ = await endpoint.get("/models")
     try:
         models = msgspec.json.decode(content, type=_ServedModels)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{endpoint.base_url}/models: no list of models: {error}") from None
     return {model.id: model.root or "" for model in models.data}
 

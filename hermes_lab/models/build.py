@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio.to_thread
+
 from hermes_lab.config import ModelConfig
 from hermes_lab.models.scripted import ScriptedModel, load_policy
 from hermes_lab.models.weights import Say
@@ -26,6 +28,9 @@ async def open_model(
         policy = load_policy(config.name, config.options)
         yield ScriptedModel(policy, name=config.name, tool_format=tool_format)
         return
+    if config.provider == "replay":
+        yield await anyio.to_thread.run_sync(_open_replay, Path(config.name))
+        return
     # Here, so that a scripted run, and whoever reads only the text format, does not load an HTTP client.
     from hermes_lab.models.remote import open_openai, open_vllm
 
@@ -35,3 +40,12 @@ async def open_model(
         opened = open_vllm(config, tool_format=tool_format, log=log, concurrency=concurrency, say=say)
     async with opened as client:
         yield client
+
+
+def _open_replay(run: Path) -> ModelClient:
+    from hermes_lab.manifest import read_manifest
+    from hermes_lab.models.replay import ReplayModel
+    from hermes_lab.records import read_episodes
+
+    read_manifest(run)  # or there is no run
+    return ReplayModel(read_episodes(run))

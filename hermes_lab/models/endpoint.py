@@ -1,9 +1,10 @@
 """One HTTP server under a base URL: a connection pool and the single retry layer of model calls."""
 
 import email.utils
+import os
 import random
 import time
-from typing import Self
+from typing import NamedTuple, Self
 
 import aiohttp
 import anyio
@@ -16,6 +17,14 @@ _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
 # Below the 5 s after which uvicorn (vLLM) closes an idle connection: a request never meets a closing one.
 _KEEP_ALIVE = 3.0
 _CONNECT_SECONDS = 30.0
+_LARGEST_BODY = 32 << 20
+
+
+class Answer(NamedTuple):
+    """The body of a successful reply, and how many tries failed before it."""
+
+    content: bytes
+    retries: int
 
 
 class Refused(ModelError):
@@ -73,19 +82,19 @@ class Endpoint:
         """Closes the connections."""
         await self._session.close()
 
-    async def get(self, path: str) -> bytes:
-        """The body of a successful GET."""
+    async def get(self, path: str) -> Answer:
+        """A GET."""
         return await self._request("GET", path, None)
 
-    async def post(self, path: str, body: object) -> bytes:
-        """The body of a successful POST of `body` as JSON."""
+    async def post(self, path: str, body: object) -> Answer:
+        """A POST of `body` as JSON."""
         return await self._request("POST", path, msgspec.json.encode(body))
 
-    async def _request(self, method: str, path: str, data: bytes | None) -> bytes:
+    async def _request(self, method: str, path: str, data: bytes | None) -> Answer:
         tried = 0
         while True:
             try:
-                return await self._try(method, path, data)
+                return Answer(await self._try(method, path, data), tried)
             except _PassingError as error:
                 if tried >= self._max_retries:
                     raise error.failure from None
@@ -96,13 +105,13 @@ class Endpoint:
         url = self.base_url + path
         try:
             async with self._session.request(method, url, data=data, allow_redirects=False) as response:
-                content = await response.read()
+                content = await self._read(response)
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise _PassingError(ModelError(f"{self.base_url}: {_connection_reason(error)}")) from None
         except TimeoutError:
             raise ModelError(f"{self.base_url}: no reply within {self._timeout:g} s") from None
         except aiohttp.ClientError as error:
-            raise ModelError(f"{self.base_url}: no HTTP reply: {error}") from None
+            raise ModelError(f"{self.base_url}: no HTTP reply: {' '.join(str(error).split())}") from None
         status = response.status
         if status < 300:
             return content
@@ -111,13 +120,23 @@ class Endpoint:
             raise _PassingError(refused, _retry_after(response.headers.get("Retry-After", "")))
         raise refused
 
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        """The body, as long as it can be a reply: a server gone wrong must not fill the memory."""
+        body = bytearray()  # a Content-Length would tell nothing: a small body may unpack to a large one
+        while len(body) <= _LARGEST_BODY and (chunk := await response.content.readany()):
+            body += chunk
+        if len(body) > _LARGEST_BODY:
+            response.close()
+            raise ModelError(f"{self.base_url}: a reply of more than {_LARGEST_BODY >> 20} MB is none")
+        return bytes(body)
+
     def _reason(self, content: bytes) -> str:
         """The server's message on one line, and its code where that is a word."""
         text = content.decode(errors="replace")
         try:
             error = msgspec.json.decode(content)["error"]
             text = error if isinstance(error, str) else f"{error['message']} {_word(error.get('code'))}"
-        except (msgspec.DecodeError, LookupError, TypeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
             pass  # no error object: the body itself says what it can
         line = " ".join(text.split())[:500]
         return line.replace(self._key, "***") if self._key else line
@@ -134,8 +153,11 @@ def _backoff(tried: int) -> float:
 
 def _connection_reason(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect: {error.os_error.strerror or error.os_error}"
-    return f"the connection broke: {str(error) or type(error).__name__}"
+        reason = error.os_error
+        if isinstance(reason, ConnectionError) and reason.errno:  # whose own text is "Connect call failed"
+            return f"cannot connect: {os.strerror(reason.errno)}"
+        return f"cannot connect: {reason.strerror or reason}"
+    return f"the connection broke: {' '.join(str(error).split()) or type(error).__name__}"
 
 
 def _retry_after(header: str) -> float | None:
@@ -145,6 +167,6 @@ def _retry_after(header: str) -> float | None:
     except ValueError:
         try:
             seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return min(seconds, _LONGEST_RETRY_AFTER) if seconds >= 0 else None

@@ -2,12 +2,16 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from hermes_lab.config import ModelConfig
-from hermes_lab.errors import ContextFull
+from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.models import parsers
 from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.parsers import Reply
 from hermes_lab.models.wire import read_reply, wire
 from hermes_lab.types import Generation, Message, ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
@@ -33,20 +37,32 @@ class OpenAIClient:
         self._endpoint = endpoint
         self._tool_format = tool_format
         self._token_ids = config.token_ids
+        self._parser = parsers.get(config.tool_parser) if config.tool_parser else None
         self._fixed = _fixed_fields(config, identity.adapter or identity.name)
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """One reply; see `ModelClient`."""
         body = self._fixed | {"messages": wire(messages, self._tool_format)}
+        read_text: Callable[[str], Reply] | None = None
         if tools:
             body["tools"] = tools
+        if tools and (parse := self._parser):
+            # The server renders the tools, and leaves the reply's text alone, the tokens that mark calls included.
+            body |= {"tool_choice": "none", "skip_special_tokens": False}
+            read_text = lambda text: parse(text, tools)  # noqa: E731
         try:
-            content = await self._endpoint.post("/chat/completions", body)
+            content, retries = await self._endpoint.post("/chat/completions", body)
         except Refused as error:
             if _TOO_LONG.search(str(error)):
                 raise ContextFull(str(error)) from None
             raise
-        return read_reply(content, messages, tool_format=self._tool_format, token_ids=self._token_ids)
+        try:
+            reply = read_reply(
+                content, messages, tool_format=self._tool_format, token_ids=self._token_ids, read_text=read_text
+            )
+        except ModelError as error:
+            raise ModelError(f"{self._endpoint.base_url}: {error}") from None
+        return msgspec.structs.replace(reply, retries=retries) if retries else reply
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -71,6 +87,8 @@ def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
         "top_p": sampling.top_p,
         "max_tokens": sampling.max_tokens,
     }
+    if config.reasoning_effort:
+        fields["reasoning_effort"] = config.reasoning_effort
     if config.token_ids:
         fields |= {"logprobs": True, "return_token_ids": True}
     return fields

@@ -38,7 +38,7 @@ async def open_vllm(
     if merge:
         folder, adapter = await anyio.to_thread.run_sync(identify, Path(config.adapter))
         weights, name = await anyio.to_thread.run_sync(merged, weights, folder, adapter.digest, say), adapter.name
-    async with VllmServer(weights, config.server, name=name, log=log, say=say) as server:
+    async with VllmServer(weights, config.server, name=name, log=log, say=say) as server, server.watched():
         endpoint = open_endpoint(config, server.base_url, connections=concurrency)
         if merge:  # these weights are served under the adapter's name, and no others are
             identity = ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter)
@@ -88,9 +88,16 @@ async def _adapter(config: ModelConfig, endpoint: Endpoint, served: Mapping[str,
 
 
 def _check_url(base_url: str) -> None:
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"model.base_url: {base_url!r} is no http:// or https:// URL")
+    try:
+        parts = urlsplit(base_url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # brackets, a port or a host that is none
+        sound = False
+    if not sound:
+        raise ConfigError(
+            f"model.base_url: {base_url!r} is no http:// or https:// URL, such as http://127.0.0.1:8000/v1"
+        )
     if "@" in parts.netloc:
         raise ConfigError("model.base_url: it holds a user or password; use model.api_key_env instead")
 

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Self
@@ -75,6 +77,26 @@ class VllmServer:
     async def __aexit__(self, *exc: object) -> None:
         if self._process is not None:
             await self._stop(self._process)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Ends the block with a `ModelError`, and the end of the log, as soon as the server ends by itself."""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._watch)
+                yield
+                group.cancel_scope.cancel()
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _watch(self) -> None:
+        assert self._process is not None
+        ended = os.pidfd_open(self._process.pid)
+        try:
+            await anyio.wait_readable(ended)
+        finally:
+            os.close(ended)
+        raise ModelError(f"vLLM ended with code {self._process.wait()}; {self._log_end()}")
 
     async def load_adapter(self, folder: Path) -> Adapter:
         """See `hermes_lab.models.adapters.load_adapter`."""

@@ -1,12 +1,12 @@
 """The chat-completions wire format: messages to JSON objects, a reply's bytes to a `Generation`."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
 from hermes_lab.errors import ModelError
-from hermes_lab.models.hermes_format import parse_arguments
+from hermes_lab.models.hermes_format import Reply, parse_arguments
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -44,8 +44,8 @@ class _Choice(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    completion_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class _Completion(msgspec.Struct):
@@ -66,25 +66,34 @@ def wire(messages: Iterable[Message], tool_format: ToolFormat) -> list[dict[str,
     return [_native(message) for message in messages]
 
 
-def read_reply(content: bytes, sent: Sequence[Message], *, tool_format: ToolFormat, token_ids: bool) -> Generation:
+def read_reply(
+    content: bytes,
+    sent: Sequence[Message],
+    *,
+    tool_format: ToolFormat,
+    token_ids: bool,
+    read_text: Callable[[str], Reply] | None = None,
+) -> Generation:
     """A reply to the messages `sent`. Raises `ModelError` where the bytes are no complete reply.
 
-    In the `hermes` format the text stays whole; whoever runs the calls reads them from it.
+    In the `hermes` format the text stays whole; whoever runs the calls reads them from it. In the `native` format
+    `read_text`, where given, reads the calls that the server left in the text.
     """
     try:
         reply = _decoder.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"the reply is no chat completion: {error}") from None
     if not reply.choices:
         raise ModelError("the reply has no choices")
     choice = reply.choices[0]
-    calls = _calls(choice.message.tool_calls or (), sent) if tool_format == "native" else ()
-    message = Message(
-        role="assistant",
-        content=choice.message.content or "",
-        tool_calls=calls,
-        reasoning=choice.message.reasoning or choice.message.reasoning_content or "",
-    )
+    text, reasoning = choice.message.content or "", choice.message.reasoning or choice.message.reasoning_content or ""
+    calls: Sequence[ToolCall] = ()
+    if tool_format == "native" and read_text:
+        text, thought, calls = read_text(text)
+        reasoning = reasoning or thought
+    elif tool_format == "native":
+        calls = [_call(call.id or "", call.function) for call in choice.message.tool_calls or ()]
+    message = Message(role="assistant", content=text, tool_calls=_with_own_ids(calls, sent), reasoning=reasoning)
     usage = reply.usage or _Usage()
     generation = Generation(
         message, choice.finish_reason or "stop", Usage(usage.prompt_tokens, usage.completion_tokens)
@@ -104,20 +113,20 @@ def _native(message: Message) -> dict[str, Any]:
 def _native_call(call: ToolCall) -> dict[str, Any]:
     """A call whose arguments were no JSON goes back without any: servers refuse or drop the broken text."""
     arguments = msgspec.json.encode(call.arguments).decode()
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name or "unknown", "arguments": arguments}}
 
 
-def _calls(calls: Sequence[_Call], sent: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """The calls of a reply. No two of a conversation share an id; some servers count from 0 each time."""
+def _with_own_ids(calls: Sequence[ToolCall], sent: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The calls of a reply. No two of a conversation share an id; some servers count from 0 each time. Nine letters and
+    digits are an id that every chat template takes."""
     taken = {call.id for message in sent for call in message.tool_calls}
-    read: list[ToolCall] = []
+    own: list[ToolCall] = []
     for number, call in enumerate(calls):
-        call_id = call.id or ""
-        if not call_id or call_id in taken:
-            call_id = f"call_{len(sent)}_{number}"
-        taken.add(call_id)
-        read.append(_call(call_id, call.function))
-    return tuple(read)
+        if not call.id or call.id in taken:
+            call = msgspec.structs.replace(call, id=f"call{len(sent):03d}{number:02d}")
+        taken.add(call.id)
+        own.append(call)
+    return tuple(own)
 
 
 def _call(call_id: str, function: _Function) -> ToolCall:

@@ -8,6 +8,7 @@ Tokens are bytes: a prompt's ids are the bytes of `render(messages)`, a reply's 
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,11 @@ LOGPROB = -0.25
 
 @dataclass(frozen=True)
 class Reply:
-    """One scripted answer. With a `status` other than 200, or a `body`, it is sent as it stands."""
+    """One scripted answer. With a `status` other than 200, or a `body`, it is sent as it stands.
+
+    `pieces` are a body too, sent one by one with a `pause` before each: chunked, where `headers` announce no
+    Content-Length. `torn`: the connection is closed after them, before the body is whole.
+    """
 
     content: str | None = None
     tool_calls: Sequence[dict[str, Any]] = ()
@@ -33,6 +38,9 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     hang_up: bool = False
+    pieces: Sequence[bytes] = ()
+    pause: float = 0.0
+    torn: bool = False
 
 
 Script = Sequence[str | Reply] | Callable[[dict[str, Any]], str | Reply]
@@ -42,13 +50,24 @@ class FakeOpenAIServer:
     """Answers with `script`, in order and the last one for ever, or a function of the request's body.
 
     `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; `most_at_once` the
-    largest number of chat requests in work at one time.
+    largest number of chat requests in work at one time. No chat request is answered before `gather` of them were in
+    work at once. `port` is one that `reserved_port` holds, 0 any free one.
     """
 
-    def __init__(self, script: Script, *, models: Sequence[str] = ("fake",), lists_models: bool = True) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        models: Sequence[str] = ("fake",),
+        lists_models: bool = True,
+        gather: int = 0,
+        port: int = 0,
+    ) -> None:
         self.script = script
         self.models = models
         self.lists_models = lists_models
+        self.gather = gather
+        self.port = port
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.adapters: dict[str, str] = {}
@@ -66,7 +85,8 @@ class FakeOpenAIServer:
         app.router.add_post("/v1/unload_lora_adapter", self._unload)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        self._gathered = asyncio.Event()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_port=True)
         await site.start()
         host, port = self._runner.addresses[0][:2]
         self.base_url = f"http://{host}:{port}/v1"
@@ -96,22 +116,28 @@ class FakeOpenAIServer:
         del self.adapters[(await request.json())["lora_name"]]
         return web.Response(text="Success")
 
-    async def _chat(self, request: web.Request) -> web.Response:
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append(body)
         self.headers.append(dict(request.headers))
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
+        if self.most_at_once >= self.gather:
+            self._gathered.set()
         try:
             reply = self._next(body)
+            await self._gathered.wait()
             await asyncio.sleep(reply.delay)
         finally:
             self._at_once -= 1
         if reply.hang_up:
             request.transport.abort()
+        if reply.pieces:
+            return await _send_pieces(request, reply)
         if reply.status != 200 or reply.body is not None:
-            text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
-            return web.Response(status=reply.status, text=text, headers=reply.headers)
+            body = reply.body if isinstance(reply.body, str | bytes) else json.dumps(reply.body)
+            sent = body if isinstance(body, bytes) else body.encode()
+            return web.Response(status=reply.status, body=sent, headers=reply.headers)
         return web.json_response(_completion(body, reply), headers=reply.headers)
 
     def _next(self, body: dict[str, Any]) -> Reply:
@@ -120,6 +146,28 @@ class FakeOpenAIServer:
         else:
             reply = self.script[min(len(self.requests), len(self.script)) - 1]
         return Reply(reply) if isinstance(reply, str) else reply
+
+
+async def _send_pieces(request: web.Request, reply: Reply) -> web.StreamResponse:
+    response = web.StreamResponse(status=reply.status, headers=reply.headers)
+    await response.prepare(request)
+    for piece in reply.pieces:
+        await asyncio.sleep(reply.pause)
+        await response.write(piece)
+    if reply.torn:
+        request.transport.close()
+    else:
+        await response.write_eof()
+    return response
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that nobody else gets: connections are refused, but while a server of ours is at it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from fakes.openai_server import LOGPROB, FakeOpenAIServer, Reply, function_call, render
 
 from hermes_lab.config import ModelConfig
-from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models import endpoint
 from hermes_lab.models.openai_client import OpenAIClient
 from hermes_lab.models.remote import open_openai
@@ -264,3 +264,56 @@ async def test_no_more_requests_at_once_than_asked_for() -> None:
         for _ in range(9):
             tasks.start_soon(client.generate, ASK, ())
     assert server.most_at_once == 3
+
+
+@pytest.mark.anyio
+async def test_calls_that_a_server_leaves_in_the_text_are_read_by_the_familys_parser() -> None:
+    text = 'Look.\n<tool_call>\n{"name": "terminal", "arguments": {"command": "ls"}}\n</tool_call>'
+    async with FakeOpenAIServer([text]) as server, client_of(server, tool_parser="qwen") as client:
+        first = await client.generate(ASK, [TOOL])
+        again = await client.generate([*ASK, first.message], [TOOL])
+        bare = await client.generate(ASK, ())
+    assert (first.message.content, first.message.tool_calls[0].arguments) == ("Look.", {"command": "ls"})
+    assert again.message.tool_calls[0].id != first.message.tool_calls[0].id
+    assert bare.message.content == text, "without tools there are no calls"
+    assert [request.get("tool_choice") for request in server.requests] == ["none", "none", None]
+
+
+@pytest.mark.anyio
+async def test_an_unknown_parser_is_refused() -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+        with pytest.raises(ConfigError, match=r"model.tool_parser: no parser 'klingon'; there are: .*hermes"):
+            async with client_of(server, tool_parser="klingon"):
+                pass
+
+
+@pytest.mark.anyio
+async def test_the_reasoning_effort_is_passed_on_and_the_reasoning_kept() -> None:
+    answer = Reply("4", message={"reasoning_content": "2 and 2"})
+    async with FakeOpenAIServer([answer]) as server, client_of(server, reasoning_effort="high") as client:
+        reply = await client.generate(ASK, ())
+    assert server.requests[0]["reasoning_effort"] == "high"
+    assert (reply.message.content, reply.message.reasoning) == ("4", "2 and 2")
+
+
+@pytest.mark.anyio
+async def test_tries_that_failed_are_counted() -> None:
+    async with FakeOpenAIServer([Reply(status=500), Reply(status=503), "x"]) as server, client_of(server) as client:
+        assert (await client.generate(ASK, ())).retries == 2
+        assert (await client.generate(ASK, ())).retries == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("body", ['{"error": "indisponible é"}'.encode("latin-1"), b'{"error": ' + b"[" * 100_000])
+async def test_an_error_whose_body_is_no_json_is_tried_again_like_any_other(body: bytes) -> None:
+    replies = [Reply(status=503, body=body), "x"]
+    async with FakeOpenAIServer(replies) as server, client_of(server) as client:
+        assert (await client.generate(ASK, ())).retries == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("url", ["http://[::1/v1", "http://a..b/v1", "http://h:99999/v1", "http://h:abc/v1", "h:80/v1"])
+async def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"model\.base_url: .* is no http:// or https:// URL"):
+        async with open_openai(ModelConfig(base_url=url), tool_format="native", concurrency=1):
+            pass

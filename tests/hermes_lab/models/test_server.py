@@ -21,6 +21,10 @@ from hermes_lab.models.server import VllmServer
 
 STAND_IN = Path(__file__).parents[2] / "fakes" / "vllm_package"
 
+
+class OfTheBlockError(Exception): ...
+
+
 HARNESS = """
 import sys, anyio
 from pathlib import Path
@@ -140,3 +144,25 @@ def test_options_of_the_configuration_come_last(make: Callable[..., VllmServer])
     assert command[command.index("--max-model-len") + 1] == "99"
     assert "--enforce-eager" not in command
     assert "--enforce-eager" in server._command(cpu=True)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_dies_ends_the_work_with_its_log(make: Callable[..., VllmServer], tmp_path: Path) -> None:
+    async def work() -> None:
+        async with make() as server, server.watched():
+            for pid in running_pids(tmp_path):
+                os.kill(pid, signal.SIGKILL)
+            await anyio.sleep(60)
+
+    with pytest.raises(ModelError, match=r"vLLM ended with code .*server.log ends with:"):
+        await work()
+
+
+@pytest.mark.anyio
+async def test_what_fails_beside_a_watched_server_is_told_as_it_is(make: Callable[..., VllmServer]) -> None:
+    async with make() as server:
+        with pytest.raises(OfTheBlockError):
+            async with server.watched():
+                raise OfTheBlockError
+        async with server.watched():
+            pass

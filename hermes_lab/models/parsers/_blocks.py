@@ -1,0 +1,184 @@
+"""The frame that all formats share: reasoning, then text with blocks of calls in it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hermes_lab.models.parsers._values import (
+    Unreadable,
+    can_be_carried,
+    decode,
+    kind,
+    parse_arguments,
+    skip_space,
+)
+from hermes_lab.types import ToolCall
+
+_THINK = re.compile(r"\s*+<think>")
+_THOUGHT = re.compile("</think>")
+_STRING = r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
+
+
+class Reply(NamedTuple):
+    """A reply taken apart: text outside the blocks, the text of `<think>`, and the calls in order."""
+
+    content: str
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+
+
+class Block(NamedTuple):
+    """The calls of one block, whose ids may be empty, and the index behind it. Without calls it is plain text."""
+
+    calls: list[ToolCall]
+    end: int
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """How a format marks its calls.
+
+    `opening` begins a block, and `closing` (a token, or "") ends it. `section` stands around the blocks and is no
+    content. `json_after_name` says that a bare name stands before the JSON of the arguments: such a block could stand
+    whole inside a JSON string, so that nothing in a string is taken for one. `think` and `thought` are the two ends of
+    the reasoning; a `thought` without width ends only reasoning that was begun.
+    """
+
+    opening: re.Pattern[str]
+    closing: str = ""
+    section: re.Pattern[str] | None = None
+    json_after_name: bool = False
+    think: re.Pattern[str] = _THINK
+    thought: re.Pattern[str] = _THOUGHT
+
+    def end_of_unreadable(self, text: str, at: int) -> tuple[int, int]:
+        """Where the text of an unreadable block ends that is understood up to `at`, and where to go on: at its closing
+        token, else before the next block."""
+        for match in self._boundary.finditer(text, at):
+            if match.lastgroup == "closing":
+                return match.span()
+            if match.lastgroup != "string":
+                return match.start(), match.start()
+        return len(text), len(text)
+
+    @cached_property
+    def _boundary(self) -> re.Pattern[str]:
+        parts = [f"(?P<closing>{re.escape(self.closing)})"] if self.closing else []
+        parts += [_STRING] if self.json_after_name else []
+        return re.compile("|".join([*parts, self.opening.pattern]), self.opening.flags | re.DOTALL)
+
+
+def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) -> Reply:
+    """Takes a reply apart; `read` gets the index behind an opening, and raises `ValueError` where no call stands."""
+    reasoning, rest = _split_reasoning(text, grammar)
+    pieces: list[str] = []
+    calls: dict[str, ToolCall] = {}
+    begin = at = 0
+    while opening := grammar.opening.search(rest, at):
+        start = opening.end()
+        try:
+            found, at = read(rest, start)
+        except ValueError as error:
+            known = error.at if isinstance(error, Unreadable) else start
+            end, at = grammar.end_of_unreadable(rest, max(known, opening.start() + 1))  # an opening may have no width
+            found = [broken(str(error), rest[start:end])]
+        if found:
+            pieces.append(rest[begin : opening.start()])
+            _number(calls, found)
+            begin = at
+    pieces.append(rest[begin:])
+    if grammar.section:
+        if not calls and (section := grammar.section.search(rest)):
+            _number(calls, [broken("the section of calls holds none", rest[section.end() :])])
+            pieces = [rest[: section.start()]]
+        pieces = [part for piece in pieces for part in grammar.section.split(piece)]
+    content = "\n".join(stripped for piece in pieces if (stripped := piece.strip()))
+    return Reply(content, reasoning, tuple(calls.values()))
+
+
+def broken(reason: str, raw: str) -> ToolCall:
+    """A call that could not be read, and why."""
+    return ToolCall("", "", error=f"invalid tool call: {reason}", raw=raw.strip())
+
+
+def call_of(value: object, *, key: str = "arguments") -> ToolCall:
+    """The call that an object with `name` and `arguments` is. Raises `ValueError` where it is none."""
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, not {kind(value)}")
+    name = value.get("name")
+    if not isinstance(name, str) or not name:
+        raise ValueError('"name" must be the name of a function')
+    return ToolCall("", name, parse_arguments(value.get(key)))
+
+
+def read_call(text: str, start: int, *, ending: re.Pattern[str], closing: str) -> Block:
+    """A block that is one object with `name` and `arguments`; `ending` must follow it."""
+    value, end = read_object(text, start)
+    after = expect(ending, text, end, closing=closing)
+    try:
+        return Block([call_of(value)], after)
+    except ValueError as error:
+        raise Unreadable(str(error), end) from None
+
+
+def read_object(text: str, start: int) -> tuple[Any, int]:
+    """The JSON of a block that is JSON as a whole, and its end.
+
+    Where it cannot be read, the next block is looked for from `start` on, also inside its strings: in a string the
+    quotes of a block would be escaped, so that it could not be read as one.
+    """
+    try:
+        return decode(text, start)
+    except Unreadable as error:
+        raise ValueError(str(error)) from None
+
+
+def read_named(
+    text: str, start: int, *, header: re.Pattern[str], shape: str, ending: re.Pattern[str], closing: str = ""
+) -> Block:
+    """A block whose `header` holds the name (and the id), then the JSON of the arguments; `ending` must follow.
+
+    Where `closing` follows the header at once there are no arguments. `shape` says to the model how a block begins.
+    """
+    match = header.match(text, start)
+    if not match or not can_be_carried(match.group()):
+        raise Unreadable(f"it must begin with {shape}", start)
+    at = skip_space(text, match.end())
+    arguments: Any = {}
+    if not closing or not text.startswith(closing, at):
+        arguments, at = decode(text, at)
+    after = expect(ending, text, at, closing=closing)
+    if not isinstance(arguments, dict):
+        raise Unreadable(f"arguments must be a JSON object, not {kind(arguments)}", at)
+    return Block([ToolCall(match.groupdict().get("id") or "", match["name"], arguments)], after)
+
+
+def expect(ending: re.Pattern[str], text: str, at: int, *, closing: str = "") -> int:
+    """The index behind what must follow a call. Raises `Unreadable` where something else does."""
+    match = ending.match(text, at)
+    if not match:
+        where = f"between the JSON object and {closing}" if closing else "after the JSON object"
+        raise Unreadable(f"there is text {where}", at)
+    return match.end()
+
+
+def _split_reasoning(text: str, grammar: Grammar) -> tuple[str, str]:
+    """Templates may open `<think>` in the prompt, so that the reply holds the closing tag alone."""
+    begun, ended = grammar.think.match(text), grammar.thought.search(text)
+    head, rest = (text[: ended.start()], text[ended.end() :]) if ended else (text, "")
+    if begun:
+        return head[begun.end() :].strip(), rest
+    if ended and ended.group() and not grammar.opening.search(head):
+        return head.strip(), rest
+    return "", text
+
+
+def _number(calls: dict[str, ToolCall], found: list[ToolCall]) -> None:
+    """Adds calls under ids of their own: `call_0`, `call_1`, ... where the text gives none."""
+    for call in found:
+        call_id = call.id if call.id and call.id not in calls else f"call_{len(calls)}"
+        calls[call_id] = msgspec.structs.replace(call, id=call_id)

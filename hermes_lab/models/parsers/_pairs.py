@@ -1,0 +1,71 @@
+"""Arguments as pairs of tagged text, a name and a value."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hermes_lab.models.parsers._blocks import Block
+from hermes_lab.models.parsers._values import (
+    UNCARRIABLE,
+    Schemas,
+    Unreadable,
+    can_be_carried,
+    from_text,
+    parameters_of,
+)
+from hermes_lab.types import ToolCall
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How a format writes a call's name and its pairs.
+
+    Nothing is escaped in such a format, so everything in a value is text until a `value_end` that another pair or the
+    end of the block follows; a value that does not end takes the rest of the reply with it. A value that holds a
+    `nested` call has two readings, that one and a call before it that was not closed, and neither is run. The
+    `closing` of the block must be there: without it nobody knows whether all pairs are.
+    """
+
+    header: re.Pattern[str]
+    key: re.Pattern[str]
+    value_end: re.Pattern[str]
+    ending: re.Pattern[str]
+    closing: str
+    nested: re.Pattern[str]
+    shape: str
+    own_lines: bool = False
+    """Values stand on lines of their own: one line break before and one after are not theirs."""
+
+    def read(self, text: str, start: int, schemas: Schemas) -> Block:
+        """The call whose name is at `start`. Raises `Unreadable` where none is."""
+        header = self.header.match(text, start)
+        if not header:
+            raise Unreadable(f"it must begin with {self.shape}", start)
+        parameters = parameters_of(header["name"], schemas)
+        arguments: dict[str, Any] = {}
+        fault, at = "", header.end()
+        while not (ending := self.ending.match(text, at)):
+            key = self.key.match(text, at)
+            if not key:
+                raise Unreadable(f"a pair of name and value is broken, or {self.closing} is missing", at)
+            end = self.value_end.search(text, key.end())
+            if not end:
+                raise Unreadable(f"the value of {key['key'].strip()!r} does not end", len(text))
+            name = key["key"].strip()
+            if name in arguments:
+                fault = f"{name!r} stands twice"
+            elif self.nested.search(text, key.end(), end.start()):
+                fault = f"the value of {name!r} holds another tool call"
+            arguments[name] = self._value(text[key.end() : end.start()], name, parameters)
+            at = end.end()
+        if fault or not can_be_carried(text[start:at]):
+            raise Unreadable(fault or UNCARRIABLE, ending.end() - len(self.closing))
+        return Block([ToolCall("", header["name"], arguments)], ending.end())
+
+    def _value(self, text: str, name: str, parameters: Mapping[str, Any]) -> Any:
+        if self.own_lines:
+            text = text.removeprefix("\n").removesuffix("\n")
+        properties = parameters.get("properties")
+        schema = properties.get(name) if isinstance(properties, Mapping) else None
+        return from_text(text, schema, parameters)

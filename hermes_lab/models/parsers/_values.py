@@ -1,0 +1,219 @@
+"""The JSON that models write, and text values that become JSON by a tool's schema."""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+Schemas = Sequence[Mapping[str, Any]]
+
+UNCARRIABLE = "it holds a number or a character that JSON cannot carry"
+_WINDOW = 4096
+_SHOWN = 80  # characters of a name in a message
+_LONGEST_TOKEN = 16  # `-Infinity`, or an escaped surrogate pair: a window can cut a token that is shorter than this
+_SPACE = re.compile(r"\s*+")
+_REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+
+
+class Unreadable(ValueError):
+    """What stands there is no call. All text before `at` has been understood, and holds no other call."""
+
+    def __init__(self, reason: str, at: int) -> None:
+        super().__init__(reason)
+        self.at = at
+
+
+def decode(text: str, start: int) -> tuple[Any, int]:
+    """One JSON value from `start` on, and its end. Raises `Unreadable`, also for what no record can hold.
+
+    Line breaks inside strings are read as they stand: small models write them, and they have one meaning only. A key
+    that stands twice in an object has two meanings, and is refused.
+    """
+    start = skip_space(text, start)
+    value, end, faults = _scan(text, start)
+    try:
+        msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError, RecursionError, msgspec.MsgspecError):
+        faults.append(UNCARRIABLE)
+    if faults:
+        raise Unreadable(faults[0], end)
+    return value, end
+
+
+def parse_arguments(arguments: object) -> dict[str, Any]:
+    """The arguments of a call: an object, or a string that holds one; nothing at all is no arguments.
+
+    Raises `ValueError` saying what is wrong with them.
+    """
+    if isinstance(arguments, str):
+        arguments = _loads(arguments) if arguments.strip() else {}
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        raise ValueError(f"arguments must be a JSON object, not {kind(arguments)}")
+    return arguments
+
+
+def from_text(text: str, schema: object, root: Mapping[str, Any]) -> Any:
+    """A value that was written as bare text, as `schema` of a parameter says; `root` is what its `$ref`s point into.
+
+    A string stays as it was written, also where it looks like JSON. What should be JSON and is not stays text as well:
+    validation then tells the model. Where a string is one choice of several, JSON of another choice is preferred.
+    """
+    types = set(_types(schema, root, set())) or {"string"}
+    if types == {"string"}:
+        return text
+    try:
+        value = _loads(text)
+    except ValueError:
+        return text
+    return value if "string" not in types or types & _types_of(value) else text
+
+
+def parameters_of(name: str, schemas: Schemas) -> Mapping[str, Any]:
+    """The JSON schema of a function's arguments; empty for an unknown function."""
+    for schema in schemas:
+        function = _mapping(schema.get("function"))
+        if function.get("name") == name:
+            return _mapping(function.get("parameters"))
+    return {}
+
+
+def can_be_carried(text: str) -> bool:
+    """Whether JSON can hold the text: not where it has a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def skip_space(text: str, at: int) -> int:
+    """The index of the first character from `at` on that is not white space."""
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def kind(value: object) -> str:
+    """What a JSON value is, in words."""
+    if value is None:
+        return "null"
+    return {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}.get(type(value), "a number")
+
+
+def _loads(text: str) -> Any:
+    try:
+        value, end = decode(text, 0)
+    except Unreadable as error:
+        raise ValueError(str(error)) from None  # its `at` is an index into this text alone
+    if text[end:].strip():
+        raise ValueError("there is text after the JSON object")
+    return value
+
+
+def _scan(text: str, start: int) -> tuple[Any, int, list[str]]:
+    """A value, its end, and what is wrong with it though it can be read.
+
+    Every error of `json` counts the lines of the whole document before it, so a text full of broken calls would take
+    quadratic time; windows that grow until they hold the value bound that.
+    """
+    size = _WINDOW
+    while True:
+        window, cut = text[start : start + size], start + size < len(text)
+        faults: list[str] = []
+        try:
+            value, used = _decoder(faults).raw_decode(window)
+        except json.JSONDecodeError as error:
+            unterminated = error.msg.startswith("Unterminated string")
+            if cut and (unterminated or error.pos > size - _LONGEST_TOKEN):
+                size *= 4
+                continue
+            at = len(text) if unterminated else start + error.pos
+            if "escape" in error.msg:
+                at = _end_of_string(text, at)
+            raise Unreadable(f"not JSON at character {error.pos}: {error.msg}", at) from None
+        except RecursionError:
+            raise Unreadable("nested too deeply", len(text)) from None
+        if cut and used == size:
+            size *= 4
+            continue
+        return value, start + used, faults
+
+
+def _end_of_string(text: str, at: int) -> int:
+    rest = _REST_OF_STRING.match(text, at)
+    return rest.end() if rest else at
+
+
+def _decoder(faults: list[str]) -> json.JSONDecoder:
+    """Notes in `faults` what is not JSON, or has no one meaning, and reads on."""
+
+    def constant(name: str) -> None:
+        faults.append(f"{name} is not JSON")
+
+    def integer(digits: str) -> int:
+        try:
+            return int(digits)
+        except ValueError:  # more digits than Python converts
+            faults.append(UNCARRIABLE)
+            return 0
+
+    def real(digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):
+            faults.append(UNCARRIABLE)
+        return value
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+            faults.append(f"{json.dumps(twice[:_SHOWN])} stands twice in one object")
+        return value
+
+    return json.JSONDecoder(
+        strict=False, parse_constant=constant, parse_int=integer, parse_float=real, object_pairs_hook=members
+    )
+
+
+def _types(schema: object, root: Mapping[str, Any], seen: set[str]) -> Iterator[str]:
+    """The JSON types that a schema admits; none where it does not say."""
+    schema = _mapping(schema)
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference not in seen:
+        seen.add(reference)
+        yield from _types(_resolve(reference, root), root, seen)
+    named = schema.get("type")
+    yield from (named,) if isinstance(named, str) else (name for name in _list(named) if isinstance(name, str))
+    for value in [*_list(schema.get("enum")), *([schema["const"]] if "const" in schema else [])]:
+        yield from _types_of(value)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        for choice in _list(schema.get(keyword)):
+            yield from _types(choice, root, seen)
+
+
+def _resolve(reference: str, root: Mapping[str, Any]) -> object:
+    node: object = root
+    for part in reference.removeprefix("#/").split("/"):
+        node = _mapping(node).get(part)
+    return node
+
+
+def _types_of(value: object) -> set[str]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"integer", "number"}
+    return {
+        {type(None): "null", bool: "boolean", str: "string", list: "array", dict: "object"}.get(type(value), "number")
+    }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

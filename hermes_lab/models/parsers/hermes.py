@@ -1,0 +1,23 @@
+"""Hermes 2 and 3: JSON objects in tags.
+
+<tool_call>
+{"name": NAME, "arguments": {...}}
+</tool_call>
+"""
+
+import re
+
+from hermes_lab.models.parsers._blocks import Block, Grammar, Reply, read_blocks, read_call
+from hermes_lab.models.parsers._values import Schemas
+
+_GRAMMAR = Grammar(re.compile("<tool_call>"), closing="</tool_call>")
+_ENDING = re.compile(r"\s*+(?:</tool_call>|(?=<tool_call>)|\Z)")
+
+
+def parse(text: str, _schemas: Schemas = (), /) -> Reply:
+    """See `Parser`. The closing tag may be missing before the next block, and at the end of the text."""
+    return read_blocks(text, _GRAMMAR, _read)
+
+
+def _read(text: str, start: int) -> Block:
+    return read_call(text, start, ending=_ENDING, closing=_GRAMMAR.closing)
