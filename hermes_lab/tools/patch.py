@@ -1,28 +1,48 @@
-"""Exact replacement in a file of the workspace."""
+"""Replacement of a passage in a file of the workspace."""
 
 from typing import Any
 
+import anyio.to_thread
+
 from hermes_lab.errors import ToolError
+from hermes_lab.sandbox.output import clip
+from hermes_lab.tools.diff import small_diff
 from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.tools.replace import Replaced, replace
+
+_LONG = 50_000
+_DIFF_CHARS = 4_000
 
 
 @tool(toolset="file")
 async def patch(
     ctx: ToolContext, path: str, old_string: str, new_string: str, replace_all: bool = False
 ) -> dict[str, Any]:
-    """Replace an exact string in a file. It must occur once, unless replace_all.
+    """Replace a passage of a file, quoted as it stands, with enough lines to occur only once. Small slips in white
+    space, quotes or escapes are forgiven.
 
     Args:
-        path: Relative to /app/data.
+        path: Relative to the working folder.
+        replace_all: Replace it wherever it occurs.
     """
     if not old_string:
-        raise ToolError("old_string is empty; write_file writes a whole file")
-    data = await ctx.sandbox.read(path)
-    old, new = old_string.encode(errors="replace"), new_string.encode(errors="replace")
-    count = data.count(old)
-    if count == 0:
-        raise ToolError(f"{path}: old_string not found; it must match exactly, white space included")
-    if count > 1 and not replace_all:
-        raise ToolError(f"{path}: old_string occurs {count} times; add lines around it, or set replace_all")
-    await ctx.sandbox.write(path, data.replace(old, new))
-    return {"path": path, "replacements": count}
+        raise ToolError("old_string is empty; quote the passage that is to be replaced")
+    if old_string == new_string:
+        raise ToolError("old_string and new_string are the same")
+    # Bytes that are no UTF-8 pass through as surrogates, which no text of a model may hold.
+    before = (await ctx.sandbox.read(path)).decode(errors="surrogateescape")
+    old, new = (text.encode(errors="replace").decode() for text in (old_string, new_string))
+    try:
+        replaced = await _replace(before, old, new, replace_all)
+    except ToolError as error:
+        raise ToolError(f"{path}: {error}") from None
+    await ctx.sandbox.write(path, replaced.text.encode(errors="surrogateescape"))
+    diff = clip(small_diff(before, replaced.text), _DIFF_CHARS).text
+    fuzzy = {"fuzzy": replaced.reading} if replaced.reading else {}
+    return {"path": path, "replacements": replaced.replacements, "diff": diff} | fuzzy
+
+
+async def _replace(text: str, old: str, new: str, everywhere: bool) -> Replaced:
+    if len(text) < _LONG:
+        return replace(text, old, new, everywhere=everywhere)
+    return await anyio.to_thread.run_sync(lambda: replace(text, old, new, everywhere=everywhere))

@@ -1,67 +1,105 @@
 """Tools: declared with `@tool`, discovered in this package and by entry points, run through a `Toolbox`."""
 
+import difflib
 import importlib
+import inspect
 import json
 import logging
+import os
 import pkgutil
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+import anyio
+import anyio.to_thread
 from pydantic import ValidationError
 
 import hermes_lab.tools
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tools.schema import Arguments, arguments_model, description, function_schema
+from hermes_lab.tools.schema import Declaration, declare, explain, related
+from hermes_lab.tools.toolsets import COMPOSITES
 from hermes_lab.types import ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from hermes_lab.skills.session import SkillSession
 
-Handler = Callable[..., Awaitable[dict[str, Any]]]
+Handler = Callable[..., Awaitable[dict[str, Any]]] | Callable[..., dict[str, Any]]
+Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
+"""Puts a question, with the answers to choose from (if any), to a person."""
+T = TypeVar("T")
 _ENTRY_POINTS = "hermes_lab.tools"
+_AT_ONCE = 8
+_THREADS = 64
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool may reach: the episode's sandbox, its view of the skill library (if any), the limits."""
+    """What a tool may reach: the episode's sandbox, its view of the skill library (if any), the limits, and the person
+    who can be asked (if any)."""
 
     sandbox: Sandbox
     skills: "SkillSession | None"
     config: SandboxConfig
+    ask: Ask | None = None
+    _state: dict[type, Any] = field(default_factory=dict)
+
+    def state(self, kind: type[T]) -> T:
+        """What tools remember from call to call: the episode's one `kind`, made at first use."""
+        if kind not in self._state:
+            self._state[kind] = kind()
+        kept: T = self._state[kind]
+        return kept
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. `arguments` checks what a model passes before `handler` sees it."""
+    """One tool, as `@tool` declared it."""
 
     name: str
     toolset: str
     handler: Handler
-    arguments: type[Arguments]
-    schema: dict[str, Any]
+    parallel: bool = False
+    requires_env: tuple[str, ...] = ()
+    available: Callable[[], str] | None = None
+
+    def beside(self, enabled: Collection[str]) -> Declaration:
+        """What a model is told of it where the tools `enabled` are there too."""
+        return declare(self.handler, related(self.handler).intersection(enabled))
 
 
-def tool(*, toolset: str) -> Callable[[Handler], Tool]:
-    """Makes a tool of `async def name(ctx: ToolContext, ...) -> dict`.
+def tool(
+    *,
+    toolset: str,
+    parallel: bool = False,
+    requires_env: Sequence[str] = (),
+    available: Callable[[], str] | None = None,
+) -> Callable[[Handler], Tool]:
+    """Makes a tool of `async def name(ctx: ToolContext, ...) -> dict`; one that blocks is a plain `def`, and runs in a
+    thread, so that it stops no other rollout.
 
     The schema comes from the signature; the first paragraph of the docstring describes the tool, its section
-    `Args:` the arguments. The handler's answer goes to the model as JSON; one with an `error` is a failure.
+    `Args:` the arguments. Another tool is named only inside `{that_tool: ...}`, which is left out where it is not
+    enabled; `schema.When` does the same for an argument. The handler's answer goes to the model as JSON; one with an
+    `error` is a failure.
+
+    `parallel` says that the tool changes nothing and may run beside others of the same turn. `requires_env` names
+    environment variables without which it cannot work; `available` gives the reason why it cannot work here, or "".
     """
 
-    def declare(handler: Handler) -> Tool:
-        name = handler.__name__
-        arguments = arguments_model(handler)
-        schema = function_schema(name, description(handler), arguments)
-        return Tool(name, toolset, handler, arguments, schema)
+    def make(handler: Handler) -> Tool:
+        declare(handler, frozenset())  # a mistake in the docstring shows at import
+        return Tool(handler.__name__, toolset, handler, parallel, tuple(requires_env), available)
 
-    return declare
+    return make
 
 
 @cache
@@ -81,33 +119,84 @@ def known_tools() -> dict[str, Tool]:
             raise ConfigError(f"entry point {entry.value}: no tool; name a function made with @tool")
         if value.name in found:
             raise ConfigError(f"entry point {entry.value}: a tool {value.name!r} is there already; rename it")
+        if value.toolset in COMPOSITES:
+            raise ConfigError(f"entry point {entry.value}: toolset {value.toolset!r} is made of others; choose another")
         found[value.name] = value
     return found
+
+
+@cache
+def unavailable_tools() -> dict[str, str]:
+    """The tools that cannot work on this machine, with the reason why, as found when first asked."""
+    reasons = {known.name: _why_not(known) for known in known_tools().values()}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def known_toolsets() -> dict[str, tuple[str, ...]]:
+    """Every toolset, with the names of its tools in the order in which a model sees them."""
+    names = {known.toolset for known in known_tools().values()} | set(COMPOSITES)
+    return {name: tuple(dict.fromkeys(_members(name))) for name in sorted(names)}
+
+
+def check_toolsets(names: Sequence[str], disabled: Sequence[str] = ()) -> None:
+    """Raises `ConfigError` naming a toolset or tool that is not there, or cannot work here."""
+    _kit(tuple(names), tuple(disabled))
+
+
+def reload_tools() -> None:
+    """Forgets what was found: for a process in which packages were installed or variables set since."""
+    for found in (known_tools, unavailable_tools, _kit):
+        found.cache_clear()
 
 
 class _RefusedCall(ToolError):
     """A call that was never executed."""
 
 
-class Toolbox:
-    """The tools of one episode, in a fixed order: by toolset as given, then by name."""
+class _Kit(NamedTuple):
+    """A choice of tools, resolved: shared by all episodes that make the same one."""
 
-    def __init__(self, toolsets: Sequence[str], context: ToolContext) -> None:
+    tools: dict[str, tuple[Tool, Declaration]]
+    schemas: tuple[dict[str, Any], ...]
+    names: frozenset[str]
+
+
+class Toolbox:
+    """The tools of one episode, in a fixed order: by toolset as given, then by name.
+
+    `toolsets` may name single tools too; `disabled` ones are left out. Raises `ConfigError` as `check_toolsets` does.
+    """
+
+    def __init__(self, toolsets: Sequence[str], context: ToolContext, disabled: Sequence[str] = ()) -> None:
         self._context = context
-        self._tools = {tool.name: tool for name in toolsets for tool in _toolset(name)}
-        self._allowed = frozenset(self._tools)
+        self._kit = _kit(tuple(toolsets), tuple(disabled))
+        self._allowed = self._kit.names
 
     @property
     def schemas(self) -> tuple[dict[str, Any], ...]:
         """The OpenAI function schemas."""
-        return tuple(tool.schema for tool in self._tools.values())
+        return self._kit.schemas
 
     def allow(self, names: Collection[str]) -> "Toolbox":
         """The same schemas, but every tool that is not in `names` answers with an error."""
         limited = Toolbox((), self._context)
-        limited._tools = self._tools
+        limited._kit = self._kit
         limited._allowed = self._allowed.intersection(names)
         return limited
+
+    async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Answers a turn's calls, in their order; those of `parallel` tools that follow each other run side by side.
+
+        Raises `InfraError` as `run` does; the calls beside the failed one are stopped, and those after it not begun.
+        """
+        results: list[ToolResult] = []
+        for parallel, group in groupby(calls, self._is_parallel):
+            together = list(group)
+            if parallel and len(together) > 1:
+                results += await self._run_together(together)
+            else:
+                results += [await self.run(call) for call in together]
+        return results
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Answers one call; whatever the model got wrong is an answer too.
@@ -115,62 +204,130 @@ class Toolbox:
         Raises `InfraError` where the sandbox failed, and never anything else.
         """
         started = time.perf_counter()
-        executed = True
+        executed = ok = True
         try:
             answer = await self._answer(call)
+            ok = "error" not in answer
+            content = _to_json(answer)
         except _RefusedCall as error:
-            answer, executed = {"error": str(error)}, False
+            ok = executed = False
+            content = _to_json({"error": str(error)})
         except ToolError as error:
-            answer = {"error": str(error)}
+            ok = False
+            content = _to_json({"error": str(error)})
         except InfraError:
             raise
         except Exception as error:
+            if (infra := _infra_error(error)) is not None:  # out of a task group of the handler's own
+                raise infra from error
             _log.warning("tool %s failed", call.name, exc_info=True)
-            answer = {"error": f"{call.name} failed: {type(error).__name__}: {error}"}
+            ok = False
+            content = _to_json({"error": f"{call.name} failed: {type(error).__name__}: {error}"})
         seconds = time.perf_counter() - started
-        ok = "error" not in answer
-        return ToolResult(call.id, call.name, _to_json(answer), ok=ok, executed=executed, seconds=seconds)
+        return ToolResult(call.id, call.name, content, ok=ok, executed=executed, seconds=seconds)
 
     async def _answer(self, call: ToolCall) -> dict[str, Any]:
         if call.error:
             raise _RefusedCall(call.error)
-        if call.name not in self._tools:
-            raise _RefusedCall(f"unknown tool {call.name!r}; the tools are: {', '.join(self._tools)}")
+        if call.name not in self._kit.tools:
+            listing = f"the tools are: {', '.join(self._kit.tools)}"
+            raise _RefusedCall(f"unknown tool {call.name!r}{_hint(call.name, self._kit.tools)}; {listing}")
         if call.name not in self._allowed:
             raise _RefusedCall(f"{call.name} may not be used now; use: {', '.join(sorted(self._allowed))}")
-        tool = self._tools[call.name]
+        known, declaration = self._kit.tools[call.name]
         try:
-            arguments = tool.arguments.model_validate(call.arguments)
+            arguments = declaration.arguments.model_validate(call.arguments)
         except ValidationError as error:
-            raise _RefusedCall(f"bad arguments for {tool.name}: {_explain(error)}") from None
-        return await tool.handler(
-            self._context, **{name: getattr(arguments, name) for name in tool.arguments.model_fields}
-        )
+            raise _RefusedCall(f"bad arguments for {known.name}: {explain(error)}") from None
+        if inspect.iscoroutinefunction(known.handler):
+            answer: dict[str, Any] = await known.handler(self._context, **vars(arguments))
+            return answer
+        blocking = cast(Callable[[], dict[str, Any]], partial(known.handler, self._context, **vars(arguments)))
+        return await anyio.to_thread.run_sync(blocking, abandon_on_cancel=True, limiter=_threads())
+
+    def _is_parallel(self, call: ToolCall) -> bool:
+        found = self._kit.tools.get(call.name)
+        return found is not None and found[0].parallel
+
+    async def _run_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        results: dict[int, ToolResult] = {}
+        failures: list[InfraError] = []
+        slots = anyio.Semaphore(_AT_ONCE)
+
+        async def run(place: int, call: ToolCall) -> None:
+            async with slots:
+                try:
+                    results[place] = await self.run(call)
+                except InfraError as error:
+                    failures.append(error)
+                    group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for place, call in enumerate(calls):
+                group.start_soon(run, place, call)
+        if failures:
+            raise failures[0]
+        return [results[place] for place in range(len(calls))]
 
 
-def check_toolsets(names: Sequence[str]) -> None:
-    """Raises `ConfigError` naming a toolset that is not there."""
-    for name in names:
-        _toolset(name)
+@cache
+def _threads() -> anyio.CapacityLimiter:
+    """For tools that block: apart from the threads that the log and the sandboxes need."""
+    return anyio.CapacityLimiter(_THREADS)
 
 
-def _toolset(name: str) -> list[Tool]:
-    tools = sorted((tool for tool in known_tools().values() if tool.toolset == name), key=lambda tool: tool.name)
-    if not tools:
-        known = ", ".join(sorted({tool.toolset for tool in known_tools().values()}))
-        raise ConfigError(f"agent.toolsets: no toolset {name!r}; there are: {known}")
-    return tools
+@cache
+def _kit(toolsets: tuple[str, ...], disabled: tuple[str, ...]) -> _Kit:
+    known, missing = known_tools(), unavailable_tools()
+    for name in disabled:
+        if name not in known:
+            raise ConfigError(
+                f"agent.disabled_tools: no tool {name!r}{_hint(name, known)}; there are: {', '.join(known)}"
+            )
+    chosen: dict[str, Tool] = {}
+    for toolset in toolsets:
+        members = _members(toolset)
+        if all(name in missing for name in members):
+            reasons = "; ".join(f"{name}: {missing[name]}" for name in members)
+            raise ConfigError(f"agent.toolsets: {toolset} cannot work here: {reasons}")
+        chosen |= {name: known[name] for name in members if name not in missing and name not in disabled}
+    tools = {name: (tool, tool.beside(chosen)) for name, tool in chosen.items()}
+    return _Kit(tools, tuple(declaration.schema for _, declaration in tools.values()), frozenset(tools))
 
 
-def _explain(error: ValidationError) -> str:
-    parts = []
-    for item in error.errors(include_url=False):
-        where = ".".join(str(part) for part in item["loc"])
-        what = "no such argument" if item["type"] == "extra_forbidden" else item["msg"]
-        parts.append(f"{where}: {what}")
-    return "; ".join(parts)
+def _members(name: str) -> list[str]:
+    """The tools of a toolset, or the one tool of that name."""
+    if name in COMPOSITES:
+        return [member for part in COMPOSITES[name] for member in _members(part)]
+    known = known_tools()
+    if members := sorted(tool.name for tool in known.values() if tool.toolset == name):
+        return members
+    if name in known:
+        return [name]
+    toolsets = sorted({tool.toolset for tool in known.values()} | set(COMPOSITES))
+    hint = _hint(name, (*toolsets, *known))
+    raise ConfigError(f"agent.toolsets: no toolset {name!r}{hint}; there are: {', '.join(toolsets)}")
+
+
+def _why_not(known: Tool) -> str:
+    if unset := [name for name in known.requires_env if not os.environ.get(name)]:
+        return f"set {' and '.join(unset)} in the environment"
+    return known.available() if known.available else ""
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _infra_error(error: BaseException) -> InfraError | None:
+    """The failure of the infrastructure that `error` is, or that is among those it groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_infra_error, error.exceptions)), None)
+    return error if isinstance(error, InfraError) else None
 
 
 def _to_json(answer: dict[str, Any]) -> str:
     """JSON that can be encoded: a lone surrogate, which a model can write as an escape, becomes `?`."""
-    return json.dumps(answer, ensure_ascii=False).encode(errors="replace").decode()
+    text = _encode(answer)
+    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -1,13 +1,16 @@
-"""The OpenAI function schema of a tool, made from its handler's signature and docstring."""
+"""What a model is told of a tool, made from its handler's signature and docstring."""
 
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 _ARGUMENT = re.compile(r"(?P<indent>\s+)(?P<name>\w+): (?P<text>.+)")
+_CONDITION = re.compile(r"\s*\{(?P<tool>\w+): (?P<text>[^{}]*)\}")
 
 
 class Arguments(BaseModel):
@@ -16,28 +19,80 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def arguments_model(handler: Callable[..., Any]) -> type[Arguments]:
-    """The arguments of `handler`, its first parameter (the context) left out; `Args:` describes them."""
+@dataclass(frozen=True)
+class When:
+    """Marks an argument that is there only where the tool `name` is enabled too: `Annotated[bool, When("process")]`.
+
+    It needs a default. Text of a docstring has `{process: ...}` for the same purpose.
+    """
+
+    name: str
+
+
+class Declaration(NamedTuple):
+    """What a model is told of a tool (an OpenAI function schema), and the check of what it passes."""
+
+    schema: dict[str, Any]
+    arguments: type[Arguments]
+
+
+@cache
+def declare(handler: Callable[..., Any], beside: frozenset[str]) -> Declaration:
+    """The declaration of `handler` where the tools `beside` are enabled too; no other tool is named in it.
+
+    The first parameter, the context, is left out; the first paragraph of the docstring describes the tool, its section
+    `Args:` the arguments. Raises `TypeError` where a description is that of no argument.
+    """
+    name = handler.__name__
+    arguments = _arguments_model(handler, beside)
+    text = _said(" ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split()), beside)
+    function = {"name": name, "description": text, "parameters": _compact(_inlined(arguments.model_json_schema()))}
+    return Declaration({"type": "function", "function": function}, arguments)
+
+
+@cache
+def related(handler: Callable[..., Any]) -> frozenset[str]:
+    """The tools on which the declaration of `handler` depends."""
+    in_text = {match["tool"] for match in _CONDITION.finditer(" ".join((inspect.getdoc(handler) or "").split()))}
+    in_signature = {
+        mark.name
+        for parameter in inspect.signature(handler, eval_str=True).parameters.values()
+        for mark in _conditions(parameter)
+    }
+    return frozenset(in_text | in_signature)
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong with the arguments, in one line."""
+    parts = []
+    for item in error.errors(include_url=False):
+        where = ".".join(str(part) for part in item["loc"])
+        what = "no such argument" if item["type"] == "extra_forbidden" else item["msg"]
+        parts.append(f"{where}: {what}")
+    return "; ".join(parts)
+
+
+def _arguments_model(handler: Callable[..., Any], beside: Collection[str]) -> type[Arguments]:
     described = _described_arguments(handler)
     signature = inspect.signature(handler, eval_str=True)
     fields: dict[str, Any] = {}
     for name, parameter in list(signature.parameters.items())[1:]:
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[name] = (parameter.annotation, Field(default, description=described.pop(name, None)))
+        text = described.pop(name, None)
+        if all(mark.name in beside for mark in _conditions(parameter)):
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (parameter.annotation, Field(default, description=text and _said(text, beside)))
     if described:
         raise TypeError(f"{handler.__name__}: the docstring describes {', '.join(described)}, which it does not take")
     return create_model(handler.__name__, __base__=Arguments, **fields)
 
 
-def description(handler: Callable[..., Any]) -> str:
-    """The first paragraph of the docstring."""
-    return " ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split())
+def _conditions(parameter: inspect.Parameter) -> list[When]:
+    return [mark for mark in getattr(parameter.annotation, "__metadata__", ()) if isinstance(mark, When)]
 
 
-def function_schema(name: str, text: str, arguments: type[Arguments]) -> dict[str, Any]:
-    """The schema as it goes to a model: small, for it stands in every prompt."""
-    function = {"name": name, "description": text, "parameters": _compact(arguments.model_json_schema())}
-    return {"type": "function", "function": function}
+def _said(text: str, beside: Collection[str]) -> str:
+    """`text` with `{tool: ...}` opened where that tool is enabled, and left out where it is not."""
+    return _CONDITION.sub(lambda match: f" {match['text']}" if match["tool"] in beside else "", text).strip()
 
 
 def _described_arguments(handler: Callable[..., Any]) -> dict[str, str]:
@@ -56,10 +111,27 @@ def _described_arguments(handler: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
+def _inlined(schema: dict[str, Any]) -> Any:
+    """The schema with every `$ref` replaced by what it names: many servers and small models read no references."""
+    definitions = schema.pop("$defs", {})
+
+    def inline(node: Any) -> Any:
+        if isinstance(node, list):
+            return [inline(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return inline(definitions[node["$ref"].rpartition("/")[2]])
+        return {key: inline(value) for key, value in node.items()}
+
+    return inline(schema)
+
+
 def _compact(node: Any, *, names: bool = False) -> Any:
     """Drops titles and empty defaults, and writes an optional `X | None` as `X`: to leave it out means None.
 
-    `names` says that the keys of `node` are names of arguments, not keywords of JSON schema.
+    The schema stands in every prompt. `names` says that the keys of `node` are names of arguments, not keywords of
+    JSON schema.
     """
     if isinstance(node, list):
         return [_compact(item) for item in node]

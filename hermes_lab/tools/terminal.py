@@ -1,18 +1,29 @@
 """Commands in the sandbox."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from hermes_lab.errors import ToolError
+from hermes_lab.tools.background import Background
 from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.tools.schema import When
 
 
 @tool(toolset="terminal")
-async def terminal(ctx: ToolContext, command: str, timeout: float | None = None, workdir: str = "") -> dict[str, Any]:
+async def terminal(
+    ctx: ToolContext,
+    command: str,
+    timeout: float | None = None,
+    workdir: str = "",
+    background: Annotated[bool, When("process")] = False,
+) -> dict[str, Any]:
     """Run a bash command. Directory and exported variables persist.
 
     Args:
         timeout: Seconds.
+        background: Do not wait for it: answers with an id for process.
     """
+    if background:
+        return {"id": (await ctx.state(Background).start(ctx, command, workdir)).id}
     seconds = ctx.config.timeout if timeout is None else timeout
     if not seconds > 0:
         raise ToolError("timeout: give a number of seconds above 0")

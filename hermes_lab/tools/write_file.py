@@ -10,7 +10,7 @@ async def write_file(ctx: ToolContext, path: str, content: str) -> dict[str, Any
     """Write a whole file, replacing an older one; missing folders are made.
 
     Args:
-        path: Relative to /app/data.
+        path: Relative to the working folder.
     """
     data = content.encode(errors="replace")
     await ctx.sandbox.write(path, data)

@@ -1,12 +1,17 @@
 """A real sandbox behind the tools."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
-from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.types import ToolCall
+
+Use = Callable[..., Awaitable[dict[str, Any]]]
 
 
 @pytest.fixture
@@ -14,3 +19,15 @@ async def context() -> AsyncIterator[ToolContext]:
     config = SandboxConfig(output_chars=2_000)
     async with open_sandbox(config) as sandbox:
         yield ToolContext(sandbox, None, config)
+
+
+@pytest.fixture
+def use(context: ToolContext) -> Use:
+    """Calls a tool, with all of them enabled, and gives its answer."""
+    toolbox = Toolbox(("core",), context)
+
+    async def use(tool: str, /, **arguments: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads((await toolbox.run(ToolCall("c1", tool, arguments))).content)
+        return answer
+
+    return use

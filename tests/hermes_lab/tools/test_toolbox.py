@@ -10,12 +10,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.errors import ConfigError, SandboxError
-from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools
+from hermes_lab.tools.registry import (
+    Toolbox,
+    ToolContext,
+    check_toolsets,
+    known_tools,
+    known_toolsets,
+    reload_tools,
+    unavailable_tools,
+)
 from hermes_lab.types import ToolCall
 
 pytestmark = pytest.mark.anyio
 
 PLUGIN = '''
+import time
 import anyio
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.tools.registry import ToolContext, tool
@@ -35,9 +44,65 @@ async def fail(ctx: ToolContext, how: str) -> dict:
     raise kinds[how]("as asked")
 
 @tool(toolset="plugin")
+def block(ctx: ToolContext, seconds: float) -> dict:
+    """Sleep as code does that knows nothing of an event loop."""
+    time.sleep(seconds)
+    return {"slept": seconds}
+
+@tool(toolset="plugin")
 async def hang(ctx: ToolContext) -> dict:
     """Hang."""
     await anyio.sleep_forever()
+
+@tool(toolset="plugin")
+async def odd(ctx: ToolContext) -> dict:
+    """Answer with what is no JSON."""
+    return {"bytes": b""}
+
+@tool(toolset="plugin")
+async def grouped(ctx: ToolContext) -> dict:
+    """Fail in a task group."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(fail.handler, ctx, "infra")
+
+running = set()
+
+async def pause(what, seconds):
+    running.add(what)
+    calls.append((what, sorted(running)))
+    try:
+        await anyio.sleep(seconds)
+    finally:
+        running.discard(what)
+
+@tool(toolset="plugin", parallel=True)
+async def look(ctx: ToolContext, what: str, seconds: float = 0.01, how: str = "") -> dict:
+    """Look."""
+    await pause(what, seconds)
+    if how:
+        await fail.handler(ctx, how)
+    return {"seen": what}
+
+@tool(toolset="plugin")
+async def touch(ctx: ToolContext, what: str) -> dict:
+    """Touch."""
+    await pause(what, 0.01)
+    return {"touched": what}
+
+@tool(toolset="keyed", requires_env=["LAB_KEY", "LAB_OTHER_KEY"])
+async def ring(ctx: ToolContext) -> dict:
+    """Ring."""
+    return {}
+
+@tool(toolset="half", available=lambda: "it has no ears")
+async def hear(ctx: ToolContext) -> dict:
+    """Hear."""
+    return {}
+
+@tool(toolset="half", available=lambda: "")
+async def smell(ctx: ToolContext) -> dict:
+    """Smell."""
+    return {}
 '''
 
 
@@ -48,13 +113,16 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]
     metadata = tmp_path / "lab_plugin-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lab-plugin\nVersion: 1\n")
-    points = "\n".join(f"{name} = lab_plugin:{name}" for name in ("note", "fail", "hang"))
+    names = ("note", "fail", "hang", "odd", "grouped", "block", "look", "touch", "ring", "hear", "smell")
+    points = "\n".join(f"{name} = lab_plugin:{name}" for name in names)
     (metadata / "entry_points.txt").write_text(f"[hermes_lab.tools]\n{points}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    known_tools.cache_clear()
+    monkeypatch.delenv("LAB_KEY", raising=False)
+    monkeypatch.setenv("LAB_OTHER_KEY", "k")
+    reload_tools()
     known_tools()
     yield sys.modules["lab_plugin"].calls
-    known_tools.cache_clear()
+    reload_tools()
     del sys.modules["lab_plugin"]
 
 
@@ -68,12 +136,59 @@ async def run(toolbox: Toolbox, name: str, **arguments: Any) -> dict[str, Any]:
 
 async def test_schemas_stand_in_the_order_of_toolsets_then_names(context: ToolContext) -> None:
     names = [schema["function"]["name"] for schema in Toolbox(("terminal", "skills", "file"), context).schemas]
-    assert names == ["terminal", "skill_manage", "skill_view", "patch", "read_file", "write_file"]
+    assert names == [
+        *("terminal", "skill_manage", "skill_view"),
+        *("patch", "read_file", "search_files", "write_file"),
+    ]
+
+
+def names(toolbox: Toolbox) -> list[str]:
+    return [schema["function"]["name"] for schema in toolbox.schemas]
+
+
+async def test_toolsets_may_be_made_of_others_and_of_tools(context: ToolContext) -> None:
+    assert names(Toolbox(("reading",), context)) == ["read_file", "search_files"]
+    assert names(Toolbox(("todo", "shell", "read_file", "terminal"), context)) == [
+        *("todo", "terminal", "process", "read_file")
+    ]
+    core = known_toolsets()["core"]
+    assert set(core) == set(known_tools())
+    assert names(Toolbox(("core",), context)) == list(core)
+
+
+async def test_disabled_tools_are_left_out(context: ToolContext) -> None:
+    toolbox = Toolbox(("file", "terminal"), context, disabled=("patch", "todo"))
+    assert names(toolbox) == ["read_file", "search_files", "write_file", "terminal"]
+    assert "unknown tool 'patch'" in (await run(toolbox, "patch", path="f"))["error"]
 
 
 async def test_an_unknown_toolset_names_the_known_ones(context: ToolContext) -> None:
-    with pytest.raises(ConfigError, match="no toolset 'web'; there are: file, skills, terminal"):
+    with pytest.raises(ConfigError, match=r"agent.toolsets: no toolset 'web'; there are: clarify, code_execution, "):
         Toolbox(("web",), context)
+    with pytest.raises(ConfigError, match=r"no toolset 'read_fil' \(did you mean read_file\?\)"):
+        Toolbox(("read_fil",), context)
+
+
+async def test_a_tool_that_cannot_work_here_is_left_out_of_its_toolset(context: ToolContext, calls: list[Any]) -> None:
+    assert unavailable_tools() == {"ring": "set LAB_KEY in the environment", "hear": "it has no ears"}
+    assert names(Toolbox(("half",), context)) == ["smell"]
+
+
+async def test_to_ask_for_what_cannot_work_here_is_an_error(calls: list[Any]) -> None:
+    with pytest.raises(ConfigError, match=r"agent\.toolsets: hear cannot work here: hear: it has no ears"):
+        check_toolsets(("hear",))
+    with pytest.raises(
+        ConfigError, match=r"agent\.toolsets: keyed cannot work here: ring: set LAB_KEY in the environm"
+    ):
+        check_toolsets(("keyed",))
+
+
+async def test_a_tool_works_once_its_variables_are_set(
+    context: ToolContext, calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEY", "k")
+    reload_tools()
+    assert names(Toolbox(("keyed",), context)) == ["ring"]
 
 
 async def test_a_third_party_brings_tools_by_entry_point(context: ToolContext, calls: list[Any]) -> None:
@@ -84,7 +199,7 @@ async def test_a_third_party_brings_tools_by_entry_point(context: ToolContext, c
 async def test_a_taken_name_is_refused(calls: list[Any], tmp_path: Path) -> None:
     points = tmp_path / "lab_plugin-1.dist-info" / "entry_points.txt"
     points.write_text("[hermes_lab.tools]\nterminal = hermes_lab.tools.terminal:terminal\n")
-    known_tools.cache_clear()
+    reload_tools()
     with pytest.raises(ConfigError, match="'terminal' is there already"):
         known_tools()
 
@@ -92,6 +207,8 @@ async def test_a_taken_name_is_refused(calls: list[Any], tmp_path: Path) -> None
 async def test_an_unknown_tool_is_answered_with_the_known_ones(context: ToolContext) -> None:
     answer = await run(Toolbox(("terminal",), context), "shell", command="ls")
     assert answer == {"error": "unknown tool 'shell'; the tools are: terminal"}
+    answer = await run(Toolbox(("shell",), context), "terminl", command="ls")
+    assert answer == {"error": "unknown tool 'terminl' (did you mean terminal?); the tools are: terminal, process"}
 
 
 async def test_an_unreadable_call_is_answered_and_not_executed(context: ToolContext, calls: list[Any]) -> None:
@@ -145,11 +262,30 @@ async def test_a_failing_tool_tells_the_model_what_failed(context: ToolContext, 
     toolbox = Toolbox(("plugin",), context)
     assert await run(toolbox, "fail", how="tool") == {"error": "as asked"}
     assert await run(toolbox, "fail", how="bug") == {"error": "fail failed: ZeroDivisionError: as asked"}
+    assert (await run(toolbox, "odd"))["error"].startswith("odd failed: TypeError: ")
 
 
 async def test_a_failure_of_the_sandbox_is_no_answer(context: ToolContext, calls: list[Any]) -> None:
     with pytest.raises(SandboxError, match="as asked"):
         await Toolbox(("plugin",), context).run(ToolCall("c1", "fail", {"how": "infra"}))
+    with pytest.raises(SandboxError, match="as asked"):
+        await Toolbox(("plugin",), context).run(ToolCall("c1", "grouped"))
+
+
+async def test_a_tool_that_blocks_stops_no_other_work(context: ToolContext, calls: list[Any]) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await anyio.sleep(0.001)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        assert await run(Toolbox(("block",), context), "block", seconds=0.2) == {"slept": 0.2}
+        group.cancel_scope.cancel()
+    assert ticks > 10
 
 
 async def test_cancellation_passes_through(context: ToolContext, calls: list[Any]) -> None:
@@ -170,3 +306,75 @@ async def test_a_limited_view_shows_all_tools_and_runs_the_allowed(context: Tool
 async def test_a_lone_surrogate_becomes_text_that_can_be_written(context: ToolContext, calls: list[Any]) -> None:
     result = await Toolbox(("plugin",), context).run(ToolCall("c1", "note", {"text": "half \ud800"}))
     assert result.content.encode() == b'{"noted": "half ?"}'
+
+
+def turn(*calls: tuple[str, dict[str, Any]]) -> list[ToolCall]:
+    return [ToolCall(f"c{n}", name, arguments) for n, (name, arguments) in enumerate(calls)]
+
+
+async def test_a_turn_is_answered_in_the_order_of_its_calls(context: ToolContext, calls: list[Any]) -> None:
+    slow_first = turn(*(("look", {"what": str(n), "seconds": (20 - n) / 500}) for n in range(20)))
+    results = await Toolbox(("plugin",), context).run_all(slow_first)
+    assert [result.call_id for result in results] == [call.id for call in slow_first]
+    assert [json.loads(result.content) for result in results] == [{"seen": str(n)} for n in range(20)]
+    assert max(len(running) for _, running in calls) == 8
+
+
+async def test_only_neighbours_that_change_nothing_run_side_by_side(context: ToolContext, calls: list[Any]) -> None:
+    await Toolbox(("plugin",), context).run_all(
+        turn(
+            ("look", {"what": "a"}),
+            ("look", {"what": "b"}),
+            ("touch", {"what": "c"}),
+            ("touch", {"what": "d"}),
+            ("look", {"what": "e"}),
+            ("nothing", {}),
+            ("look", {"what": "f"}),
+        )
+    )
+    assert calls == [("a", ["a"]), ("b", ["a", "b"]), ("c", ["c"]), ("d", ["d"]), ("e", ["e"]), ("f", ["f"])]
+
+
+async def test_a_wrong_call_among_parallel_ones_is_answered_in_its_place(
+    context: ToolContext, calls: list[Any]
+) -> None:
+    results = await Toolbox(("plugin",), context).run_all(
+        turn(("look", {"what": "a"}), ("look", {}), ("look", {"what": "b", "how": "bug"}), ("look", {"what": "c"}))
+    )
+    assert [(result.ok, result.executed) for result in results] == [
+        (True, True),
+        (False, False),
+        (False, True),
+        (True, True),
+    ]
+
+
+async def test_a_failure_of_the_sandbox_stops_the_calls_beside_it(context: ToolContext, calls: list[Any]) -> None:
+    with pytest.raises(SandboxError, match="as asked"):
+        await Toolbox(("plugin",), context).run_all(
+            turn(
+                ("look", {"what": "a", "seconds": 1e6}),
+                ("look", {"what": "b", "how": "infra"}),
+                ("look", {"what": "c", "how": "infra"}),
+                ("touch", {"what": "d"}),
+            )
+        )
+    assert [what for what, _ in calls] == ["a", "b", "c"]
+    assert not sys.modules["lab_plugin"].running
+
+
+async def test_cancellation_stops_all_calls_of_a_turn(context: ToolContext, calls: list[Any]) -> None:
+    forever = turn(*(("look", {"what": str(n), "seconds": 1e6}) for n in range(3)), ("touch", {"what": "d"}))
+    with anyio.move_on_after(0.05) as scope:
+        await Toolbox(("plugin",), context).run_all(forever)
+    assert scope.cancelled_caught
+    assert len(calls) == 3
+    assert not sys.modules["lab_plugin"].running
+
+
+async def test_what_a_tool_remembers_ends_with_the_episode(context: ToolContext) -> None:
+    toolbox, again = Toolbox(("todo",), context), Toolbox(("todo",), context)
+    other = Toolbox(("todo",), ToolContext(context.sandbox, None, context.config))
+    await run(toolbox, "todo", todos=[{"id": "1", "content": "Sweep."}])
+    assert len((await run(again, "todo"))["todos"]) == 1
+    assert (await run(other, "todo"))["todos"] == []

@@ -1,0 +1,9 @@
+"""Toolsets that are made of others. A toolset of its own is what tools name in `@tool(toolset=...)`."""
+
+COMPOSITES: dict[str, tuple[str, ...]] = {
+    "shell": ("terminal", "process"),
+    "reading": ("read_file", "search_files"),
+    "coding": ("shell", "file", "code_execution", "todo"),
+    "core": ("shell", "file", "code_execution", "todo", "skills", "clarify"),
+}
+"""Name -> toolsets or tools, in the order in which a model sees them."""
