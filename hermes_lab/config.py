@@ -17,7 +17,9 @@ from hermes_lab.types.trajectory import ToolFormat
 class Section(BaseModel):
     """Frozen, and an unknown field is an error: a typo never becomes a default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, coerce_numbers_to_str=True, allow_inf_nan=False
+    )
 
 
 S = TypeVar("S", bound=Section)
@@ -49,14 +51,24 @@ class ServerConfig(Section):
     """Further command-line options of vLLM's OpenAI server."""
 
 
+class PriceConfig(Section):
+    """What an endpoint charges, in any one currency, for a million tokens."""
+
+    prompt: Annotated[float, Field(ge=0)] = 0.0
+    """A million prompt tokens."""
+    completion: Annotated[float, Field(ge=0)] = 0.0
+    """A million completion tokens."""
+
+
 class ModelConfig(Section):
     """Which model answers."""
 
-    provider: Literal["openai", "vllm", "scripted"] = "openai"
+    provider: Literal["openai", "vllm", "scripted", "replay"] = "openai"
     """`openai`: any OpenAI-compatible endpoint. `vllm`: a local server that Hermes Lab manages. `scripted`: the shipped
-    test double, a Python policy named by `name`."""
+    test double, a Python policy named by `name`. `replay`: the replies that a run recorded."""
     name: str = "packaged"
-    """openai: the model's name at the endpoint. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`."""
+    """openai: the model's name at the endpoint. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`.
+    replay: a run folder."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """openai only."""
     api_key_env: str = "OPENAI_API_KEY"
@@ -77,6 +89,13 @@ class ModelConfig(Section):
     """vllm only."""
     options: dict[str, Any] = {}
     """scripted only: keyword arguments of the factory."""
+    tool_parser: str = ""
+    """`agent.tool_format: native` at a server that leaves tool calls in the text: the model family whose calls are read
+    from it (hermes, mistral, llama, qwen, ...). Empty: the server reads them."""
+    reasoning_effort: Literal["", "minimal", "low", "medium", "high", "xhigh", "max"] = ""
+    """Passed to the endpoint; empty leaves it to the server."""
+    price: PriceConfig = PriceConfig()
+    """What tokens cost, for `agent.max_cost`."""
 
 
 class AgentConfig(Section):
@@ -88,8 +107,20 @@ class AgentConfig(Section):
     """Wall clock of one episode, and again of its review. It ends running tools; a model call has `model.timeout`."""
     max_tokens: Annotated[int, Field(gt=0)] = 1_000_000
     """Prompt and completion tokens of one episode."""
+    max_cost: Annotated[float, Field(ge=0)] = 0.0
+    """What one episode may cost by `model.price`; 0 is no limit."""
     toolsets: tuple[str, ...] = ("terminal", "file", "skills")
-    """The groups of tools that the agent gets."""
+    """Toolsets, or single tools, that the agent gets (`hermes-lab tools list`)."""
+    distribution: str = ""
+    """A named distribution from which every task draws its toolsets, by `run.seed`; in place of `toolsets`."""
+    disabled_tools: tuple[str, ...] = ()
+    """Tools to leave out, by name."""
+    prompt: Literal["full", "compact"] = "full"
+    """The system prompt: `compact` is short enough for small models."""
+    context_tokens: Annotated[int, Field(ge=0)] = 0
+    """The model's context, which compression stays within; 0: compress only where the model refuses a prompt."""
+    compress_at: Annotated[float, Field(ge=0, le=1)] = 0.75
+    """The share of `context_tokens` at which the middle turns are summarised; 0 never does."""
     tool_format: ToolFormat = "native"
     """`native`: the endpoint's tool calls. `hermes`: calls and answers as text in the conversation."""
 
@@ -97,16 +128,22 @@ class AgentConfig(Section):
 class SandboxConfig(Section):
     """The isolation of one episode, and its limits."""
 
-    backend: Literal["bubblewrap"] = "bubblewrap"
-    """How commands are isolated."""
+    backend: Literal["bubblewrap", "docker", "local"] = "bubblewrap"
+    """How commands are isolated. `local` does not isolate at all, and needs `allow_local`."""
+    allow_local: bool = False
+    """Lets `backend: local` run the agent's commands as you, on this machine, with your files and network."""
+    image: str = "python:3.11-slim"
+    """docker only: an image that is there already; it needs bash and setpriv."""
     timeout: Annotated[float, Field(gt=0)] = 180.0
     """Seconds for a command that names no timeout of its own."""
-    memory_mb: Annotated[int, Field(gt=0)] = 1024
-    """Address space of one process."""
+    memory_mb: Annotated[int, Field(ge=16)] = 1024
+    """Address space of one process, and resident memory of all processes of an episode together."""
     processes: Annotated[int, Field(gt=0)] = 128
     """Processes at once."""
     file_mb: Annotated[int, Field(gt=0)] = 256
     """Size of one file that a command writes."""
+    disk_mb: Annotated[int, Field(gt=0)] = 1024
+    """Size of the whole workspace."""
     output_chars: Annotated[int, Field(gt=0)] = 50_000
     """Output of one command that reaches the model; the middle of longer output is cut."""
 
@@ -148,6 +185,8 @@ class RunSection(Section):
 
     samples: Annotated[int, Field(ge=1)] = 1
     """Rollouts of each task."""
+    seed: int = 0
+    """Draws what is drawn for each rollout, such as its toolsets."""
     concurrency: Annotated[int, Field(ge=1)] = 16
     """Rollouts at once."""
     out: str = ""
@@ -208,10 +247,12 @@ def config_digest(config: RunConfig) -> str:
 
 
 def decisive(content: dict[str, Any]) -> dict[str, Any]:
-    """A dumped configuration without where the run is written, how much runs at once, and how hard it tries."""
+    """A dumped configuration without where the run is written, how much runs at once, and where and how hard it
+    looks for its model: a server may come back under another address."""
     model, run = content["model"], content["run"]
+    reaching = ("base_url", "api_key_env", "timeout", "max_retries")
     return content | {
-        "model": {name: value for name, value in model.items() if name != "max_retries"}
+        "model": {name: value for name, value in model.items() if name not in reaching}
         | {"server": {n: v for n, v in model["server"].items() if n not in ("port", "startup_seconds")}},
         "run": {name: value for name, value in run.items() if name not in ("out", "concurrency")},
     }
@@ -297,6 +338,22 @@ def _merge(base: dict[str, Any], new: dict[str, Any]) -> None:
             base[key] = value
 
 
+_PLAIN = {
+    "missing": "must be given",
+    "tuple_type": "give a list, such as [a, b]",
+    "dict_type": "give `name: value` pairs",
+    "model_type": "is a section: give its fields",
+    "bool_parsing": "give true or false",
+    "int_parsing": "give a whole number",
+    "int_from_float": "give a whole number",
+    "int_type": "give a whole number",
+    "float_parsing": "give a number",
+    "float_type": "give a number",
+    "finite_number": "give a number that is finite",
+}
+"""What is wrong with a value by pydantic's type of error, where its own words name Python's types."""
+
+
 def _one_line(schema: type[Section], error: ValidationError, origins: dict[tuple[str, ...], str]) -> str:
     first = error.errors()[0]
     location = tuple(str(part) for part in first["loc"])
@@ -305,8 +362,7 @@ def _one_line(schema: type[Section], error: ValidationError, origins: dict[tuple
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = f"no such field; there are: {', '.join(_fields(schema, location[:-1]))}"
-    if first["type"] == "missing":
-        message = "must be given"
+    message = _PLAIN.get(first["type"], message)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
 

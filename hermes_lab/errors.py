@@ -5,7 +5,8 @@ HermesLabError
 ├── InfraError      the world failed, not the agent: the episode is errored, never scored
 │   ├── ModelError
 │   ├── SandboxError
-│   └── VerifierError
+│   ├── VerifierError
+│   └── StoreError    (hermes_lab.sessions)
 ├── ContextFull     the prompt no longer fits the model: an outcome of the agent, scored like any other
 └── ToolError       goes back to the model as {"error": ...}
 """

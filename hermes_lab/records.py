@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -12,8 +12,12 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode
+from hermes_lab.types.episode import VERSION
 
-EPISODE_VERSION = 1
+
+class _Record(Protocol):
+    @property
+    def v(self) -> int: ...
 
 
 class _Key(msgspec.Struct):
@@ -25,7 +29,7 @@ class _Key(msgspec.Struct):
     v: int = 1
 
 
-R = TypeVar("R", Episode, _Key)
+R = TypeVar("R", bound=_Record)
 
 _decoder = msgspec.json.Decoder(Episode)
 _key_decoder = msgspec.json.Decoder(_Key)
@@ -47,12 +51,13 @@ class EpisodeLog:
         self.path = folder / f"{worker}-{max(taken, default=-1) + 1}.jsonl"
         self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self._pending: list[bytes] = []
+        self._failure: OSError | None = None
         self._written = 0
         self._queued = 0
         self._lock = anyio.Lock()
 
     async def append(self, episode: Episode) -> None:
-        """Raises `OSError` where the disk does not take the line."""
+        """Raises `OSError` where the disk does not take the line, and from then on."""
         self._pending.append(_encoder.encode(episode) + b"\n")
         self._queued += 1
         mine = self._queued
@@ -64,10 +69,16 @@ class EpisodeLog:
             self._written += len(lines)
 
     def _write(self, data: bytes) -> None:
+        if self._failure:  # a line after one that was cut would be lost with it
+            raise self._failure
         view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-        os.fsync(self._fd)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+            os.fsync(self._fd)
+        except OSError as error:
+            self._failure = OSError(error.errno, error.strerror, str(self.path))
+            raise self._failure from None
 
     def close(self) -> None:
         """Closes the file; an empty one is removed."""
@@ -100,10 +111,11 @@ def read_episodes(run: Path) -> Iterator[Episode]:
             yield _decode(_decoder, line, f"{path}:{number}")
 
 
-def read_attempts(run: Path) -> Iterator[Episode]:
-    """Every record of a run, superseded ones included."""
+def read_attempts(run: Path, kind: type[R]) -> Iterator[R]:
+    """Every record of a run, superseded ones included, as an `Episode` or as a struct with some of its fields."""
+    decoder = msgspec.json.Decoder(kind)
     for path, number, line in _lines(run):
-        yield _decode(_decoder, line, f"{path}:{number}")
+        yield _decode(decoder, line, f"{path}:{number}")
 
 
 def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
@@ -119,8 +131,8 @@ def _decode(decoder: msgspec.json.Decoder[R], line: bytes, where: str) -> R:
         record = decoder.decode(line)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{where}: not an episode: {error}") from None
-    if record.v > EPISODE_VERSION:
-        raise ConfigError(f"{where}: record version {record.v} is newer than this Hermes Lab reads ({EPISODE_VERSION})")
+    if record.v > VERSION:
+        raise ConfigError(f"{where}: record version {record.v} is newer than this Hermes Lab reads ({VERSION})")
     return record
 
 
@@ -128,11 +140,15 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     """Writes a whole file or nothing: a temporary file beside it, synced, then renamed over it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,6 +14,7 @@ from hermes_lab.errors import InfraError, VerifierError
 from hermes_lab.protocols import ModelClient, Sandbox, Suite
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.tools.distributions import draw_toolsets
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import (
     Episode,
@@ -97,16 +98,16 @@ async def _roll_out(lab: Lab, job: Job, library: Library) -> Outcome:
     async with lab.open_sandbox() as sandbox:
         for path, content in job.task.files.items():
             await sandbox.write(path, content.encode())
-        toolbox = _toolbox(lab, sandbox, session)
-        system = system_prompt(toolbox.schemas, library, lab.config.agent.tool_format)
-        agent = Agent(lab.model, toolbox, lab.config.agent, [Message(role="system", content=system)])
+        toolsets = _toolsets(lab, job)
+        toolbox = _toolbox(lab, toolsets, sandbox, session)
+        agent = Agent(lab.model, toolbox, lab.config.agent, [_system(lab, toolbox, library)], lab.config.model.price)
         trajectory, verdicts = await _submissions(lab, job.task, agent, sandbox)
         looked_back = None
         if job.learn and trajectory.final_response is not None:
             looking = session.fork("review")
             looked_back = await review(
                 agent,
-                _toolbox(lab, sandbox, looking),
+                _toolbox(lab, toolsets, sandbox, looking),
                 looking,
                 verdicts[-1] if verdicts else None,
                 lab.config.skills.review_iterations,
@@ -140,9 +141,23 @@ async def _submissions(lab: Lab, task: Task, agent: Agent, sandbox: Sandbox) -> 
         prompt = verdict.feedback
 
 
-def _toolbox(lab: Lab, sandbox: Sandbox, session: SkillSession) -> Toolbox:
+def _toolsets(lab: Lab, job: Job) -> Sequence[str]:
+    """The toolsets of this rollout: those of the configuration, or its own draw, the same in every arm."""
+    agent = lab.config.agent
+    if not agent.distribution:
+        return agent.toolsets
+    return draw_toolsets(agent.distribution, lab.config.run.seed, job.task.id, job.sample)
+
+
+def _toolbox(lab: Lab, toolsets: Sequence[str], sandbox: Sandbox, session: SkillSession) -> Toolbox:
     context = ToolContext(sandbox=sandbox, skills=session, config=lab.config.sandbox)
-    return Toolbox(lab.config.agent.toolsets, context)
+    return Toolbox(toolsets, context, disabled=lab.config.agent.disabled_tools)
+
+
+def _system(lab: Lab, toolbox: Toolbox, library: Library) -> Message:
+    agent, isolated = lab.config.agent, lab.config.sandbox.backend != "local"
+    text = system_prompt(toolbox.schemas, library, agent.tool_format, profile=agent.prompt, isolated=isolated)
+    return Message(role="system", content=text)
 
 
 def _record(

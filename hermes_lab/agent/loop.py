@@ -1,96 +1,150 @@
 """The agent: call the model, run the tools it asks for, again, until it answers or a budget ends."""
 
+import json
 import time
 from collections.abc import Sequence
 
 import anyio
 import msgspec
 
+from hermes_lab.agent.compress import Context
 from hermes_lab.agent.tokens import TokenTrace
-from hermes_lab.config import AgentConfig
+from hermes_lab.config import AgentConfig, PriceConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.hermes_format import parse_reply, render_results
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.registry import Toolbox
-from hermes_lab.types import Generation, Message, Step, ToolResult, Trajectory, Usage
-from hermes_lab.types.trajectory import StopReason
+from hermes_lab.types import Generation, Message, Step, ToolCall, ToolResult, Trajectory, Usage
+from hermes_lab.types.trajectory import Budget, StopReason, ToolFormat
 
 CONCLUDE = "The budget for tools is used up. Answer now, without tools."
+_SPENT = "not run: the budget is used up"
 
 
 class Agent:
-    """One conversation with one model. `submit` may be called again: the conversation, and its budget, go on."""
+    """One conversation with one model. `submit` may be called again: the conversation, and its budget, go on.
 
-    def __init__(self, model: ModelClient, toolbox: Toolbox, config: AgentConfig, messages: Sequence[Message]) -> None:
+    `messages` is all that was said, in order; `context` is what of it the model still sees.
+    """
+
+    def __init__(
+        self,
+        model: ModelClient,
+        toolbox: Toolbox,
+        config: AgentConfig,
+        messages: Sequence[Message],
+        price: PriceConfig | None = None,
+    ) -> None:
         self._model = model
         self._toolbox = toolbox
         self._config = config
+        self._price = price or PriceConfig()
         self._deadline = time.monotonic() + config.max_seconds
         self._trace = TokenTrace()
         self.messages = list(messages)
+        self.context = Context(self.messages, config)
         self.steps: list[Step] = []
         self.usage = Usage()
 
     async def submit(self, prompt: str) -> StopReason:
         """Works on `prompt` until the model answers without a tool call, or a budget ends.
 
-        Model and sandbox failures are raised as `InfraError`s; whatever the agent itself does wrong is an outcome. The
-        clock ends running tools, but never a model call: a server that hangs is not the agent's failure.
+        After a budget the model gets one grace call to conclude. Model and sandbox failures are raised as
+        `InfraError`s; whatever the agent itself does wrong is an outcome. The clock ends running tools, but never a
+        model call: a server that hangs is not the agent's failure.
         """
         self.messages.append(Message(role="user", content=prompt))
         try:
-            return await self._work()
+            stop = await self._work()
+            if isinstance(stop, Generation):
+                return _how_it_ended(stop)
+            self.messages.append(Message(role="user", content=CONCLUDE))
+            last = await self._call_model()
+            if calls := last.message.tool_calls:  # a call is never parted from its answer, or servers refuse the rest
+                self._answer([_unanswered(call, _SPENT) for call in calls])
+            return stop
         except ContextFull as error:
             if not self.steps:
                 raise ModelError(f"not even the first prompt fits the model: {error}") from None
             return "context_full"
 
-    async def _work(self) -> StopReason:
+    async def _work(self) -> Generation | Budget:
+        """The last reply, one without tool calls; or the budget that ended before there was one."""
         for _ in range(self._config.max_iterations):
-            if time.monotonic() >= self._deadline:
-                return "max_seconds"
+            if spent := self._spent():
+                return spent
             reply = await self._call_model()
-            if not reply.message.tool_calls:
-                return _how_it_ended(reply)
-            if self.usage.prompt_tokens + self.usage.completion_tokens >= self._config.max_tokens:
-                return "max_tokens"
-            with anyio.move_on_after(self._deadline - time.monotonic()) as clock:
-                self._append_results([await self._toolbox.run(call) for call in reply.message.tool_calls])
-            if clock.cancelled_caught:
-                return "max_seconds"
-        self.messages.append(Message(role="user", content=CONCLUDE))
-        await self._call_model()
+            if not (calls := reply.message.tool_calls):
+                return reply
+            if spent := self._spent():
+                self._answer([_unanswered(call, _SPENT) for call in calls])
+                return spent
+            self._answer(await self._run_tools(calls))
         return "max_iterations"
 
+    def _spent(self) -> Budget | None:
+        if time.monotonic() >= self._deadline:
+            return "max_seconds"
+        if self.usage.prompt_tokens + self.usage.completion_tokens >= self._config.max_tokens:
+            return "max_tokens"
+        if self._config.max_cost and self.cost >= self._config.max_cost:
+            return "max_cost"
+        return None
+
+    @property
+    def cost(self) -> float:
+        """What the model calls have cost so far, by `model.price`."""
+        price = self._price
+        return (self.usage.prompt_tokens * price.prompt + self.usage.completion_tokens * price.completion) / 1e6
+
+    async def _run_tools(self, calls: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        with anyio.move_on_after(self._deadline - time.monotonic()):
+            return await self._toolbox.run_all(calls)
+        return [_unanswered(call, "stopped: the time is used up", executed=True) for call in calls]
+
     async def _call_model(self) -> Generation:
+        if self.context.is_large():
+            await self.compress()
+        try:
+            return await self._generate()
+        except ContextFull:
+            if not await self.compress():
+                raise
+            return await self._generate()
+
+    async def _generate(self) -> Generation:
         native = self._config.tool_format == "native"
         started = time.monotonic()
-        reply = await self._model.generate(self.messages, self._toolbox.schemas if native else ())
+        reply = await self._model.generate(self.context.visible(), self._toolbox.schemas if native else ())
         if not native:
             reply = msgspec.structs.replace(reply, message=_read_calls(reply.message))
         self.messages.append(reply.message)
-        self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, time.monotonic() - started))
+        seconds = time.monotonic() - started
+        self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
         self.usage += reply.usage
+        self.context.measured(reply.usage)
         self._trace.add(reply)
         return reply
 
-    def _append_results(self, results: Sequence[ToolResult]) -> None:
-        if self._config.tool_format == "native":
-            self.messages += [
-                Message(role="tool", content=r.content, results=(r,), tool_call_id=r.call_id) for r in results
-            ]
-        else:
-            self.messages.append(Message(role="user", content=render_results(results), results=tuple(results)))
+    async def compress(self) -> bool:
+        """Has the middle turns summarised; False where there is nothing to gain, or the summary failed: then nothing
+        is lost."""
+        used = await self.context.compress(self._model)
+        self.usage += used or Usage()
+        return used is not None
+
+    def _answer(self, results: Sequence[ToolResult]) -> None:
+        self.messages += result_messages(results, self._config.tool_format)
 
     def fork(self, toolbox: Toolbox, *, max_iterations: int) -> "Agent":
         """A new agent that continues a copy of this conversation, with a budget of its own."""
         config = self._config.model_copy(update={"max_iterations": max_iterations})
-        return Agent(self._model, toolbox, config, self.messages)
+        fork = Agent(self._model, toolbox, config, self.messages, self._price)
+        fork.context.compressions += self.context.compressions
+        return fork
 
     def trajectory(self, stop: StopReason, since: int = 0) -> Trajectory:
         """What happened so far; `since` leaves out the messages before that index."""
-        last = self.messages[-1]
-        concluded = stop in ("answered", "max_iterations") and last.role == "assistant" and not last.tool_calls
         return Trajectory(
             messages=tuple(self.messages[since:]),
             tools=self._toolbox.schemas,
@@ -99,8 +153,29 @@ class Agent:
             steps=tuple(self.steps),
             branches=self._trace.branches(),
             usage=self.usage,
-            final_response=last.content if concluded else None,
+            final_response=self._final_response(stop),
+            compressions=tuple(self.context.compressions),
         )
+
+    def _final_response(self, stop: StopReason) -> str | None:
+        """The text of an answer; a reply that was cut off, asks for tools or says nothing is none."""
+        last = self.messages[-1]
+        if stop in ("empty", "length", "context_full") or last.role != "assistant" or last.tool_calls:
+            return None
+        if self.steps[-1].finish_reason == "length":
+            return None
+        return last.content if last.content.strip() else None
+
+
+def result_messages(results: Sequence[ToolResult], tool_format: ToolFormat) -> list[Message]:
+    """The turns that answer a reply's calls: one each, or in the text format one for all."""
+    if tool_format == "hermes":
+        return [Message(role="user", content=render_results(results), results=tuple(results))]
+    return [Message(role="tool", content=r.content, results=(r,), tool_call_id=r.call_id) for r in results]
+
+
+def _unanswered(call: ToolCall, why: str, *, executed: bool = False) -> ToolResult:
+    return ToolResult(call.id, call.name, json.dumps({"error": why}), ok=False, executed=executed)
 
 
 def _how_it_ended(reply: Generation) -> StopReason:

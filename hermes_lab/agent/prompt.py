@@ -1,23 +1,122 @@
-"""The system prompt: assembled once for an episode, what never varies first, the skills index last."""
+"""The system prompt: assembled once for an episode and then frozen, what never varies first, the skills index last."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from hermes_lab.models.hermes_format import render_tools
 from hermes_lab.skills.library import Library
 from hermes_lab.types.trajectory import ToolFormat
 
-IDENTITY = """\
-You are Hermes, an agent that does its work with tools. Your working folder is /app/data.
+Profile = Literal["full", "compact"]
+
+COMPACT = """\
+You are Hermes, an agent that does its work with tools. Your working folder is {workspace}.
 If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer in one \
 sentence: that submits it."""
 
+COMPACT_TOOLS = """\
+<tools>
+{signatures}
+</tools>
+Call a tool so:
+<tool_call>
+{{"name": <name>, "arguments": <object>}}
+</tool_call>"""
 
-def system_prompt(schemas: Sequence[Mapping[str, Any]], library: Library, tool_format: ToolFormat) -> str:
-    """Identity and guidance, the tools (in the text format; a native endpoint adds them itself), the skills index."""
-    parts = [IDENTITY]
+IDENTITY = """\
+You are Hermes, an agent that does real work with tools. You are direct and exact: you say what you did and found, and \
+you never claim a result that you have not seen."""
+
+PLACE = """\
+# Where you are
+Your working folder is {workspace}; relative paths begin there. You have a Linux shell of your own{isolation}. What \
+you start in the background ends with the task. Nothing but the files of the working folder outlives it."""
+
+WORK = """\
+# How to work
+- Look before you change: read the files and the instructions that the task names.
+- Act instead of describing what could be done. Work on until the task is done or you know that it cannot be.
+- When something fails, read the error, find the cause, and try another way. The same call again gives the same error.
+- Calls that do not depend on each other may stand in one turn; their results come back in order.
+- Check your result before you answer: run it, read it back, recompute it.
+- Your answer without a tool call submits the work. Say in it briefly what you did and where the result is."""
+
+GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"terminal"}), "Use terminal for commands; its directory and exported variables persist."),
+    (
+        frozenset({"terminal", "process"}),
+        "Start servers and long jobs in the background with terminal, and follow them with process.",
+    ),
+    (frozenset({"read_file"}), "Read files with read_file, in parts where they are long."),
+    (frozenset({"search_files"}), "Find files and text with search_files before you open many files."),
+    (frozenset({"patch"}), "Change a part of a file with patch."),
+    (frozenset({"write_file"}), "Write new files with write_file."),
+    (frozenset({"execute_code"}), "Compute with execute_code what a short Python script does better than commands."),
+    (frozenset({"todo"}), "For work of more than three steps keep a list with todo, and keep it true."),
+    (frozenset({"clarify"}), "Ask with clarify only where the task allows readings that lead to different results."),
+    (
+        frozenset({"skill_view"}),
+        "Before you begin, look at the listed skills. Load one that fits with skill_view, and follow it.",
+    ),
+    (frozenset({"skill_manage"}), "When you learn a rule that later tasks will need, save it with skill_manage."),
+)
+"""A line of guidance, and the tools that must all be enabled for it to stand in the prompt."""
+
+
+def system_prompt(
+    schemas: Sequence[Mapping[str, Any]],
+    library: Library,
+    tool_format: ToolFormat,
+    *,
+    profile: Profile = "full",
+    isolated: bool = True,
+) -> str:
+    """Identity, platform, guidance, the tools (in the text format; a native endpoint adds them itself), the skills
+    index. Two episodes with the same tools differ in the index alone, so that a server's prefix cache holds.
+
+    `isolated` is False where commands run on the host itself: then the working folder is another one every time, and
+    is not named.
+    """
+    workspace = "/app/data" if isolated else "the current directory"
+    if profile == "compact":
+        parts = [COMPACT.format(workspace=workspace)]
+    else:
+        isolation = ", without a network" if isolated else ""
+        parts = [IDENTITY, PLACE.format(workspace=workspace, isolation=isolation), WORK, *_guidance(schemas)]
     if tool_format == "hermes":
-        parts.append(render_tools(schemas))
+        parts.append(_compact_tools(schemas) if profile == "compact" else render_tools(schemas))
     if library.skills:
         parts.append(f"<skills>\n{library.index()}\n</skills>")
     return "\n\n".join(parts)
+
+
+def _guidance(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
+    enabled = {schema["function"]["name"] for schema in schemas}
+    lines = [f"- {line}" for needed, line in GUIDANCE if needed <= enabled]
+    return ["# Your tools\n" + "\n".join(lines)] if lines else []
+
+
+def _compact_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
+    """The tools in a third of the tokens: a line each, in the form of a call, with types in place of values."""
+    return COMPACT_TOOLS.format(signatures="\n".join(_signature(schema["function"]) for schema in schemas))
+
+
+def _signature(function: Mapping[str, Any]) -> str:
+    parameters = function["parameters"]
+    required = parameters.get("required", ())
+    arguments = {
+        name if name in required else f"{name}?": "|".join(map(str, value["enum"])) if "enum" in value else _type(value)
+        for name, value in parameters["properties"].items()
+    }
+    line = {"name": function["name"], "description": function["description"], "arguments": arguments}
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _type(schema: Mapping[str, Any]) -> Any:
+    """The type of an argument; of an array, the type of its items; of an object, those of its fields."""
+    if "items" in schema:
+        return [_type(schema["items"])]
+    if "properties" in schema:
+        return {name: _type(value) for name, value in schema["properties"].items()}
+    return schema.get("type", "any")

@@ -16,9 +16,10 @@ from hermes_lab.types.group import ScoredGroup
 from hermes_lab.types.message import Generation, Message, ToolCall, ToolResult, Usage
 from hermes_lab.types.skill import Skill, SkillWrite
 from hermes_lab.types.task import Reward, Task, Verdict
-from hermes_lab.types.trajectory import Step, TokenBranch, Trajectory
+from hermes_lab.types.trajectory import Compression, Step, TokenBranch, Trajectory
 
 __all__ = [
+    "Compression",
     "Episode",
     "EpisodeError",
     "Generation",

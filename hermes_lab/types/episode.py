@@ -2,11 +2,14 @@
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hermes_lab.types.skill import SkillWrite
 from hermes_lab.types.task import Reward, Verdict
 from hermes_lab.types.trajectory import Trajectory
+
+VERSION = 1
+"""Of the record that is written. Fields that were added since have defaults; a change of meaning raises it."""
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
@@ -67,7 +70,7 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `seconds` is wall clock without the review.
     """
 
-    v: int = 1
+    v: int = field(default_factory=lambda: VERSION)  # a default of this kind is written, too
     suite: str
     task_id: str
     lane: str

@@ -69,6 +69,7 @@ class Generation(Struct, frozen=True):
 
     `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one for each of `token_ids`) are what the sampler
     returned; all three are empty where the server does not give them. They are never made by tokenising text.
+    `retries` counts the tries that failed before this reply was had.
     """
 
     message: Message
@@ -77,3 +78,4 @@ class Generation(Struct, frozen=True):
     prompt_token_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    retries: int = 0

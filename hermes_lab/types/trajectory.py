@@ -6,19 +6,35 @@ from msgspec import Struct
 
 from hermes_lab.types.message import Message, Usage
 
-StopReason = Literal["answered", "empty", "length", "max_iterations", "max_seconds", "max_tokens", "context_full"]
+Budget = Literal["max_iterations", "max_seconds", "max_tokens", "max_cost"]
+StopReason = Literal["answered", "empty", "length", "context_full"] | Budget
 """`answered`: a final answer without tool calls. `empty`: a reply with neither text nor calls. `length`: the reply was
-cut at its token limit before it was a call or an answer. The rest are budgets; after `max_iterations` the grace call
-may still have given a final response."""
+cut at its token limit before it was a call or an answer. `context_full`: the prompt no longer fits the model. The rest
+are budgets; the grace call after one may still have given a final response."""
 ToolFormat = Literal["native", "hermes"]
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
-    """One model call. `message` is the index of the assistant turn that it produced."""
+    """One model call. `message` is the index of the assistant turn that it produced; `retries` counts the tries that
+    failed before it."""
 
     message: int
     finish_reason: str
     usage: Usage
+    seconds: float = 0.0
+    retries: int = 0
+
+
+class Compression(Struct, frozen=True, omit_defaults=True):
+    """From here on `messages[start:end]`, and every earlier summary, were no longer sent: the message at index `at`, a
+    summary of them, stood in their place. The summary was written from at most `room` characters of each of them;
+    `usage` is that of writing it."""
+
+    at: int
+    start: int
+    end: int
+    room: int
+    usage: Usage = Usage()
     seconds: float = 0.0
 
 
@@ -36,7 +52,8 @@ class TokenBranch(Struct, frozen=True):
 
 
 class Trajectory(Struct, frozen=True, omit_defaults=True):
-    """The whole conversation, system prompt and tool schemas included, as the model saw and wrote it."""
+    """The whole conversation, system prompt and tool schemas included, as the model saw and wrote it, in the order in
+    which it happened. Where it was compressed, `compressions` tells which turns the model saw no more."""
 
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...]
@@ -46,3 +63,4 @@ class Trajectory(Struct, frozen=True, omit_defaults=True):
     branches: tuple[TokenBranch, ...] = ()
     usage: Usage = Usage()
     final_response: str | None = None
+    compressions: tuple[Compression, ...] = ()

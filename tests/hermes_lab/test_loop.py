@@ -7,8 +7,8 @@ import pytest
 
 from hermes_lab.agent.loop import CONCLUDE, Agent
 from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS
-from hermes_lab.config import AgentConfig, SandboxConfig
-from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.config import AgentConfig, PriceConfig, SandboxConfig
+from hermes_lab.errors import ContextFull, ModelError, ToolError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
@@ -74,6 +74,42 @@ async def test_the_budget_ends_with_one_grace_call(sandbox: Sandbox) -> None:
     assert await a.submit("Go.") == "max_iterations"
     assert [m.content for m in a.messages if m.role == "user"] == ["Go.", CONCLUDE]
     assert a.trajectory("max_iterations").final_response == "I had to stop."
+
+
+@pytest.mark.parametrize(
+    ("budget", "config"),
+    [("max_tokens", {"max_tokens": 1000}), ("max_cost", {"max_cost": 0.01}), ("max_seconds", {"max_seconds": 0.2})],
+)
+async def test_after_every_budget_calls_are_answered_and_the_model_may_conclude(
+    sandbox: Sandbox, budget: str, config: dict[str, float]
+) -> None:
+    settings = AgentConfig.model_validate({"toolsets": ["terminal"], **config})
+    toolbox = Toolbox(settings.toolsets, ToolContext(sandbox, None, SandboxConfig()))
+    model = Concluding("sleep 60" if budget == "max_seconds" else "touch f")
+    a = Agent(model, toolbox, settings, [], PriceConfig(prompt=10.0, completion=10.0))
+    assert await a.submit("Go.") == budget
+    called, answered, concluding = a.messages[1:4]
+    assert [r.call_id for r in answered.results] == [c.id for c in called.tool_calls]
+    assert "error" in answered.content
+    assert answered.results[0].executed == (budget == "max_seconds")
+    assert concluding.content == CONCLUDE
+    assert a.trajectory(budget).final_response == "This far."
+    with pytest.raises(ToolError):
+        await sandbox.read("f")
+
+
+class Concluding:
+    """A model that calls a tool, for 1,200 tokens, until it is told to conclude: a test double."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+        self.identity = ScriptedModel(in_turn(say("x"))).identity
+
+    async def generate(self, messages: Sequence[Message], tools: object) -> Generation:
+        concludes = messages[-1].content == CONCLUDE
+        return Generation(say("This far.") if concludes else say("", self.command), usage=Usage(600, 600))
+
+    async def aclose(self) -> None: ...
 
 
 async def test_a_grace_call_that_still_asks_for_tools_is_no_answer(sandbox: Sandbox) -> None:
@@ -178,3 +214,11 @@ async def test_a_review_may_use_skill_tools_alone_and_keeps_the_prompt(sandbox: 
         "tool",
         "assistant",
     ]
+
+
+async def test_calls_of_the_grace_reply_are_answered_so_that_the_conversation_can_go_on(sandbox: Sandbox) -> None:
+    a = agent(sandbox, say("", "true"), max_iterations=1)
+    await a.submit("Go.")
+    called = [call.id for m in a.messages for call in m.tool_calls]
+    assert [r.call_id for m in a.messages for r in m.results] == called
+    assert len(called) == 2

@@ -1,8 +1,10 @@
 """The episode log keeps what it acknowledged, and owes what it did not."""
 
+import shutil
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,7 +56,7 @@ async def test_a_later_attempt_supersedes_an_errored_one(tmp_path: Path) -> None
     await write(tmp_path, episode("a", status="errored", score=None), episode("b"))
     await write(tmp_path, episode("a"))
     assert {e.task_id: e.status for e in read_episodes(tmp_path)} == {"a": "ok", "b": "ok"}
-    assert len(list(read_attempts(tmp_path))) == 3
+    assert len(list(read_attempts(tmp_path, Episode))) == 3
 
 
 @pytest.mark.anyio
@@ -78,7 +80,7 @@ async def test_a_broken_line_in_the_middle_is_named_by_file_and_line(tmp_path: P
 @pytest.mark.anyio
 async def test_a_record_from_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = await write(tmp_path, episode("a"))
-    path.write_bytes(path.read_bytes().replace(b'{"suite"', b'{"v":99,"suite"', 1))
+    path.write_bytes(path.read_bytes().replace(b'"v":1', b'"v":99', 1))
     with pytest.raises(ConfigError, match="newer"):
         list(read_episodes(tmp_path))
 
@@ -120,3 +122,25 @@ def test_write_atomic_leaves_the_old_file_when_it_fails(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         write_atomic(target, None)  # type: ignore[arg-type]
     assert target.read_text() == "old"
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "episodes-v1.jsonl"
+
+
+def test_records_of_every_version_are_still_read(tmp_path: Path) -> None:
+    """Written by earlier releases, and never changed: the first lines did not even carry their version."""
+    (tmp_path / "episodes").mkdir()
+    shutil.copy(GOLDEN, tmp_path / "episodes" / "w0-0.jsonl")
+    episodes = list(read_episodes(tmp_path))
+    assert [(e.v, e.status, e.trajectory.tool_format) for e in episodes] == [
+        (1, "ok", "native"),
+        (1, "ok", "native"),
+        (1, "ok", "hermes"),
+        (1, "ok", "hermes"),
+    ]
+    assert all(e.trajectory.messages[0].role == "system" and e.trajectory.steps for e in episodes)
+    assert [e.review.writes[0].name for e in episodes if e.review and e.review.writes]
+
+
+def test_a_record_carries_its_version(tmp_path: Path) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(episode("t")))["v"] == 1

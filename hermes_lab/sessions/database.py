@@ -1,0 +1,350 @@
+"""The session database: SQLite with a write-ahead log, shared by any number of processes and threads."""
+
+import fcntl
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.sessions import query as queries
+from hermes_lab.sessions import schema
+from hermes_lab.sessions.home import hermes_home
+from hermes_lab.sessions.keys import SessionKey, check_name, is_id
+from hermes_lab.types import Compression, Message, Usage
+from hermes_lab.types.message import Role
+from hermes_lab.types.trajectory import ToolFormat
+
+_BUSY_SECONDS = 30.0
+_OPENING_CHARS = 80
+_AROUND = 40
+_encode = msgspec.json.Encoder().encode
+_message = msgspec.json.Decoder(Message).decode
+_compression = msgspec.json.Decoder(Compression).decode
+_tools = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
+
+
+class StoreError(InfraError):
+    """The database cannot be reached or written: locked, a full disk, a folder that is not ours."""
+
+    kind = "store"
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """A session without what was said. `model` began it; `length` counts its messages, `usage` sums all its model
+    calls; `opening` is how the person's first message begins. Times are ISO 8601 in UTC."""
+
+    id: str
+    key: str
+    name: str
+    model: str
+    tool_format: ToolFormat
+    created: str
+    updated: str
+    length: int
+    usage: Usage
+    opening: str
+
+
+class Session(SessionInfo, frozen=True, kw_only=True):
+    """A whole session, frozen as a model met it: the system prompt is the first of `messages`, `tools` are the schemas
+    that were sent, and `compressions` say what of the messages it sees no more (`agent.compress.visible`)."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[dict[str, Any], ...]
+    compressions: tuple[Compression, ...] = ()
+
+
+class Hit(Struct, frozen=True):
+    """A message that a search found. `place` is its index in the session; the `snippet` has found words in brackets."""
+
+    session: str
+    name: str
+    key: str
+    place: int
+    role: Role
+    created: str
+    snippet: str
+
+
+class SessionStore:
+    """All sessions of one database file, by default the Hermes home's; the file is made at its first use.
+
+    Every call opens the database for itself and blocks: call it from `anyio.to_thread` in async code. An `append` is
+    one transaction: whatever kills the process, a session holds whole appends. Raises `StoreError` where the database
+    cannot be used, `ConfigError` where the file is none.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or hermes_home() / "sessions.db"
+
+    def create(
+        self,
+        key: SessionKey,
+        *,
+        model: str,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]],
+        tool_format: ToolFormat = "native",
+        name: str = "",
+    ) -> Session:
+        """Begins a session with its first messages, usually the system prompt alone. Raises `ConfigError` for a name
+        that is none or is taken."""
+        now = datetime.now(UTC)
+        id, time = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}", _text(now)
+        columns = (id, str(key), check_name(name) if name else None, model, tool_format, _encode(tools), time, time)
+        with self._open() as db, _transaction(db):
+            try:
+                db.execute(
+                    "INSERT INTO sessions (id, key, name, model, tool_format, tools, created, updated)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    columns,
+                )
+            except sqlite3.IntegrityError:
+                raise ConfigError(
+                    f"session name {name!r} is taken; choose another, or rename or delete that one"
+                ) from None
+            _add_messages(db, id, 0, messages, time)
+            return _load(db, id)
+
+    def append(
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        *,
+        usage: Usage | None = None,
+        compressions: Sequence[Compression] = (),
+    ) -> Session:
+        """Adds what was said since `session` was loaded, and what it took. Gives the session as it is now.
+
+        Raises `ConfigError` where another process went on with the same session meanwhile, or deleted it.
+        """
+        used, time = usage or Usage(), _text(datetime.now(UTC))
+        with self._open() as db, _transaction(db):
+            changed = db.execute(
+                "UPDATE sessions SET updated = ?, prompt_tokens = prompt_tokens + ?,"
+                " completion_tokens = completion_tokens + ? WHERE id = ?",
+                (time, used.prompt_tokens, used.completion_tokens, session.id),
+            )
+            (length,) = db.execute("SELECT count(*) FROM messages WHERE session = ?", (session.id,)).fetchone()
+            if not changed.rowcount or length != session.length:
+                what = "went on" if changed.rowcount else "was deleted"
+                raise ConfigError(
+                    f"session {session.name or session.id}: it {what} in another process; resume it again"
+                )
+            _add_messages(db, session.id, length, messages, time)
+            first = len(session.compressions)
+            db.executemany(
+                "INSERT INTO compressions VALUES (?, ?, ?)",
+                [(session.id, n, _encode(compression)) for n, compression in enumerate(compressions, first)],
+            )
+            return _load(db, session.id)
+
+    def load(self, id: str) -> Session:
+        """The whole session. Raises `ConfigError` where there is none."""
+        with self._open() as db, _transaction(db, "DEFERRED"):
+            return _load(db, id)
+
+    def find(self, what: str) -> SessionInfo:
+        """The session of that name, the latest one of that key, or the one whose id begins so.
+
+        Raises `ConfigError` where there is none, or several ids begin so.
+        """
+        what = what.encode(errors="replace").decode()
+        with self._open() as db:
+            if ":" in what:
+                condition, value = "s.key = ? ORDER BY s.updated DESC, s.id DESC LIMIT 1", str(SessionKey.parse(what))
+            elif is_id(what):
+                condition, value = "substr(s.id, 1, length(?1)) = ?1", what
+            else:
+                condition, value = "s.name = ?", what
+            found = _infos(db, condition, value)
+        if not found:
+            raise ConfigError(f"no session {what!r}; `hermes-lab sessions list` shows what there is")
+        if len(found) > 1:
+            raise ConfigError(f"several sessions begin with {what!r}: {', '.join(info.id for info in found)}")
+        return found[0]
+
+    def latest(self, limit: int = 20) -> list[SessionInfo]:
+        """The sessions, those of which something was said last first."""
+        with self._open() as db:
+            return _infos(db, "TRUE ORDER BY s.updated DESC, s.id DESC LIMIT ?", limit)
+
+    def rename(self, id: str, name: str) -> None:
+        """Gives the session another name. Raises `ConfigError` for a name that is none or is taken."""
+        with self._open() as db:
+            try:
+                changed = db.execute("UPDATE sessions SET name = ? WHERE id = ?", (check_name(name), id))
+            except sqlite3.IntegrityError:
+                raise ConfigError(f"session name {name!r} is taken; choose another") from None
+        if not changed.rowcount:
+            raise _none(id)
+
+    def delete(self, id: str) -> None:
+        """Removes the session with all that was said. Raises `ConfigError` where there is none."""
+        with self._open() as db:
+            if not db.execute("DELETE FROM sessions WHERE id = ?", (id,)).rowcount:
+                raise _none(id)
+
+    def search(self, query: str, limit: int = 20, *, role: Role | None = None, session: str = "") -> list[Hit]:
+        """The messages that match, best first by bm25; of system prompts nothing is found.
+
+        The query is FTS5's: words, `AND`, `OR`, `NOT`, `"a phrase"`, `prefix*`. One that is malformed looks for all of
+        its words. In scripts without spaces (Chinese, Japanese, Thai) words are found wherever they stand. `role` and
+        `session` (an id) limit where is looked; the answer to a tool call has the role `tool` in every tool format.
+        """
+        query = queries.clean(query)
+        select = "SELECT m.session, coalesce(s.name, ''), s.key, m.place, m.role, m.created, {snippet} FROM {tables}"
+        where = "JOIN sessions s ON s.id = m.session WHERE (?1 = '' OR m.role = ?1) AND (?2 = '' OR s.id = ?2)"
+        filters = (role or "", session, limit)
+        with self._open() as db:
+            if words := queries.unspaced(query):
+                found = " AND ".join(f"instr(m.text, ?{number})" for number in range(5, 5 + len(words)))
+                snippet = f"substr(m.text, max(instr(m.text, ?4) - {_AROUND}, 1), {2 * _AROUND})"
+                sql = f"{select} {where} AND {found} ORDER BY m.number DESC LIMIT ?3"
+                sql = sql.format(snippet=snippet, tables="messages m")
+                rows = db.execute(sql, (*filters, words[0], *words)).fetchall()
+                hits = [Hit(*row) for row in rows]
+                marked = [hit.snippet.replace(words[0], f"[{words[0]}]") for hit in hits]
+                return [msgspec.structs.replace(hit, snippet=text) for hit, text in zip(hits, marked, strict=True)]
+            sql = f"{select} {where} AND found MATCH ?4 ORDER BY bm25(found), m.number DESC LIMIT ?3".format(
+                snippet="snippet(found, 0, '[', ']', ' ... ', 16)",
+                tables="found JOIN messages m ON m.number = found.rowid",
+            )
+            try:
+                rows = db.execute(sql, (*filters, query)).fetchall() if query.strip() else []
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                    raise
+                again = queries.quoted(query)
+                rows = db.execute(sql, (*filters, again)).fetchall() if again else []
+        return [Hit(*row) for row in rows]
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            if not self.path.exists():
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
+                db.execute("PRAGMA foreign_keys = ON")
+                if schema.version(db) != len(schema.MIGRATIONS):
+                    self._migrate(db)
+                yield db
+        except ConfigError:
+            raise
+        except sqlite3.DatabaseError as error:
+            name = getattr(error, "sqlite_errorname", "")
+            if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+                raise ConfigError(f"{self.path}: no session database, or a broken one: {error}; move it away") from None
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreError(f"{self.path}: {error}") from error
+            raise
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        """One process at a time: SQLite itself does not wait for another that turns on the log."""
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            db.execute("PRAGMA journal_mode = WAL")
+            schema.migrate(db)
+        except ConfigError as error:
+            raise ConfigError(f"{self.path}: {error}") from None
+        finally:
+            os.close(folder)
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
+    except BaseException:
+        with suppress(sqlite3.Error):  # some failures, a full disk among them, have rolled back already
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _add_messages(db: sqlite3.Connection, id: str, first: int, messages: Sequence[Message], time: str) -> None:
+    db.executemany(
+        "INSERT INTO messages (session, place, role, text, record, created) VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (id, n, _role(message), _searched(message), _encode(message), time)
+            for n, message in enumerate(messages, first)
+        ],
+    )
+
+
+def _role(message: Message) -> Role:
+    """Who speaks, whatever the tool format makes of it on the wire."""
+    return "tool" if message.results else message.role
+
+
+def _searched(message: Message) -> str:
+    """What a search looks at: the text and the calls. A system prompt is the same in most sessions, and left out."""
+    if message.role == "system":
+        return ""
+    # In the text format the calls stand in the content already.
+    calls = [
+        f"{c.name} {c.raw or _encode(c.arguments).decode()}"
+        for c in message.tool_calls
+        if c.name not in message.content
+    ]
+    return "\n".join([message.content, *calls])
+
+
+def _load(db: sqlite3.Connection, id: str) -> Session:
+    infos = _infos(db, "s.id = ?", id)
+    if not infos:
+        raise _none(id)
+    (tools,) = db.execute("SELECT tools FROM sessions WHERE id = ?", (id,)).fetchone()
+    messages = db.execute("SELECT record FROM messages WHERE session = ? ORDER BY place", (id,))
+    compressions = db.execute("SELECT record FROM compressions WHERE session = ? ORDER BY number", (id,))
+    return Session(
+        **msgspec.structs.asdict(infos[0]),
+        messages=tuple(_message(record) for (record,) in messages),
+        tools=_tools(tools),
+        compressions=tuple(_compression(record) for (record,) in compressions),
+    )
+
+
+def _infos(db: sqlite3.Connection, condition: str, value: object) -> list[SessionInfo]:
+    rows = db.execute(
+        "SELECT s.id, s.key, coalesce(s.name, ''), s.model, s.tool_format, s.created, s.updated,"
+        " (SELECT count(*) FROM messages m WHERE m.session = s.id), s.prompt_tokens, s.completion_tokens,"
+        f" coalesce((SELECT substr(m.text, 1, {_OPENING_CHARS}) FROM messages m"
+        "   WHERE m.session = s.id AND m.role = 'user' ORDER BY m.place LIMIT 1), '')"
+        f" FROM sessions s WHERE {condition}",
+        (value,),
+    )
+    return [
+        SessionInfo(
+            id=id,
+            key=key,
+            name=name,
+            model=model,
+            tool_format=tool_format,
+            created=created,
+            updated=updated,
+            length=length,
+            usage=Usage(prompt, completion),
+            opening=opening,
+        )
+        for id, key, name, model, tool_format, created, updated, length, prompt, completion, opening in rows
+    ]
+
+
+def _none(id: str) -> ConfigError:
+    return ConfigError(f"no session {id!r}; `hermes-lab sessions list` shows what there is")
+
+
+def _text(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds")

@@ -1,0 +1,11 @@
+"""Where a person's own things lie."""
+
+import os
+from pathlib import Path
+
+from platformdirs import user_data_dir
+
+
+def hermes_home() -> Path:
+    """The Hermes home: $HERMES_HOME, or the user's data folder. It need not be there yet."""
+    return Path(os.environ.get("HERMES_HOME") or user_data_dir("hermes-lab")).expanduser()

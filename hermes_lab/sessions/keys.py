@@ -1,0 +1,55 @@
+"""The two ways to name a session: its key says where it is held, its name is a person's own."""
+
+import re
+from dataclasses import dataclass
+
+from hermes_lab.errors import ConfigError
+
+_PLATFORM = re.compile(r"[a-z][a-z0-9_-]*")
+_PART = re.compile(r"[^\s:\x00-\x1f\x7f]+")
+_ID = re.compile(r"\d{8}")
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True)
+class SessionKey:
+    """`platform:chat[:thread]`: the place where a conversation is held. Several sessions may follow each other there.
+
+    Raises `ConfigError` for parts that make no such key.
+    """
+
+    platform: str
+    chat: str
+    thread: str = ""
+
+    def __post_init__(self) -> None:
+        parts = (self.chat, self.thread) if self.thread else (self.chat,)
+        if not _PLATFORM.fullmatch(self.platform) or not all(map(_PART.fullmatch, parts)):
+            raise ConfigError(f"session key {str(self)!r}: write platform:chat or platform:chat:thread, without spaces")
+
+    @classmethod
+    def parse(cls, text: str) -> "SessionKey":
+        """The key that `str` gives as `text`."""
+        parts = text.split(":")
+        if len(parts) not in (2, 3) or not all(parts):
+            raise ConfigError(f"session key {text!r}: write platform:chat or platform:chat:thread, without spaces")
+        return cls(*parts)
+
+    def __str__(self) -> str:
+        return ":".join(part for part in (self.platform, self.chat, self.thread) if part)
+
+
+def check_name(name: str) -> str:
+    """Gives the name back, or raises `ConfigError`: a name is one line, and never looks like a key or an id."""
+    if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise ConfigError(f"session name {name!r}: give one line of at most {_LONGEST_NAME} characters")
+    if ":" in name or is_id(name):
+        raise ConfigError(
+            f"session name {name!r}: it looks like a key or an id; give one without ':' that begins with no date"
+        )
+    return name
+
+
+def is_id(text: str) -> bool:
+    """Whether it can only be the id of a session, or the beginning of one: ids begin with the day, YYYYMMDD."""
+    return _ID.match(text) is not None

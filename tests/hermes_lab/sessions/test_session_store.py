@@ -1,0 +1,384 @@
+"""Sessions in a real database file: what is kept comes back byte for byte, whatever is killed, raced or asked."""
+
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.sessions import Session, SessionKey, SessionStore, StoreError, hermes_home, schema
+from hermes_lab.sessions.keys import check_name, is_id
+from hermes_lab.types import Compression, Message, ToolCall, ToolResult, Usage
+
+WRITER = str(Path(__file__).with_name("session_writer.py"))
+KEY = SessionKey("cli", "local")
+SYSTEM = Message("system", "You are a terminal.")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "home" / "sessions.db")
+
+
+def begin(store: SessionStore, *said: str, name: str = "", key: SessionKey = KEY) -> Session:
+    """A session in which a user said this."""
+    session = store.create(key, model="m", messages=[SYSTEM], tools=[], name=name)
+    return store.append(session, [Message("user", text) for text in said])
+
+
+def found(store: SessionStore, query: str) -> list[int]:
+    return sorted(hit.place for hit in store.search(query))
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+objects = st.dictionaries(st.text(), json_values, max_size=3)
+calls = st.builds(ToolCall, st.text(), st.text(), objects, st.text(), st.text())
+results = st.builds(ToolResult, st.text(), st.text(), st.text(), st.booleans(), st.booleans(), st.floats(0, 1e6))
+messages = st.builds(
+    Message,
+    st.sampled_from(["system", "user", "assistant", "tool"]),
+    st.text(),
+    st.lists(calls, max_size=2).map(tuple),
+    st.lists(results, max_size=2).map(tuple),
+    st.text(),
+    st.text(),
+)
+tokens = st.integers(0, 10**9)
+usages = st.builds(Usage, tokens, tokens)
+compressions = st.builds(Compression, tokens, tokens, tokens, tokens, usages, st.floats(0, 1e6))
+turns = st.lists(st.tuples(st.lists(messages, max_size=3), usages, st.lists(compressions, max_size=2)), max_size=3)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> SessionStore:
+    return SessionStore(tmp_path_factory.mktemp("shared") / "sessions.db")
+
+
+@settings(max_examples=20)  # every append waits for the disk
+@given(system=messages, tools=st.lists(objects, max_size=2), turns=turns)
+def test_a_session_comes_back_byte_for_byte(
+    shared: SessionStore,
+    system: Message,
+    tools: list[dict[str, object]],
+    turns: Sequence[tuple[list[Message], Usage, list[Compression]]],
+) -> None:
+    session = shared.create(KEY, model="m", messages=[system], tools=tools, tool_format="hermes")
+    for said, usage, compressed in turns:
+        session = shared.append(session, said, usage=usage, compressions=compressed)
+    again = shared.load(session.id)
+    assert again == session
+    encode = msgspec.json.encode
+    assert encode(again.messages) == encode([system, *(m for said, _, _ in turns for m in said)])
+    assert encode(again.tools) == encode(tools)
+    assert encode(again.compressions) == encode([c for _, _, compressed in turns for c in compressed])
+    assert again.usage == sum((usage for _, usage, _ in turns), Usage())
+    assert again.length == len(again.messages)
+
+
+def test_the_database_is_made_on_first_use_in_a_folder_of_its_owner_alone(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "home" / "sessions.db")
+    assert not store.path.parent.exists()
+    assert store.latest() == []
+    assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(store.path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_home_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    assert hermes_home() == tmp_path
+    assert SessionStore().path == tmp_path / "sessions.db"
+    monkeypatch.delenv("HERMES_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert hermes_home() == tmp_path / "data" / "hermes-lab"
+
+
+@pytest.mark.parametrize("text", ["cli:local", "telegram:-100123:7", "e-mail:a@b.c"])
+def test_a_key_reads_as_it_is_written(text: str) -> None:
+    assert str(SessionKey.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "cli", "cli:", ":local", "cli:a:b:c", "cli:a:", "Cli:a", "cli:a b", "cli:a\n"])
+def test_a_bad_key_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(ConfigError, match="platform:chat") as error:
+        SessionKey.parse(text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["", " ", " a", "a:b", "20261122", "20261122-x", "a\nb", "x" * 101])
+def test_a_name_that_could_be_something_else_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="session name"):
+        check_name(name)
+
+
+def test_a_session_is_found_by_name_key_and_the_beginning_of_its_id(store: SessionStore) -> None:
+    old = begin(store, "one", name="taxes")
+    new = begin(store, "two", key=SessionKey("telegram", "5", "9"))
+    latest = begin(store, "three")
+    assert store.find("taxes").id == store.find(old.id).id == old.id
+    assert store.find("telegram:5:9").id == new.id
+    assert store.find("cli:local").id == latest.id
+    assert is_id(new.id)
+    assert store.find(new.id[:-1]).id == new.id
+    assert store.find("taxes").opening == "one"
+    for missing in ("nobody", "cli:other", "19990101", new.id + "x", "\ud800"):
+        with pytest.raises(ConfigError, match="no session"):
+            store.find(missing)
+    with pytest.raises(ConfigError, match="several sessions"):
+        store.find(new.id[:3] + old.id[3:8])
+    assert [info.id for info in store.latest(2)] == [latest.id, new.id]
+
+
+def test_names_are_unique_and_can_be_changed(store: SessionStore) -> None:
+    first, second = begin(store, name="a"), begin(store)
+    with pytest.raises(ConfigError, match="taken"):
+        begin(store, name="a")
+    with pytest.raises(ConfigError, match="taken"):
+        store.rename(second.id, "a")
+    store.rename(first.id, "b")
+    store.rename(second.id, "a")
+    assert (store.find("b").id, store.find("a").id) == (first.id, second.id)
+    with pytest.raises(ConfigError, match="no session"):
+        store.rename("20000101", "c")
+
+
+def test_a_deleted_session_is_gone_from_the_search_too(store: SessionStore) -> None:
+    session, other = begin(store, "marmalade"), begin(store, "marmalade")
+    store.delete(session.id)
+    assert [hit.session for hit in store.search("marmalade")] == [other.id]
+    for again in (store.load, store.delete):
+        with pytest.raises(ConfigError, match="no session"):
+            again(session.id)
+    with pytest.raises(ConfigError, match="deleted"):
+        store.append(session, [])
+    with closing(sqlite3.connect(store.path)) as db:
+        assert db.execute("SELECT DISTINCT session FROM messages").fetchall() == [(other.id,)]
+        db.execute("INSERT INTO found(found, rank) VALUES ('integrity-check', 1)")
+
+
+def test_two_that_go_on_with_the_same_session_do_not_mix_their_turns(store: SessionStore) -> None:
+    session = begin(store, "hello")
+    store.append(session, [Message("user", "mine")], usage=Usage(1, 1))
+    with pytest.raises(ConfigError, match="another process"):
+        store.append(session, [Message("user", "yours")], usage=Usage(5, 5))
+    kept = store.load(session.id)
+    assert [m.content for m in kept.messages[1:]] == ["hello", "mine"]
+    assert kept.usage == Usage(1, 1)
+
+
+# Places 1 to 5: the system prompt stands at 0.
+SAID = ("red apple pie", "green apple", "red wagon", "Über-Äpfel café", "请检查这张发票的金额")
+
+
+@pytest.mark.parametrize(
+    ("query", "places"),
+    [
+        ("apple", [1, 2]),
+        ("red apple", [1]),
+        ("red AND apple", [1]),
+        ("green OR wagon", [2, 3]),
+        ("apple NOT red", [2]),
+        ('"apple pie"', [1]),
+        ('"pie apple"', []),
+        ("wag*", [3]),
+        ("uber cafe", [4]),
+        ("发票", [5]),
+        ("发票 金额", [5]),
+        ("发票 苹果", []),
+        ("red-apple", [1]),
+        ("pie: red", [1]),
+        ('"red apple', [1]),
+        ("wagon AND", [3]),
+        ("NOT wagon", [3]),
+        ("(wag*", [3]),
+        ("wag* )", [3]),
+        ("red?wag*", [3]),
+        ("terminal", []),
+        ("", []),
+        ('"', []),
+        ("*", []),
+        ("*reads", []),
+        ("\0", []),
+        ("\ud800", []),
+        ("x " * 40_000, []),
+        ("中 " * 4000, []),
+        ("(" * 5000, []),
+    ],
+)
+def test_a_search_finds_what_its_syntax_says_and_takes_what_is_none_as_words(
+    shared_words: SessionStore, query: str, places: list[int]
+) -> None:
+    assert found(shared_words, query) == places
+
+
+@pytest.fixture(scope="module")
+def shared_words(tmp_path_factory: pytest.TempPathFactory) -> SessionStore:
+    store = SessionStore(tmp_path_factory.mktemp("words") / "sessions.db")
+    begin(store, *SAID)
+    return store
+
+
+syntax = st.lists(
+    st.sampled_from([*'"()*:^+-{},', " ", "AND", "OR", "NOT", "NEAR", "NEAR(", "apple", "text", "found", "发票", "\0"])
+).map(" ".join)
+
+
+@given(st.text(st.characters()) | syntax | syntax.map(lambda text: text.replace(" ", "")))
+def test_no_query_is_an_error(shared_words: SessionStore, query: str) -> None:
+    shared_words.search(query)
+
+
+@given(
+    words=st.lists(st.sampled_from(["red", "apple", "pie"]), min_size=1, max_size=3),
+    noise=st.text("(:^+-,'?!;", min_size=1),
+)
+def test_the_words_of_a_malformed_query_are_still_looked_for(
+    shared_words: SessionStore, words: list[str], noise: str
+) -> None:
+    assert 1 in found(shared_words, " ".join(words) + ' " ' + noise)
+
+
+def test_a_hit_says_where_it_stands_and_shows_it(store: SessionStore) -> None:
+    long = "before " * 50 + "needle" + " after" * 50
+    session = begin(store, long, name="hay", key=SessionKey("slack", "c", "t"))
+    (hit,) = store.search("needle")
+    assert (hit.session, hit.name, hit.key, hit.place, hit.role) == (session.id, "hay", "slack:c:t", 1, "user")
+    assert "[needle]" in hit.snippet
+    assert len(hit.snippet) < 200
+    begin(store, "很长" * 100 + "针" + "很长" * 100)
+    (hit,) = store.search("针")
+    assert "[针]" in hit.snippet
+    assert len(hit.snippet) < 200
+
+
+def test_search_ranks_limits_and_filters(store: SessionStore) -> None:
+    session = begin(store, "plum " + "and other fruit " * 20, "plum plum")
+    begin(store, "plum")
+    said = [
+        Message("assistant", "", (ToolCall("c", "terminal", {"command": "grep quince"}),)),
+        Message("tool", '{"output": "quince"}', results=(ToolResult("c", "terminal", "x"),)),
+        Message("user", "<tool_response>quince</tool_response>", results=(ToolResult("c", "terminal", "x"),)),
+    ]
+    store.append(session, said)
+    assert [hit.place for hit in store.search("plum", session=session.id)] == [2, 1]
+    assert len(store.search("plum")) == 3
+    assert len(store.search("plum", 1)) == 1
+    assert store.search("plum", role="assistant") == []
+    assert {hit.role: hit.place for hit in store.search("quince", role="assistant")} == {"assistant": 3}
+    assert sorted(hit.place for hit in store.search("quince", role="tool")) == [4, 5]
+
+
+def test_threads_share_a_store(store: SessionStore) -> None:
+    def talk(number: int) -> str:
+        session = begin(store, f"thread {number}")
+        for turn in range(5):
+            session = store.append(session, [Message("user", f"turn {turn}")], usage=Usage(1, 0))
+        return session.id
+
+    with ThreadPoolExecutor(6) as pool:
+        ids = list(pool.map(talk, range(6)))
+    assert {(store.load(id).length, store.load(id).usage.prompt_tokens) for id in ids} == {(7, 5)}
+
+
+def test_processes_make_and_share_one_database(tmp_path: Path) -> None:
+    path = tmp_path / "fresh" / "sessions.db"
+    writers = [
+        subprocess.Popen([sys.executable, WRITER, str(path), "new", "15"], stdout=subprocess.DEVNULL) for _ in range(4)
+    ]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    store = SessionStore(path)
+    assert [info.length for info in store.latest()] == [30] * 4
+    assert len(store.search('"question 7"')) == 4
+
+
+def test_kill_9_loses_at_most_the_append_it_struck(store: SessionStore) -> None:
+    session = begin(store)
+    for _ in range(3):
+        before = store.load(session.id).length
+        writer = subprocess.Popen(
+            [sys.executable, WRITER, str(store.path), session.id], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        told = [writer.stdout.readline() for _ in range(4)]
+        writer.send_signal(signal.SIGKILL)
+        told += writer.stdout.read().splitlines()
+        writer.stdout.close()
+        assert writer.wait() == -signal.SIGKILL
+        kept = store.load(session.id)
+        turns = [m.content.split()[:2] for m in kept.messages[before:]]
+        assert turns == [[who, str(n)] for n in range(len(turns) // 2) for who in ("question", "answer")]
+        assert 0 <= len(turns) // 2 - len(told) <= 1
+        assert kept.usage.prompt_tokens == 3 * (kept.length - 1) // 2
+    with closing(sqlite3.connect(store.path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        db.execute("INSERT INTO found(found, rank) VALUES ('integrity-check', 1)")
+
+
+def test_a_failed_append_leaves_nothing_of_itself(store: SessionStore) -> None:
+    session = begin(store, "hello")
+    with pytest.raises(UnicodeEncodeError):
+        store.append(session, [Message("user", "fine"), Message("user", "\ud800")], usage=Usage(1, 1))
+    assert store.load(session.id) == session
+
+
+def test_an_older_database_is_brought_forward_and_keeps_what_it_has(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begin(store, "hello")
+    later = (*schema.MIGRATIONS, ("ALTER TABLE sessions ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",))
+    monkeypatch.setattr(schema, "MIGRATIONS", later)
+    with closing(sqlite3.connect(store.path)) as db:
+        schema.migrate(db, later)
+        assert (schema.version(db), db.execute("SELECT colour FROM sessions").fetchall()) == (2, [("red",)])
+    assert store.load(session.id) == session
+
+
+def test_a_migration_that_fails_changes_nothing(store: SessionStore) -> None:
+    begin(store)
+    broken = (*schema.MIGRATIONS, ("ALTER TABLE sessions ADD COLUMN colour TEXT", "NO SQL"))
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
+        with pytest.raises(sqlite3.OperationalError):
+            schema.migrate(db, broken)
+        assert schema.version(db) == 1
+        assert "colour" not in [row[1] for row in db.execute("PRAGMA table_info(sessions)")]
+
+
+def test_a_database_of_a_later_program_is_left_alone(store: SessionStore) -> None:
+    begin(store)
+    with closing(sqlite3.connect(store.path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(ConfigError, match=r"sessions\.db: it has version 99.*update"):
+        store.latest()
+
+
+def test_a_file_that_is_no_database_is_named(store: SessionStore) -> None:
+    store.path.parent.mkdir()
+    store.path.write_text("dear diary, " * 1000)
+    with pytest.raises(ConfigError, match=r"sessions\.db: no session database"):
+        store.latest()
+    assert store.path.read_text().startswith("dear diary")
+
+
+def test_a_path_that_cannot_be_opened_is_a_failure_of_the_store(store: SessionStore) -> None:
+    store.path.mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"sessions\.db"):
+        store.latest()
