@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str = ""
     expected_output: str | None = None
     files: dict[str, str] = {}
-    verify: str | list[str] = []
+    verify: str | list[str] | None = None
     domain: str = "open_ended"
     metadata: dict[str, Any] = {}
 
@@ -69,7 +69,7 @@ class JsonlSuite:
 
     def _read(self) -> list[Task]:
         try:
-            lines = self._path.read_bytes().split(b"\n")
+            lines = self._path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
         except OSError as error:
             raise ConfigError(f"suite.path: {self._path} cannot be read: {error.strerror}") from None
         tasks: list[Task] = []
@@ -120,7 +120,7 @@ def _lower(text: str) -> str:
 
 
 def _commands(row: Row) -> list[str]:
-    return [row.verify] if isinstance(row.verify, str) else row.verify
+    return [row.verify] if isinstance(row.verify, str) else row.verify or []
 
 
 def _check(row: Row, where: str) -> None:
@@ -128,6 +128,8 @@ def _check(row: Row, where: str) -> None:
         raise ConfigError(f"{where}: field prompt: is empty; say what the agent is to do")
     if any(c in "|/" or not c.isprintable() for c in row.id):
         raise ConfigError(f"{where}: field id: {row.id!r} holds '|', '/' or a control character; leave it out")
+    if row.verify == []:
+        raise ConfigError(f"{where}: field verify: an empty list judges nothing; leave the field out")
     for command in _commands(row):
         if not command.strip():
             raise ConfigError(f"{where}: field verify: an empty command always succeeds; leave the field out")

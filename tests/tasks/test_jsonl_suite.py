@@ -108,7 +108,7 @@ def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> Non
             {"prompt": "p", "files": {"a": "", "a/b": ""}},
             ":2: field files: 'a/b' lies in a folder that is itself",
         ),
-        ({"prompt": "p", "verify": 1}, ":2: field verify: expected `str | array`, got `int`"),
+        ({"prompt": "p", "verify": 1}, ":2: field verify: expected `str | array | null`, got `int`"),
         ({"prompt": "p", "verify": ["true", ""]}, ":2: field verify: an empty command"),
         ({"prompt": "p", "verify": "a\0"}, ":2: field verify: a command holds a NUL"),
         ({"prompt": "p", "metadata": []}, ":2: field metadata: expected `object`, got `array`"),

@@ -1,0 +1,3 @@
+"""The code debugging family `repair`: a house's small Python package, whose components follow conventions that nobody
+wrote down.
+"""
