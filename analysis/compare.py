@@ -143,7 +143,7 @@ def compare_arms(run: Path, before: str, after: str) -> Report:
     for arm in (before, after):
         if not any(row.arm == arm for row in rows):
             arms = ", ".join(sorted({row.arm for row in rows})) or "no episodes"
-            raise ConfigError(f"{run} has no arm {arm!r}; it has {arms}")
+            raise ConfigError(f"{run} has no arm {arm!r}; it has {arms}; give a second run to compare with")
     olds = [row for row in rows if row.arm == before]
     news = [row for row in rows if row.arm == after]
 

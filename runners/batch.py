@@ -6,14 +6,14 @@ from pathlib import Path
 
 import anyio
 
-from hermes_lab.records import EpisodeLog, read_attempts
+from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.skills.library import Library, merge
-from hermes_lab.types import Episode, SkillWrite
+from hermes_lab.types import SkillWrite
+from runners.brief import Brief, brief, read_briefs
 from runners.plan import Lane
 
-OnEpisode = Callable[[Episode], None]
-
+OnEpisode = Callable[[Brief], None]
 
 Done = dict[str, tuple[SkillWrite, ...]]
 """Finished episodes by key, and what each adds to its lane's library: all that resume and merging need."""
@@ -22,9 +22,9 @@ Done = dict[str, tuple[SkillWrite, ...]]
 def read_done(out: Path, on_episode: OnEpisode) -> Done:
     """What earlier starts finished; `on_episode` is told of each."""
     done: Done = {}
-    for episode in read_attempts(out):
+    for episode in read_briefs(out):
         if episode.status == "ok":
-            done[episode.key] = _writes(episode)
+            done[episode.key] = episode.writes
             on_episode(episode)
     return done
 
@@ -86,14 +86,10 @@ class _Batch:
             await self.log.append(episode)
         finally:
             self.slots.release()
-        if episode.status == "ok":
-            self.done[job.key] = _writes(episode)
-        self.on_episode(episode)
-
-
-def _writes(episode: Episode) -> tuple[SkillWrite, ...]:
-    """What an episode adds to its lane's library: its own writes, then those of its review."""
-    return episode.skills.writes + (episode.review.writes if episode.review else ())
+        finished = brief(episode)
+        if finished.status == "ok":
+            self.done[job.key] = finished.writes
+        self.on_episode(finished)
 
 
 def _keep_home(out: Path, lane: str, library: Library) -> None:

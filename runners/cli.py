@@ -7,27 +7,68 @@ Exit codes: 0 everything wanted was done; 2 usage or configuration; 3 the infras
 import os
 import signal
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
 from hermes_lab.errors import HermesLabError, InfraError
-from runners.commands import adapters, analyse, doctor, environments, run, serve, suites, train
+from runners.commands import (
+    adapters,
+    analyse,
+    chat,
+    doctor,
+    environments,
+    export,
+    replay,
+    run,
+    serve,
+    sessions,
+    suites,
+    tools,
+    train,
+)
 
 app = typer.Typer(
     name="hermes-lab",
-    help="Did this agent get better, by how much, and was it the skills or the weights?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, analyse, suites, environments, train, adapters, serve, doctor):
+for module in (
+    run,
+    chat,
+    sessions,
+    replay,
+    analyse,
+    export,
+    suites,
+    tools,
+    environments,
+    train,
+    adapters,
+    serve,
+    doctor,
+):
     module.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Did this agent get better, by how much, and was it the skills or the weights?"""
+    if show:
+        typer.echo(f"hermes-lab {metadata.version('hermes-lab')}")
+        raise typer.Exit
 
 
 def main() -> None:
     """The console script."""
     # What a scheduler sends is a person's Ctrl-C: what is finished is kept, and nothing is left running.
+    # A shell's background job begins with SIGINT ignored, and would be deaf to both.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         code = app(standalone_mode=False)

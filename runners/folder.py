@@ -43,17 +43,24 @@ def open_folder(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
     )
-    begun = (out / "run.json").exists()
-    if not begun and resume:
-        raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to begin one")
-    if not begun and any(path.name != _LOCK for path in out.iterdir()):
-        raise ConfigError(f"{out}: not empty, and no run; choose another --out")
-    if begun and episode_files(out):
+    check_folder(out, resume=resume)
+    if (out / "run.json").exists() and episode_files(out):
+        _refuse_difference(out, read_manifest(out), manifest)
         if not resume:
             raise ConfigError(f"{out}: holds a run already; continue it with --resume, or choose another --out")
-        _refuse_difference(out, read_manifest(out), manifest)
         return
     write_json(out / "run.json", manifest)
+
+
+def check_folder(out: Path, *, resume: bool) -> None:
+    """Raises `ConfigError` where there is no run to resume, or `out` is no place for one. Nothing is written."""
+    if (out / "run.json").exists():
+        return
+    if resume:
+        raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to begin one")
+    # Names with a dot are our lock, and what a kill left.
+    if out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir()):
+        raise ConfigError(f"{out}: not empty, and no run; choose another --out")
 
 
 def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from hermes_lab.types import Episode
+from runners.brief import Brief
 from runners.plan import Lane
 
 
@@ -30,15 +30,21 @@ class ArmTally:
 
 
 class Tally:
-    """Counts by arm, over everything finished so far, earlier starts included."""
+    """Counts by arm, over everything finished so far, earlier starts included; and the pace of this start."""
 
     def __init__(self, lanes: list[Lane]) -> None:
         self.arms: dict[str, ArmTally] = defaultdict(ArmTally)
         for lane in lanes:
             self.arms[arm_of(lane.name)].wanted += lane.wanted
         self.last_error = ""
+        self.start()
 
-    def add(self, episode: Episode) -> None:
+    def start(self) -> None:
+        """From here on episodes count for the pace."""
+        self._started = time.monotonic()
+        self._before = (self.total("finished"), self.total("tokens"))
+
+    def add(self, episode: Brief) -> None:
         """Counts one episode."""
         arm = self.arms[arm_of(episode.lane)]
         if episode.error:
@@ -49,11 +55,26 @@ class Tally:
         arm.scored += episode.success is not None
         arm.solved += episode.success is True
         arm.called += episode.metrics.get("first_call_ok", 0.0) == 1.0
-        reviews = episode.review
-        arm.wrote += len(episode.skills.writes) + (len(reviews.writes) if reviews else 0)
-        for trajectory in (episode.trajectory, reviews.trajectory if reviews else None):
-            if trajectory:
-                arm.tokens += trajectory.usage.prompt_tokens + trajectory.usage.completion_tokens
+        arm.wrote += len(episode.writes)
+        arm.tokens += episode.tokens
+
+    def headline(self) -> str:
+        """How far, how well, how fast, and how long still."""
+        elapsed = time.monotonic() - self._started
+        finished, wanted, errored = self.total("finished"), self.total("wanted"), self.total("errored")
+        fresh, tokens = finished - self._before[0], self.total("tokens") - self._before[1]
+        parts = [f"{finished}/{wanted} episodes in {clock(elapsed)}"]
+        if scored := self.total("scored"):
+            parts.append(f"{self.total('solved') / scored:.0%} solved at once")
+        if errored:
+            parts.append(f"{errored} errored")
+        if fresh and elapsed > 0:
+            parts.append(f"{_rate(fresh / elapsed)} episodes/s")
+            if tokens:
+                parts.append(f"{_rate(tokens / elapsed)} tokens/s")
+            if left := wanted - finished - errored:
+                parts.append(f"about {clock(elapsed / fresh * left)} left")
+        return ", ".join(parts)
 
     def total(self, name: str) -> int:
         """One count over all arms."""
@@ -70,7 +91,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> "Progress": ...
     def __exit__(self, *exc: object) -> None: ...
-    def __call__(self, episode: Episode) -> None: ...
+    def __call__(self, episode: Brief) -> None: ...
 
 
 @dataclass
@@ -85,7 +106,7 @@ class Quiet:
     def __exit__(self, *exc: object) -> None:
         return None
 
-    def __call__(self, episode: Episode) -> None:
+    def __call__(self, episode: Brief) -> None:
         self.tally.add(episode)
 
 
@@ -94,32 +115,27 @@ class Plain(Quiet):
     """A line every tenth of the way, and every 15 seconds."""
 
     say: Callable[[str], None]
-    _next_share: float = 0.1
+    _tenths: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> "Plain":
+        self.tally.start()
         threading.Thread(target=self._beat, daemon=True).start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._ended.set()
 
-    def __call__(self, episode: Episode) -> None:
+    def __call__(self, episode: Brief) -> None:
         super().__call__(episode)
-        share = (self.tally.total("finished") + self.tally.total("errored")) / self.tally.total("wanted")
-        if share >= self._next_share:
-            self._next_share = share + 0.1
-            self._line()
+        done = self.tally.total("finished") + self.tally.total("errored")
+        if (tenths := 10 * done // self.tally.total("wanted")) > self._tenths:
+            self._tenths = tenths
+            self.say(self.tally.headline())
 
     def _beat(self) -> None:
         while not self._ended.wait(15):
-            self._line()
-
-    def _line(self) -> None:
-        errored = self.tally.total("errored")
-        done, wanted = self.tally.total("finished") + errored, self.tally.total("wanted")
-        failed = f", {errored} errored" if errored else ""
-        self.say(f"{done}/{wanted} episodes, {self.tally.total('solved')} solved at once{failed}")
+            self.say(self.tally.headline())
 
 
 class LiveTable(Quiet):
@@ -127,20 +143,15 @@ class LiveTable(Quiet):
 
     def __init__(self, tally: Tally, console: Console) -> None:
         super().__init__(tally)
-        self._started = time.monotonic()
-        self._fresh = 0
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table)
 
     def __enter__(self) -> "LiveTable":
+        self.tally.start()
         self._live.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._live.stop()
-
-    def __call__(self, episode: Episode) -> None:
-        super().__call__(episode)
-        self._fresh += 1
 
     def _table(self) -> Table:
         table = Table(title=self._headline(), title_justify="left", title_style="")
@@ -167,12 +178,12 @@ class LiveTable(Quiet):
         return table
 
     def _headline(self) -> str:
-        elapsed = time.monotonic() - self._started
-        done = self.tally.total("finished") + self.tally.total("errored")
-        wanted = self.tally.total("wanted")
-        left = f", about {clock(elapsed / self._fresh * (wanted - done))} left" if self._fresh and done < wanted else ""
         error = f"\nlast error: {self.tally.last_error}" if self.tally.last_error else ""
-        return f"{done}/{wanted} episodes in {clock(elapsed)}{left}{error}"
+        return self.tally.headline() + error
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"
 
 
 def share(part: int, whole: int) -> str:

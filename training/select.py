@@ -109,6 +109,8 @@ def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
         return "not accepted"
     if episode.trajectory.final_response is None:
         return "without a final answer"
+    if episode.trajectory.compressions:
+        return "compressed on the way"
     return None
 
 

@@ -1,10 +1,11 @@
-"""`summary`, `fit`, `compare` and `export`: what a run says."""
+"""`summary`, `fit` and `compare`: what a run says."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from hermes_lab.errors import ConfigError
 from runners.commands import options
 
 
@@ -23,10 +24,6 @@ def register(app: typer.Typer) -> None:
         help="Did it get better? Two runs on the same tasks, paired; or the arms off and on of one run.\n\n"
         "hermes-lab compare runs/base runs/tuned\n\nhermes-lab compare runs/demo",
     )(compare)
-    app.command(
-        "export",
-        help="Write a run's episodes for training.\n\nhermes-lab export runs/first --format groups -o groups.jsonl",
-    )(export)
 
 
 def summary(run: options.Run, json: options.Json = False) -> None:
@@ -79,6 +76,10 @@ def fit(
     from analysis.plots import save_learning_curve
 
     frame = load_episodes(*runs)
+    if not frame["success"].notna().any():
+        raise ConfigError(
+            f"{runs[0]}: no episode is scored, so there is no curve; give tasks something to be judged by"
+        )
     fits = fit_series(frame, draws=draws)
     picture = save_learning_curve(runs[0], frame, fits)
     if json:
@@ -103,34 +104,6 @@ def compare(
         return
     for line in report.lines():
         typer.echo(line)
-
-
-def export(
-    run: options.Run,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.", show_default=False)],
-    format: Annotated[
-        Literal["groups", "sft"],
-        typer.Option("--format", help="groups: scored groups. sft: selected conversations."),
-    ],
-) -> None:
-    """`hermes-lab export`."""
-    import msgspec
-
-    from hermes_lab.records import read_episodes, write_atomic
-
-    encoder = msgspec.json.Encoder()
-    if format == "groups":
-        from envs.groups import build_groups
-
-        rows: list[Any] = list(build_groups(read_episodes(run)))
-    else:
-        from training.select import select_rows
-
-        selected = select_rows([run])
-        options.say(selected.sentence())
-        rows = [row.export() for row in selected.rows]
-    write_atomic(out, b"".join(encoder.encode(row) + b"\n" for row in rows))
-    options.say(f"{len(rows)} rows in {out}")
 
 
 def _print_json(content: Any) -> None:

@@ -10,9 +10,10 @@ import anyio
 import typer
 
 from hermes_lab.config import SandboxConfig
-from hermes_lab.errors import HermesLabError
+from hermes_lab.errors import HermesLabError, SandboxError
 from hermes_lab.models import weights
 from hermes_lab.sandbox import probe
+from hermes_lab.sandbox.docker_engine import describe as describe_docker
 from runners.commands import options
 
 
@@ -36,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(json: options.Json = False) -> int:
     """`hermes-lab doctor`. Starts a sandbox to see it work; touches no network."""
-    findings = [check() for check in (_python, _sandbox, _training, _vllm, _gpu, _packaged_model, _memory)]
+    findings = [check() for check in (_python, _sandbox, _docker, _training, _vllm, _gpu, _packaged_model, _memory)]
     if json:
         import msgspec
 
@@ -59,6 +60,13 @@ def _sandbox() -> Finding:
     except HermesLabError as error:
         return Finding("sandbox", False, str(error), needed=True)
     return Finding("sandbox", True, "bubblewrap: isolated, no network, tried just now", needed=True)
+
+
+def _docker() -> Finding:
+    try:
+        return Finding("docker", True, describe_docker(), needed=False)
+    except SandboxError as error:
+        return Finding("docker", False, str(error).removeprefix("sandbox: "), needed=False)
 
 
 def _training() -> Finding:

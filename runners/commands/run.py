@@ -12,16 +12,17 @@ import typer
 from hermes_lab.config import RunConfig, config_digest, load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import open_model
-from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
 from hermes_lab.rollout import Lab
-from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.skills.library import Library
-from hermes_lab.tools.registry import check_toolsets
+from hermes_lab.tools.distributions import check_tools
 from runners.batch import Done, owes, read_done, run_lanes
 from runners.commands import options
-from runners.folder import lock_folder, open_folder
+from runners.folder import check_folder, lock_folder, open_folder
+from runners.interrupt import one_interrupt
+from runners.open_files import allow_open_files
 from runners.plan import Lane, plan_learn, plan_run, tasks_digest
 from runners.progress import LiveTable, Plain, Progress, Quiet, Tally
 from tasks import load_suite
@@ -82,12 +83,14 @@ def _execute(
     folder = out or (Path(config.run.out) if config.run.out else None)
     if folder is None:
         raise ConfigError("run.out: say where the run is written, with --out DIR")
+    allow_open_files(config.run.concurrency)
     suite = load_suite(config.suite)
-    check_toolsets(config.agent.toolsets)
+    check_tools(config.agent)
+    open_sandbox(config.sandbox)  # a backend that is not allowed is refused before anything is written
     library = Library.load(Path(config.skills.library)) if config.skills.library else Library()
-    adapter = Path(config.model.adapter)
     lanes = plan(config, suite)
     wanted = sum(lane.wanted for lane in lanes)
+    check_folder(folder, resume=resume)
     with lock_folder(folder):
         open_folder(
             folder,
@@ -95,7 +98,7 @@ def _execute(
             config=config,
             tasks_digest=tasks_digest(lanes),
             library=library.snapshot,
-            adapter_digest=adapter_digest(adapter) if config.model.adapter and adapter.is_dir() else "",
+            adapter_digest=_digest_of(config.model.adapter),
             wanted=wanted,
             resume=resume,
         )
@@ -106,8 +109,8 @@ def _execute(
             if owes(lanes, done):
                 anyio.run(_run, config, suite, lanes, folder, library, done, _progress(tally, quiet or json), say)
         except KeyboardInterrupt:
-            _finish(folder, json)
-            options.say(f"interrupted: {tally.total('finished')} of {wanted} episodes are kept; go on with --resume")
+            finished = _finish(folder, json)  # by the log: the last ones may be on the disk but not in the tally
+            options.say(f"interrupted: {finished} of {wanted} episodes are kept; go on with --resume")
             return 130
     _finish(folder, json)
     if errored := wanted - tally.total("finished"):
@@ -126,17 +129,29 @@ async def _run(
     progress: Progress,
     say: Callable[[str], None],
 ) -> None:
-    await probe(config.sandbox)
-    async with open_model(
-        config.model,
-        tool_format=config.agent.tool_format,
-        log=folder / "server.log",
-        concurrency=config.run.concurrency,
-        say=say,
-    ) as model:
-        lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
-        with progress:
-            await run_lanes(lab, lanes, folder, library, done, progress)
+    for promise in unkept_promises(config.sandbox):
+        options.say(f"sandbox.backend={config.sandbox.backend}: {promise}")
+    with one_interrupt():
+        await probe(config.sandbox)
+        async with open_model(
+            config.model,
+            tool_format=config.agent.tool_format,
+            log=folder / "server.log",
+            concurrency=config.run.concurrency,
+            say=say,
+        ) as model:
+            lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
+            with progress:
+                await run_lanes(lab, lanes, folder, library, done, progress)
+
+
+def _digest_of(adapter: str) -> str:
+    """The digest of an adapter's folder; of one that only has a name at a server, nothing is known yet."""
+    if not adapter or not Path(adapter).is_dir():
+        return ""
+    from hermes_lab.models.adapters import adapter_digest
+
+    return adapter_digest(Path(adapter))
 
 
 def _progress(tally: Tally, quiet: bool) -> Progress:
@@ -149,10 +164,13 @@ def _progress(tally: Tally, quiet: bool) -> Progress:
     return Plain(tally, options.say)
 
 
-def _finish(folder: Path, json: bool) -> None:
+def _finish(folder: Path, json: bool) -> int:
+    """Writes and shows the summary; how many episodes are finished."""
     from analysis.summary import summarize
     from runners.commands.analyse import show_summary
 
     summary = summarize(folder)
     write_json(folder / "summary.json", summary)
     show_summary(summary, json=json)
+    finished: int = summary["finished"]
+    return finished

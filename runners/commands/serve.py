@@ -37,7 +37,8 @@ async def _serve(model: ModelConfig, log: Path) -> None:
     from hermes_lab.models.weights import resolve
 
     weights = resolve(model.name, options.say)
-    async with VllmServer(weights, model.server, name=model.name, log=log, say=options.say) as server:
+    starting = VllmServer(weights, model.server, name=model.name, log=log, say=options.say)
+    async with starting as server, server.watched():
         if model.adapter:
             adapter = await server.load_adapter(Path(model.adapter))
             options.say(f"adapter {adapter.name}")

@@ -11,7 +11,10 @@ from hermes_lab.errors import ConfigError
 from runners.commands import options
 from tasks import list_suites, load_suite
 
-Name = Annotated[str, typer.Argument(help="A suite's name, or a JSONL file.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(help="A suite's name, or a JSONL file (`check` needs a suite with an oracle).", show_default=False),
+]
 Split = Annotated[str, typer.Option(help="The part of the suite.")]
 Count = Annotated[int, typer.Option("--count", "-n", help="Tasks.", min=1)]
 Seed = Annotated[int, typer.Option(help="Draws the tasks.")]
@@ -60,7 +63,10 @@ def check(
 
     suite = load_suite(_config(name))
     if not isinstance(suite, Provable):
-        raise ConfigError(f"{name}: has no oracle, so it cannot prove itself")
+        raise ConfigError(
+            f"{name}: has no oracle, so it cannot prove itself; a dry run judges its rows with "
+            "-c model.provider=scripted -c model.name=tasks.learner:noop"
+        )
     report = anyio.run(
         partial(
             check_suite,

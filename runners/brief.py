@@ -1,0 +1,81 @@
+"""What progress and resume need of an episode: a small part of its record, so that a long log is read in seconds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from hermes_lab.records import read_attempts
+from hermes_lab.types import Episode, EpisodeError, SkillWrite, Usage
+from hermes_lab.types.episode import episode_key
+
+
+class _Written(Struct, frozen=True):
+    writes: tuple[SkillWrite, ...] = ()
+
+
+class _Spent(Struct, frozen=True):
+    usage: Usage = Usage()
+
+
+class _Review(Struct, frozen=True):
+    trajectory: _Spent = _Spent()
+    writes: tuple[SkillWrite, ...] = ()
+
+
+class Brief(Struct, frozen=True, kw_only=True):
+    """A view of an `Episode`; the names are its own. Decoded from the same line, it skips messages and tokens."""
+
+    v: int = 1
+    suite: str
+    task_id: str
+    lane: str
+    round: int
+    sample: int
+    status: str
+    success: bool | None = None
+    error: EpisodeError | None = None
+    metrics: dict[str, float] = {}
+    trajectory: _Spent | None = None
+    skills: _Written = _Written()
+    review: _Review | None = None
+
+    @property
+    def key(self) -> str:
+        """See `Episode.key`."""
+        return episode_key(self.suite, self.task_id, self.lane, self.round, self.sample)
+
+    @property
+    def writes(self) -> tuple[SkillWrite, ...]:
+        """What the episode adds to its lane's library: its own writes, then those of its review."""
+        return self.skills.writes + (self.review.writes if self.review else ())
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens, the review's too."""
+        spent = [self.trajectory, self.review.trajectory if self.review else None]
+        return sum(part.usage.prompt_tokens + part.usage.completion_tokens for part in spent if part)
+
+
+def brief(episode: Episode) -> Brief:
+    """The brief of an episode in memory."""
+    review = episode.review
+    return Brief(
+        suite=episode.suite,
+        task_id=episode.task_id,
+        lane=episode.lane,
+        round=episode.round,
+        sample=episode.sample,
+        status=episode.status,
+        success=episode.success,
+        error=episode.error,
+        metrics=episode.metrics,
+        trajectory=_Spent(episode.trajectory.usage) if episode.trajectory else None,
+        skills=_Written(episode.skills.writes),
+        review=_Review(_Spent(review.trajectory.usage), review.writes) if review else None,
+    )
+
+
+def read_briefs(run: Path) -> Iterator[Brief]:
+    """Every record of a run's log, superseded ones included. Raises `ConfigError` for a line that is no episode."""
+    return read_attempts(run, Brief)

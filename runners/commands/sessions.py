@@ -1,0 +1,125 @@
+"""`sessions`: what was said in chats, listed, shown, searched, renamed and deleted."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from hermes_lab.sessions import SessionInfo, SessionStore
+from hermes_lab.types import Message
+from hermes_lab.types.message import Role
+from runners.commands import options
+from runners.terminal import printable
+
+Which = Annotated[
+    str, typer.Argument(help="A name, an id or its beginning, or a key (platform:chat[:thread]).", show_default=False)
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1)]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(no_args_is_help=True, help="Kept chats: list, show, search, rename, delete.")
+    app.add_typer(group, name="sessions")
+    group.command("list", help="The sessions, the latest first.\n\nhermes-lab sessions list --limit 50")(list_)
+    group.command("show", help="What was said in a session.\n\nhermes-lab sessions show taxes")(show)
+    group.command(
+        "search",
+        help="Find messages by their words, best first. AND, OR, NOT, phrases and prefixes are understood; anything "
+        "else is looked for word by word.\n\n"
+        "hermes-lab sessions search 'invoice AND (march OR april)'\n\n"
+        "hermes-lab sessions search '\"disk full\" NOT test*' --role assistant --session taxes",
+    )(search)
+    group.command("rename", help="Give a session another name.\n\nhermes-lab sessions rename 20261122-1015 taxes")(
+        rename
+    )
+    group.command("delete", help="Remove a session for good.\n\nhermes-lab sessions delete taxes")(delete)
+
+
+def list_(limit: Limit = 20, json: options.Json = False) -> None:
+    """`hermes-lab sessions list`."""
+    infos = SessionStore().latest(limit)
+    if json:
+        _print_json({"sessions": infos})
+        return
+    for info in infos:
+        typer.echo(_line(info))
+    if not infos:
+        options.say("no sessions yet; `hermes-lab chat` begins one")
+
+
+def show(session: Which, json: options.Json = False) -> None:
+    """`hermes-lab sessions show`."""
+    store = SessionStore()
+    whole = store.load(store.find(session).id)
+    if json:
+        _print_json(whole)
+        return
+    typer.echo(_line(whole))
+    for message in whole.messages:
+        typer.echo(f"\n## {'tool' if message.results else message.role}\n{printable(_body(message), keep=chr(10))}")
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="Words, or FTS5 syntax.", show_default=False)],
+    limit: Limit = 20,
+    role: Annotated[Role | None, typer.Option(help="Only what this one said.", show_default=False)] = None,
+    session: Annotated[str, typer.Option(help="Only in this session.")] = "",
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab sessions search`."""
+    store = SessionStore()
+    hits = store.search(query, limit, role=role, session=store.find(session).id if session else "")
+    if json:
+        _print_json({"hits": hits})
+        return
+    for hit in hits:
+        typer.echo(f"{hit.name or hit.session}  {hit.role} {hit.place}  {_one_line(hit.snippet)}")
+    if not hits:
+        options.say("nothing found")
+
+
+def rename(
+    session: Which, name: Annotated[str, typer.Argument(help="The new name.")], json: options.Json = False
+) -> None:
+    """`hermes-lab sessions rename`."""
+    store = SessionStore()
+    info = store.find(session)
+    store.rename(info.id, name)
+    _done("renamed", store.find(info.id), json)
+
+
+def delete(session: Which, json: options.Json = False) -> None:
+    """`hermes-lab sessions delete`."""
+    store = SessionStore()
+    info = store.find(session)
+    store.delete(info.id)
+    _done("deleted", info, json)
+
+
+def _done(what: str, info: SessionInfo, json: bool) -> None:
+    if json:
+        _print_json({what: info})
+    else:
+        options.say(f"{what}: {_line(info)}")
+
+
+def _line(info: SessionInfo) -> str:
+    tokens = info.usage.prompt_tokens + info.usage.completion_tokens
+    name = f"{info.name}  " if info.name else ""
+    counts = f"{info.length} messages, {tokens:,} tokens"
+    return f"{info.id}  {name}{info.updated[:16].replace('T', ' ')}  {counts}  {info.model}  {_one_line(info.opening)}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(printable(text).split())
+
+
+def _body(message: Message) -> str:
+    # In the text format the calls stand in the content already.
+    calls = [f"[{c.name} {c.raw or c.arguments}]" for c in message.tool_calls if c.name not in message.content]
+    return "\n".join([*([message.content] if message.content else []), *calls])
+
+
+def _print_json(content: Any) -> None:
+    typer.echo(msgspec.json.encode(content).decode())

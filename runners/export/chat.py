@@ -1,0 +1,21 @@
+"""Messages in the chat-completions shape, with what the wire leaves out."""
+
+from typing import Any
+
+from hermes_lab.models.wire import wire
+from hermes_lab.types import Trajectory
+
+
+def chat(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """The messages as they were sent and sampled. Reasoning that the server gave apart from the text, and that is never
+    sent back, stands in `reasoning_content`, where vLLM gives it and chat templates look for it."""
+    sent = wire(trajectory.messages, trajectory.tool_format)
+    for row, message in zip(sent, trajectory.messages, strict=True):
+        if message.reasoning and message.reasoning not in message.content:
+            row["reasoning_content"] = message.reasoning
+    return sent
+
+
+def sent_tools(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """The `tools` of the requests; in the text format there were none, they stand in the system prompt."""
+    return list(trajectory.tools) if trajectory.tool_format == "native" else []

@@ -1,0 +1,23 @@
+"""`groups`: the rollouts of one task under one policy, scored against each other, with their token ids."""
+
+from collections.abc import Iterator
+
+from hermes_lab.types import Episode, ScoredGroup
+from runners.export.source import Source
+
+
+def rows(source: Source) -> Iterator[ScoredGroup]:
+    """One row a group; its members may stand anywhere in the log, so all of it is read first."""
+    from envs.groups import build_groups
+
+    yield from build_groups(_scored(source))
+
+
+def _scored(source: Source) -> Iterator[Episode]:
+    for episode, trajectory in source.finished():
+        if episode.reward is None:
+            source.left_out["not scored"] += 1
+        elif not trajectory.steps:
+            source.left_out["without a reply"] += 1
+        else:
+            yield episode

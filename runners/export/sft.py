@@ -1,0 +1,15 @@
+"""`sft`: the conversations that `train sft` would select, with the turns that it would train."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from runners.export.source import Source
+
+
+def rows(source: Source) -> Iterator[dict[str, Any]]:
+    """One row a distinct conversation, by digest: a selection is of the whole run, so all of it is read first."""
+    from training.select import select_rows
+
+    selected = select_rows([source.run])
+    source.left_out.update(selected.refused)
+    yield from (row.export() for row in selected.rows)

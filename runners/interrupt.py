@@ -1,0 +1,30 @@
+"""Ctrl-C, pressed twice."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """In an event loop's main task: the first Ctrl-C cancels the task, and ends the process sooner or later.
+
+    Further ones are passed over from then on: they would tear what is being ended, and leave it lying about. For the
+    impatient there is kill -9, after which a run can be resumed too.
+    """
+    cancel = signal.getsignal(signal.SIGINT)
+    if not callable(cancel):  # SIGINT is passed over already
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cancel(number, frame)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is end:
+            signal.signal(signal.SIGINT, cancel)

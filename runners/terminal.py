@@ -1,0 +1,139 @@
+"""The person at the terminal: answers go to stdout, all else to stderr; Ctrl-C stops what is being done."""
+
+import asyncio
+import io
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import anyio
+import msgspec
+import typer
+
+from hermes_lab.errors import ToolError
+from hermes_lab.sessions import Session
+from hermes_lab.sessions.conversation import Turn
+from hermes_lab.tools.registry import Ask
+from hermes_lab.types import ToolCall
+
+_WHY_NO_ANSWER = {
+    "empty": "the model said nothing",
+    "length": "the reply was cut off at its token limit (model.sampling.max_tokens)",
+    "context_full": "the conversation no longer fits the model; /compress it, or begin another session",
+    "max_iterations": "the turn's model calls are used up (agent.max_iterations)",
+    "max_seconds": "the turn's time is used up (agent.max_seconds)",
+    "max_tokens": "the turn's tokens are used up (agent.max_tokens)",
+    "max_cost": "the turn's money is used up (agent.max_cost)",
+}
+
+
+class Terminal:
+    """Asks, shows, and listens for Ctrl-C. `interrupted`: Ctrl-C stopped the last `interruptible` block; `terminated`:
+    the process was asked to end (SIGTERM)."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+        self._scope: anyio.CancelScope | None = None
+        self.interrupted = False
+        self.terminated = False
+        self.is_there = sys.stdin.isatty()
+        if self.is_there:
+            if isinstance(sys.stdin, io.TextIOWrapper):
+                sys.stdin.reconfigure(errors="replace")
+            with suppress(ImportError):
+                import readline  # noqa: F401  (gives `input` line editing and history)
+
+    def read(self, prompt: str) -> str:
+        """A line. Raises `EOFError` at Ctrl-D, `KeyboardInterrupt` at Ctrl-C and SIGTERM. Blocks, and so the event
+        loop stands still: nothing is being done while the person thinks."""
+
+        def terminate(number: int, frame: FrameType | None) -> None:
+            self.terminated = True
+            signal.default_int_handler(number, frame)
+
+        before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGTERM, terminate)
+        try:
+            if sys.stdout.isatty():
+                return input(prompt)
+            typer.echo(prompt, err=True, nl=False)
+            return input()
+        finally:
+            signal.signal(signal.SIGINT, before[0])
+            signal.signal(signal.SIGTERM, before[1])
+
+    @property
+    def ask(self) -> Ask | None:
+        """How tools ask the person, if there is one."""
+        return self._ask if self.is_there else None
+
+    async def _ask(self, question: str, choices: tuple[str, ...]) -> str:
+        typer.echo(printable(question, keep="\n\t"), err=True)
+        for number, choice in enumerate(choices, 1):
+            typer.echo(f"  {number}. {printable(choice)}", err=True)
+        try:
+            line = self.read("? ").strip()
+        except EOFError:
+            line = ""
+        except KeyboardInterrupt:
+            assert self._scope is not None
+            self._scope.cancel()
+            await anyio.sleep_forever()
+        if not line:
+            raise ToolError("the user gave no answer; decide alone, say what you assumed, and go on")
+        if line.isdecimal() and 1 <= int(line) <= len(choices):
+            return choices[int(line) - 1]
+        return line
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C, and SIGTERM too, cancel the block; what comes after it goes on."""
+        loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
+
+        def stop(number: signal.Signals) -> None:
+            self.terminated |= number == signal.SIGTERM
+            scope.cancel()
+
+        self._scope = scope
+        # The loop's own handlers wake it; a plain one would wait for the next event if it came just before a select.
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
+            loop.add_signal_handler(number, stop, number)
+        try:
+            with scope:
+                yield
+        finally:
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+        self.interrupted = scope.cancelled_caught
+
+    def note(self, text: str) -> None:
+        """A dim line about what is going on."""
+        typer.secho(printable(text), dim=True, err=True)
+
+    def call(self, call: ToolCall) -> None:
+        """A dim line for a tool call that begins."""
+        arguments = call.raw or json.dumps(call.arguments, ensure_ascii=False)
+        line, width = f"{call.name} {arguments}", shutil.get_terminal_size((120, 24)).columns
+        self.note(line if len(line) < width else line[: width - 4] + "...")
+
+    def turn(self, session: Session, turn: Turn) -> None:
+        """What came of a message."""
+        if self._json:
+            content = {"session": session.id, "name": session.name, "answer": turn.answer, "stop_reason": turn.stop}
+            typer.echo(msgspec.json.encode(content | {"usage": msgspec.to_builtins(turn.usage)}).decode())
+            return
+        if turn.answer is not None:
+            sys.stdout.write((printable(turn.answer, keep="\n\t") if sys.stdout.isatty() else turn.answer) + "\n")
+            sys.stdout.flush()
+        if why := _WHY_NO_ANSWER.get(turn.stop):
+            self.note(why if turn.answer is not None else f"no answer: {why}")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text that only prints: what a model writes does not steer a terminal."""
+    return "".join(c if c.isprintable() or c in keep else " " for c in text)

@@ -1,0 +1,276 @@
+"""`hermes-lab chat` as a person uses it: a loopback server, the real sandbox, and a real terminal."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.sessions import SessionStore
+from runners.cli import app
+
+LONGEST = 60.0
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        yield
+
+
+def options(server: FakeOpenAIServer) -> list[str]:
+    chosen = {"model.base_url": server.base_url, "model.name": "fake", "model.max_retries": 0}
+    return [part for key, value in chosen.items() for part in ("-c", f"{key}={value}")]
+
+
+def chat(server: FakeOpenAIServer, *args: str) -> object:
+    return app(["chat", *options(server), *args], standalone_mode=False)
+
+
+def calls(name: str, **arguments: object) -> Reply:
+    return Reply(tool_calls=[function_call("c", name, arguments)])
+
+
+def test_one_prompt_prints_the_answer_alone_and_shows_the_calls_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    script: Script = [calls("terminal", command="echo 6*7 \x1b[31m"), "It is **42**.\n\x1b[31mred"]
+    with running(FakeOpenAIServer(script)) as server:
+        assert chat(server, "What is 6*7?") == 0
+    out, err = capsys.readouterr()
+    assert out == "It is **42**.\n\x1b[31mred\n"
+    assert re.search(r"^terminal .*echo 6\*7", err, re.MULTILINE)
+    assert "\x1b" not in err
+    assert err.count("are lost") == 1
+    (info,) = SessionStore().latest()
+    assert f"--session {info.id}" in err
+    names = [tool["function"]["name"] for tool in server.requests[0]["tools"]]
+    assert {"terminal", "process", "read_file", "patch", "clarify", "skill_view"} <= set(names)
+    assert "skill_manage" not in names
+
+
+def test_a_named_session_begins_and_then_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer(["hello", "again"])) as server:
+        assert chat(server, "one", "--session", "talk", "--json") == 0
+        assert chat(server, "two", "--session", "talk", "--json", "-c", "agent.toolsets=[terminal]") == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert first["usage"]["prompt_tokens"] > 0
+    assert first | second == second | {"usage": second["usage"]}
+    assert (second["name"], second["answer"], second["stop_reason"]) == ("talk", "again", "answered")
+    begun, resumed = server.requests
+    assert resumed["messages"][:2] == begun["messages"]
+    assert [m["content"] for m in resumed["messages"][1:]] == ["one", "hello", "two"]
+    assert resumed["tools"] == begun["tools"]
+
+
+def test_nobody_is_asked_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer([calls("clarify", question="Which?"), "fine"])) as server:
+        assert chat(server, "Do it.") == 0
+    assert "nobody can be asked" in server.requests[-1]["messages"][-1]["content"]
+
+
+def test_a_reply_that_is_no_answer_is_not_printed_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer([Reply("half a se", finish_reason="length")])) as server:
+        assert chat(server, "Write.") == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "model.sampling.max_tokens" in err
+
+
+def test_an_endpoint_that_is_not_there_is_one_line_and_leaves_no_session(capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer([])) as server:
+        pass
+    assert chat(server, "hello", "--session", "new") == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert "cannot connect" in err
+    assert SessionStore().latest() == []
+
+
+def test_a_model_that_fails_before_its_first_reply_leaves_no_trace_and_one_that_fails_later_leaves_the_turn(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with running(FakeOpenAIServer([Reply(status=400, body={"error": {"message": "no"}})])) as server:
+        assert chat(server, "hello", "--session", "new") == 3
+    assert "the message was not sent; give it again" in capsys.readouterr().err
+    assert SessionStore().latest() == []
+    with running(FakeOpenAIServer([calls("terminal", command="true"), Reply(status=400)])) as server:
+        assert chat(server, "hello", "--session", "new") == 3
+    assert "kept as far as it came" in capsys.readouterr().err
+    assert SessionStore().find("new").length == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["hi", "--session", "a:b:c:d"], "session key"),
+        (["hi", "--session", "cli:nowhere"], "no session"),
+        (["hi", "--session", "19990101-1"], "no session"),
+        (["hi", "--session", " "], "session name"),
+        ([" "], "PROMPT"),
+        ([], "PROMPT"),
+        (["hi", "-c", "agent.toolsets=[tools]"], "no toolset"),
+        (["hi", "-c", "agent.distribution=all"], "agent.distribution"),
+    ],
+)
+def test_wrong_input_is_told_before_anything_begins(args: Sequence[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        app(["chat", *args], standalone_mode=False)
+
+
+class Person:
+    """Somebody at a terminal of their own, on which `hermes-lab chat` runs."""
+
+    def __init__(self, *args: str) -> None:
+        self.master, slave = pty.openpty()
+        self.seen = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "runners", "chat", *args],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env={**os.environ, "TERM": "dumb"},
+        )
+        os.close(slave)
+
+    def waits_for(self, text: str, seconds: float = LONGEST) -> str:
+        """What was shown up to and with `text`, which must come."""
+        limit = time.monotonic() + seconds
+        while text not in self.seen:
+            if not select.select([self.master], [], [], max(limit - time.monotonic(), 0))[0]:
+                raise TimeoutError(self.seen)
+            self.seen += os.read(self.master, 4096).decode()
+        before, _, self.seen = self.seen.partition(text)
+        return before + text
+
+    def types(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def presses_ctrl_c_until(self, text: str) -> None:
+        """Again and again: one that comes just before a terminal is read is seen at the next one."""
+        for _ in range(int(LONGEST)):
+            self.types("\x03")
+            with suppress(TimeoutError):
+                self.waits_for(text, 2)
+                return
+        raise AssertionError(self.seen)
+
+    def leaves(self, how: signal.Signals) -> int:
+        for _ in range(int(LONGEST)):
+            self.process.send_signal(how)
+            with suppress(subprocess.TimeoutExpired):
+                return self.process.wait(2)
+        raise AssertionError(self.seen)
+
+
+@pytest.fixture
+def at_terminal() -> Iterator[list[Person]]:
+    people: list[Person] = []
+    yield people
+    for person in people:
+        if person.process.poll() is None:
+            person.process.kill()
+            person.process.wait()
+        os.close(person.master)
+
+
+def test_a_person_talks_answers_questions_interrupts_compresses_and_leaves(at_terminal: list[Person]) -> None:
+    script = [
+        calls("clarify", question="Which colour?", choices=["red", "blue"]),
+        "Blue it is.",
+        calls("terminal", command="sleep 1000"),
+        "Here I am.",
+        Reply(status=400, body={"error": {"message": "out of order"}}),
+        "THE SUMMARY",
+        calls("clarify", question="Sure?"),
+    ]
+    with running(FakeOpenAIServer(script)) as server:
+        person = Person(*options(server), "--session", "talk")
+        at_terminal.append(person)
+        person.waits_for("> ")
+        person.types("paint\n")
+        person.waits_for("2. blue")
+        person.waits_for("? ")
+        person.types("2\n")
+        person.waits_for("Blue it is.")
+        person.waits_for("> ")
+        person.types("work\n")
+        person.waits_for("sleep 1000")
+        person.types("\x03")
+        assert "the turn is kept" in person.waits_for("> ")
+        person.types("are you there?\n")
+        person.waits_for("Here I am.")
+        person.waits_for("> ")
+        person.types("unlucky\n")
+        shown = person.waits_for("> ")
+        assert "out of order" in shown
+        assert "not sent" in shown
+        person.types("/compress\n")
+        assert "now a summary" in person.waits_for("> ")
+        person.types("really\n")
+        person.waits_for("Sure?")
+        person.waits_for("? ")
+        person.presses_ctrl_c_until("interrupted")
+        person.waits_for("> ")
+        assert person.leaves(signal.SIGINT) == 0
+        person.waits_for("--session talk")
+    asked = server.requests[1]["messages"]
+    assert json.loads(asked[-1]["content"]) == {"answer": "blue"}
+    session = SessionStore().load(SessionStore().find("talk").id)
+    assert [m.content for m in session.messages if m.role == "user" and "SUMMARY" not in m.content] == [
+        "paint",
+        "work",
+        "are you there?",
+        "really",
+    ]
+    assert [m.content for m in session.messages if "interrupted" in m.content] == [
+        '{"error": "interrupted by the user"}'
+    ] * 2
+    assert len(session.compressions) == 1
+
+
+def test_an_interrupted_prompt_keeps_the_turn_and_exits_130() -> None:
+    with running(FakeOpenAIServer([calls("terminal", command="sleep 1000")])) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runners", "chat", *options(server)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            process.stdin.write("from a pipe")
+            process.stdin.close()
+            while "sleep 1000" not in (line := process.stderr.readline()):
+                assert line
+            process.send_signal(signal.SIGINT)
+            assert "kept" in process.stderr.read()
+        assert process.returncode == 130
+    (info,) = SessionStore().latest()
+    assert (info.opening, info.length) == ("from a pipe", 4)
+
+
+def test_a_terminated_loop_ends_at_its_prompt_too(at_terminal: list[Person]) -> None:
+    with running(FakeOpenAIServer([])) as server:
+        person = Person(*options(server))
+        at_terminal.append(person)
+        person.waits_for("> ")
+        assert person.leaves(signal.SIGTERM) == 130
+    assert SessionStore().latest() == []

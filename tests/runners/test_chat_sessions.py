@@ -1,0 +1,81 @@
+"""`hermes-lab sessions`: what chats left behind, for people and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.sessions import Session, SessionKey, SessionStore
+from hermes_lab.types import Message, ToolCall, Usage
+from runners.cli import app
+
+
+@pytest.fixture(autouse=True)
+def taxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    store = SessionStore()
+    other = store.create(SessionKey("telegram", "5"), model="m2", messages=[], tools=[])
+    store.append(other, [Message("user", "the weather")])
+    session = store.create(
+        SessionKey("cli", "local"), model="m1", messages=[Message("system", "Be brief.")], tools=[], name="taxes"
+    )
+    call = ToolCall("c", "terminal", {"command": "cat invoice"})
+    said = [Message("user", "sum the\ninvoices\x1b[31m"), Message("assistant", "", (call,))]
+    return store.append(session, said, usage=Usage(1000, 234))
+
+
+def sessions(*args: str) -> None:
+    assert not app(["sessions", *args], standalone_mode=False)
+
+
+def test_the_list_shows_the_latest_first_a_line_each(taxes: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    sessions("list")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{taxes.id}  taxes  ")
+    assert first.endswith("3 messages, 1,234 tokens  m1  sum the invoices [31m")
+    assert second.endswith("the weather")
+    sessions("list", "-n", "1", "--json")
+    (info,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert (info["name"], info["usage"]) == ("taxes", {"prompt_tokens": 1000, "completion_tokens": 234})
+
+
+def test_a_session_is_shown_whole(taxes: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    sessions("show", "taxes")
+    out = capsys.readouterr().out
+    assert "## system\nBe brief.\n\n## user\nsum the\ninvoices" in out
+    assert "[terminal {'command': 'cat invoice'}]" in out
+    assert "\x1b" not in out
+    sessions("show", taxes.id[:-1], "--json")
+    shown = json.loads(capsys.readouterr().out)
+    assert [m["role"] for m in shown["messages"]] == ["system", "user", "assistant"]
+
+
+def test_a_search_says_where_the_words_stand(taxes: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    sessions("search", "invoice* AND (sum OR add)")
+    assert capsys.readouterr().out == "taxes  user 1  [sum] the [invoices] [31m\n"
+    sessions("search", "invoice*", "--role", "assistant", "--session", "taxes", "--json")
+    (hit,) = json.loads(capsys.readouterr().out)["hits"]
+    assert (hit["session"], hit["place"]) == (taxes.id, 2)
+    sessions("search", "--", "-(no such")
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "nothing found\n")
+
+
+def test_a_session_is_renamed_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    sessions("rename", "telegram:5", "weather")
+    sessions("delete", "weather", "--json")
+    assert json.loads(capsys.readouterr().out)["deleted"]["name"] == "weather"
+    assert [info.name for info in SessionStore().latest()] == ["taxes"]
+
+
+@pytest.mark.parametrize("args", [["show", "nobody"], ["delete", "nobody"], ["rename", "taxes", "a:b"], ["show", "x:"]])
+def test_a_wrong_name_is_one_line(args: list[str]) -> None:
+    with pytest.raises(ConfigError):
+        sessions(*args)
+
+
+@pytest.mark.parametrize("command", ["list", "show", "search", "rename", "delete"])
+def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sessions(command, "--help")
+    assert f"hermes-lab sessions {command}" in capsys.readouterr().out.replace("\n", " ")
