@@ -1,0 +1,122 @@
+"""What a rollout costs the harness: 4 requests and 3 tool calls, against bare floors in the same run.
+
+    python tests/benchmarks/bench_rollouts.py
+
+CPU is user and system time of this process and of its children; the model is another process, and not counted.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from floor import BWRAP, bare
+from loopback import serving
+
+WARM_UP, TASKS, AT_ONCE = 100, 1_000, 64
+CROWD, LATENCY = 2_000, 0.5
+
+
+def cpu() -> tuple[float, float]:
+    """Seconds of this process, and of its children that have ended."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime
+
+
+async def harness(url: str, tasks: int, at_once: int, backend: str) -> None:
+    """The same task by the batch runner: agent, tools, sandbox, verifier, durable log."""
+    from hermes_lab.config import RunConfig, config_digest
+    from hermes_lab.models import open_model
+    from hermes_lab.rollout import Lab
+    from hermes_lab.sandbox import open_sandbox
+    from hermes_lab.skills.library import Library
+    from runners.batch import run_lanes
+    from runners.plan import plan_run
+    from tasks import load_suite
+
+    with tempfile.TemporaryDirectory() as base:
+        data = Path(base) / "tasks.jsonl"
+        data.write_text("".join(json.dumps({"prompt": f"Task {n}."}) + "\n" for n in range(tasks)))
+        config = RunConfig.model_validate(
+            {
+                "model": {"name": "fake", "base_url": url},
+                "agent": {"toolsets": ["terminal"]},
+                "sandbox": {"backend": backend, "allow_local": backend == "local"},
+                "suite": {"path": str(data)},
+                "run": {"concurrency": at_once},
+            }
+        )
+        suite = load_suite(config.suite)
+        errors: list[Any] = []
+        async with open_model(
+            config.model, tool_format="native", log=Path(base) / "log", concurrency=at_once, say=print
+        ) as model:
+            lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
+            lanes = plan_run(config, suite)
+            await run_lanes(lab, lanes, Path(base), Library(), {}, lambda episode: errors.append(episode.error))
+        failed = [error for error in errors if error]
+        assert not failed, f"{len(failed)} of {tasks}: {failed[0]}"
+        assert len(errors) == tasks
+
+
+KINDS = {
+    "floor: bare bash": partial(bare, wrap=()),
+    "floor: bash in bwrap": partial(bare, wrap=BWRAP),
+    "harness: local": partial(harness, backend="local"),
+    "harness: bubblewrap": partial(harness, backend="bubblewrap"),
+}
+
+
+def measure(kind: str, tasks: int, at_once: int, latency: float) -> dict[str, float]:
+    """Runs in a process of its own: its children and its memory are those of this kind alone."""
+    with serving(latency) as url:
+        if not latency:
+            anyio.run(partial(KINDS[kind], url, WARM_UP, at_once))
+        (own, children), started = cpu(), time.perf_counter()
+        anyio.run(partial(KINDS[kind], url, tasks, at_once))
+        seconds, (own_end, children_end) = time.perf_counter() - started, cpu()
+    return {
+        "own": 1e3 * (own_end - own) / tasks,
+        "children": 1e3 * (children_end - children) / tasks,
+        "rate": tasks / seconds,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def in_its_own_process(kind: str, tasks: int, at_once: int, latency: float) -> dict[str, float]:
+    arguments = [sys.executable, __file__, kind, str(tasks), str(at_once), str(latency)]
+    done = subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def main() -> None:
+    """Prints two tables in Markdown."""
+    print(f"CPU of one task, {TASKS} tasks, {AT_ONCE} at once:\n")
+    print("| | own ms | children ms | CPU ms a task | tasks/s |\n|---|---|---|---|---|")
+    for kind in KINDS:
+        got = in_its_own_process(kind, TASKS, AT_ONCE, 0.0)
+        total = got["own"] + got["children"]
+        print(f"| {kind} | {got['own']:.1f} | {got['children']:.1f} | {total:.1f} | {got['rate']:.0f} |", flush=True)
+    print(f"\n{CROWD} rollouts at once, a model that takes {LATENCY * 1e3:.0f} ms:\n")
+    print("| | tasks/s | CPU ms a task | peak MB of the process |\n|---|---|---|---|")
+    for kind in KINDS:
+        got = in_its_own_process(kind, 3 * CROWD, CROWD, LATENCY)
+        total = got["own"] + got["children"]
+        print(f"| {kind} | {got['rate']:.0f} | {total:.1f} | {got['peak']:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        name, tasks, at_once, latency = sys.argv[1:]
+        print(json.dumps(measure(name, int(tasks), int(at_once), float(latency))))
+    else:
+        with suppress(KeyboardInterrupt):
+            main()

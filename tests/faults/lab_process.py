@@ -1,0 +1,139 @@
+"""The real command line as a process, what it wrote, and what of it is alive."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fakes.openai_server import Reply, function_call
+
+from hermes_lab.records import episode_files, read_attempts, read_episodes
+from hermes_lab.types import Episode
+
+Found = TypeVar("Found")
+
+COMMAND = [sys.executable, "-m", "runners"]
+PATIENCE = 120.0
+"""Seconds after which what is waited for is held to come no more."""
+
+
+def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    """`hermes-lab`, to its end."""
+    return subprocess.run([*COMMAND, *map(str, args)], capture_output=True, text=True, check=False)
+
+
+def start(*args: str | Path, under: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """`hermes-lab`, running; `under` is a command that becomes it."""
+    return subprocess.Popen(
+        [*under, *COMMAND, *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit code and what it said on stderr, once it has ended."""
+    _, errors = process.communicate(timeout=PATIENCE)
+    return process.returncode, errors
+
+
+def options(**chosen: object) -> list[str]:
+    """`-c` options; `__` in a name stands for its dot."""
+    return [part for name, value in chosen.items() for part in ("-c", f"{name.replace('__', '.')}={value}")]
+
+
+def on_endpoint(base_url: str, tasks: Path, **more: object) -> list[str]:
+    """Options: a JSONL suite at the fake endpoint."""
+    return options(suite__path=tasks, model__name="fake", model__base_url=base_url, **more)
+
+
+def write_tasks(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """A JSONL suite."""
+    path = folder / "tasks.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def run_the_prompt(body: dict[str, Any]) -> Reply:
+    """A model that runs its prompt as a command, and answers with what that printed."""
+    last = body["messages"][-1]
+    if last["role"] == "user":
+        return Reply(tool_calls=[function_call("call", "terminal", {"command": last["content"]})])
+    return Reply(json.loads(last["content"])["output"])
+
+
+def count(run: Path) -> int:
+    """Whole lines of the log."""
+    return sum(path.read_bytes().count(b"\n") for path in episode_files(run))
+
+
+def keys(run: Path) -> list[str]:
+    """Of all records, in no order; one that was run twice is there twice."""
+    return sorted(episode.key for episode in read_attempts(run, Episode))
+
+
+def rows(run: Path) -> list[tuple[object, ...]]:
+    """What must be the same however often a run was interrupted: everything but clocks."""
+    return sorted(
+        (
+            e.key,
+            e.status,
+            e.score,
+            e.success,
+            e.experience,
+            e.skills.snapshot,
+            e.trajectory and (e.trajectory.final_response, [(m.role, m.content) for m in e.trajectory.messages]),
+            e.review and ([m.content for m in e.review.trajectory.messages], [w.text for w in e.review.writes]),
+        )
+        for e in read_episodes(run)
+    )
+
+
+def wait_until(holds: Callable[[], Found], process: subprocess.Popen[str] | None = None) -> Found:
+    """What is waited for, once it is there; for no longer than `process` lives."""
+    end = time.monotonic() + PATIENCE
+    while not (found := holds()):
+        assert time.monotonic() < end, "it never came"
+        assert process is None or process.poll() is None, f"it ended too early: {finish(process)}"
+        time.sleep(0.02)
+    return found
+
+
+def first_process(command: str) -> int | None:
+    """Process 1 of the sandbox in which `command` runs, if it does."""
+    for process in Path("/proc").glob("[0-9]*"):
+        if command in _read(process / "cmdline").replace("\0", " "):
+            status = _status(process)
+            while len(status["NSpid"]) > 1:
+                if status["NSpid"][-1] == "1":
+                    return int(status["Pid"][0])
+                status = _status(Path("/proc", status["PPid"][0]))
+    return None
+
+
+def ended_in(scratch: Path) -> bool:
+    """Whether every sandbox below `scratch` has ended; one that was killed a moment ago may still be about it."""
+    end = time.monotonic() + 10
+    while alive := [process.name for process in Path("/proc").glob("[0-9]*") if _is_in(process, scratch)]:
+        if time.monotonic() > end:
+            print("alive:", {name: _read(Path("/proc", name, "cmdline")) for name in alive})
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _is_in(process: Path, scratch: Path) -> bool:
+    return f"{scratch.name}/" in _read(process / "mountinfo") + _read(process / "cmdline")
+
+
+def _status(process: Path) -> dict[str, list[str]]:
+    lines = (line.split() for line in (process / "status").read_text().splitlines())
+    return {words[0].rstrip(":"): words[1:] for words in lines}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it has ended, or is none of ours
+        return ""
