@@ -1,5 +1,6 @@
 """How a session in a real container behaves; nothing here stands in for the engine."""
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -210,6 +211,27 @@ async def test_running_out_of_memory_is_told_and_survived(config: SandboxConfig)
         assert "out of memory" in result.output
         assert "64 MB" in result.output
         assert "out of memory" not in (await container.exec("echo on")).output
+
+
+def _choose_process_1(container: DockerSandbox) -> None:
+    """Where memory runs out, the kernel kills the container's process 1 first."""
+    (child,) = container.processes()
+    process_1 = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[1]
+    Path(f"/proc/{process_1}/oom_score_adj").write_text("1000")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="optional: only root may choose what the kernel kills first")
+async def test_a_container_that_ran_out_of_memory_goes_on(config: SandboxConfig) -> None:
+    async with DockerSandbox(config.model_copy(update={"memory_mb": 64})) as container:
+        await container.exec("mkdir sub && cd sub && export KEPT=1; sleep 100 & echo x >file")
+        _choose_process_1(container)
+        greedy = "python3 -c 'b = bytearray(40 << 20); import time; time.sleep(5)'"
+        result = await container.exec(f"echo 0 >/proc/$$/oom_score_adj; {greedy} & {greedy}")
+        assert result.exit_code == 137
+        assert "out of memory: all processes together may have 64 MB" in result.output
+        assert "/tmp is empty" in result.output
+        assert (await container.exec("pwd; echo $KEPT; cat file")).output == "/app/data/sub\n1\nx\n"
+        assert not container.processes()
 
 
 async def test_a_full_process_limit_is_told_and_ended_by_the_next_command(config: SandboxConfig) -> None:
