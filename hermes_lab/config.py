@@ -98,6 +98,17 @@ class ModelConfig(Section):
     """What tokens cost, for `agent.max_cost`."""
 
 
+class DelegationConfig(Section):
+    """Work that the agent gives to child agents."""
+
+    max_depth: Annotated[int, Field(ge=1)] = 2
+    """Children of children of the agent, at most."""
+    max_iterations: Annotated[int, Field(ge=1)] = 50
+    """Model calls that run tools, for one child."""
+    at_once: Annotated[int, Field(ge=1)] = 3
+    """Children of one agent that work side by side."""
+
+
 class AgentConfig(Section):
     """The loop's shape and limits."""
 
@@ -123,6 +134,8 @@ class AgentConfig(Section):
     """The share of `context_tokens` at which the middle turns are summarised; 0 never does."""
     tool_format: ToolFormat = "native"
     """`native`: the endpoint's tool calls. `hermes`: calls and answers as text in the conversation."""
+    delegation: DelegationConfig = DelegationConfig()
+    """Limits of `delegate_task`."""
 
 
 class SandboxConfig(Section):
@@ -152,9 +165,54 @@ class SkillsConfig(Section):
     """The skill library and how the agent learns."""
 
     library: str = ""
-    """A folder of skills to begin with; empty begins with none."""
+    """A folder of skills to begin with; empty begins with none (`chat`: with those of the Hermes home)."""
+    max_listed: Annotated[int, Field(ge=0)] = 200
+    """Skills that a prompt names; of a larger library, those that are most like the task."""
+    review_every: Annotated[int, Field(ge=0)] = 10
+    """A review is due after so many tool-calling iterations since the last one; 0: after every episode."""
     review_iterations: Annotated[int, Field(ge=1)] = 16
-    """Tool-calling iterations of the review after an episode."""
+    """Tool-calling iterations of one review."""
+    learn_value: Annotated[float, Field(ge=0, le=1)] = 0.6
+    """The learning value at which an episode is worth a review of its own, whatever `review_every` says."""
+    learn_messages: Annotated[int, Field(ge=0)] = 10
+    """And the messages that it must have."""
+    update_similarity: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """A new skill that is this similar to another one updates that one instead."""
+    ema_alpha: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """Weight of the newest outcome in a skill's moving success rate."""
+    rewrite_uses: Annotated[int, Field(ge=1)] = 10
+    """Uses after which a skill is judged,"""
+    rewrite_below: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """and the success rate under which it is taken out of prompts until it is rewritten."""
+    heal_attempts: Annotated[int, Field(ge=0)] = 3
+    """Tries to heal a compiled skill that fails its validation."""
+    stale_days: Annotated[float, Field(gt=0)] = 30.0
+    """Days without use after which the curator calls an agent-written skill stale,"""
+    archive_days: Annotated[float, Field(gt=0)] = 90.0
+    """and puts it away."""
+    merge_similarity: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """Agent-written skills that are this similar are duplicates to the curator."""
+
+
+class MemoryConfig(Section):
+    """The agent's notes, and its memory of what was."""
+
+    memory_chars: Annotated[int, Field(gt=0)] = 2200
+    """Size of MEMORY.md, in characters."""
+    user_chars: Annotated[int, Field(gt=0)] = 1375
+    """Size of USER.md."""
+    vectors: Literal["off", "sqlite", "postgres"] = "off"
+    """`chat` only: where past work is remembered by its meaning. `sqlite` is a file of the Hermes home."""
+    url_env: str = "HERMES_MEMORY_URL"
+    """postgres only: the environment variable that holds the URL; the URL itself is never stored."""
+    top_k: Annotated[int, Field(ge=1)] = 5
+    """Memories recalled for one message, at most."""
+    half_life_days: Annotated[float, Field(gt=0)] = 30.0
+    """A memory's score is halved in so many days: it is score * exp(-ln 2 / half_life_days * age)."""
+    relevance: Annotated[float, Field(ge=0, le=1)] = 0.35
+    """Memories under this score are not recalled."""
+    provider: str = ""
+    """One external memory provider, by the name of its entry point in `hermes_lab.memory_providers`."""
 
 
 class SuiteConfig(Section):
@@ -193,12 +251,16 @@ class RunSection(Section):
     """The run folder; `--out` goes before it."""
 
 
+Arm = Literal["off", "on", "frozen", "oracle", "placebo"]
+
+
 class LearningConfig(Section):
     """What `learn` compares."""
 
-    arms: Annotated[tuple[Literal["off", "on"], ...], Field(min_length=1)] = ("off", "on")
-    """`off`: no review, so the library stays as it began. `on`: a review after each episode may write skills for the
-    rounds after it."""
+    arms: Annotated[tuple[Arm, ...], Field(min_length=1)] = ("off", "on")
+    """`off`: no skills at all. `on`: begins with `skills.library`, and reviews write skills for the rounds after.
+    `frozen`: `skills.library` as it is. `oracle`: skills that tell the suite's hidden rules. `placebo`: as `on`, but
+    what skills say is replaced by as many characters of no relevance."""
     replicates: Annotated[int, Field(ge=1)] = 1
     """Independent repetitions of every arm and world, with other tasks."""
     worlds: Annotated[int, Field(ge=1)] = 1
@@ -233,6 +295,8 @@ class RunConfig(Section):
     """The isolation."""
     skills: SkillsConfig = SkillsConfig()
     """The library."""
+    memory: MemoryConfig = MemoryConfig()
+    """Notes and memories."""
     suite: SuiteConfig = SuiteConfig()
     """The tasks."""
     run: RunSection = RunSection()

@@ -19,7 +19,7 @@ class _Spent(Struct, frozen=True):
 
 
 class _Review(Struct, frozen=True):
-    trajectory: _Spent = _Spent()
+    trajectory: _Spent | None = None
     writes: tuple[SkillWrite, ...] = ()
 
 
@@ -72,7 +72,7 @@ def brief(episode: Episode) -> Brief:
         metrics=episode.metrics,
         trajectory=_Spent(episode.trajectory.usage) if episode.trajectory else None,
         skills=_Written(episode.skills.writes),
-        review=_Review(_Spent(review.trajectory.usage), review.writes) if review else None,
+        review=_Review(review.trajectory and _Spent(review.trajectory.usage), review.writes) if review else None,
     )
 
 

@@ -33,7 +33,7 @@ class ReplayModel:
                 continue
             identity = identity or episode.model
             self._add(episode.trajectory, episode.trajectory.messages)
-            if episode.review:
+            if episode.review and episode.review.trajectory:
                 before = episode.trajectory.messages
                 self._add(episode.review.trajectory, before + episode.review.trajectory.messages)
         if identity is None:

@@ -28,11 +28,15 @@ from hermes_lab.tools.toolsets import COMPOSITES
 from hermes_lab.types import ToolCall, ToolResult
 
 if TYPE_CHECKING:
+    from hermes_lab.memory.notes import NotesSession
+    from hermes_lab.sessions import SessionStore
     from hermes_lab.skills.session import SkillSession
 
 Handler = Callable[..., Awaitable[dict[str, Any]]] | Callable[..., dict[str, Any]]
 Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Puts a question, with the answers to choose from (if any), to a person."""
+Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
+"""Has a child agent work on a goal, with some context, with these toolsets; gives the answer of the tool."""
 T = TypeVar("T")
 _ENTRY_POINTS = "hermes_lab.tools"
 _AT_ONCE = 8
@@ -43,13 +47,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool may reach: the episode's sandbox, its view of the skill library (if any), the limits, and the person
-    who can be asked (if any)."""
+    """What a tool may reach: the episode's sandbox and its limits; and, where there are such, its view of the skill
+    library, the person who can be asked, its view of the notes, the stored sessions, and whoever runs child agents."""
 
     sandbox: Sandbox
     skills: "SkillSession | None"
     config: SandboxConfig
     ask: Ask | None = None
+    notes: "NotesSession | None" = None
+    sessions: "SessionStore | None" = None
+    delegate: Delegate | None = None
     _state: dict[type, Any] = field(default_factory=dict)
 
     def state(self, kind: type[T]) -> T:

@@ -1,32 +1,36 @@
 """Writes to the skill library."""
 
-from typing import Any, Literal
+from typing import Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.types import SkillEdit
+from hermes_lab.types.skill import Action
 
 
 @tool(toolset="skills")
-async def skill_manage(
+def skill_manage(
     ctx: ToolContext,
-    action: Literal["create", "patch"],
+    action: Action,
     name: str,
     description: str = "",
     content: str = "",
     old_string: str = "",
     new_string: str = "",
+    path: str = "",
+    absorbed_into: str = "",
 ) -> dict[str, Any]:
     """Save what was learned as a skill. create: description and content. patch: old_string, new_string.
 
     Args:
         name: like-this
         description: When to use it.
-        content: Markdown.
+        content: Markdown; with write_file, the file's.
+        path: With write_file, remove_file or patch, a file such as references/x.md.
+        absorbed_into: With delete, the skill that holds its content now.
     """
     if ctx.skills is None:
         raise ToolError("there is no skill library here")
-    if action == "create":
-        write = ctx.skills.create(name, description, content)
-    else:
-        write = ctx.skills.patch(name, old_string, new_string)
-    return {"action": write.action, "name": write.name}
+    edit = SkillEdit(action, name, description, content, old_string, new_string, path, absorbed_into)
+    write = ctx.skills.manage(edit)
+    return {"action": write.action, "name": write.name} | ({"path": write.path} if write.path else {})

@@ -3,13 +3,24 @@
 from typing import Any
 
 from hermes_lab.errors import ToolError
+from hermes_lab.skills import format as skill_format
 from hermes_lab.tools.registry import ToolContext, tool
 
 
 @tool(toolset="skills")
-async def skill_view(ctx: ToolContext, name: str) -> dict[str, Any]:
-    """Load a skill."""
+async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, Any]:
+    """Load a skill.
+
+    Args:
+        path: One of its files, such as references/x.md.
+    """
     if ctx.skills is None:
         raise ToolError("there is no skill library here")
     skill = ctx.skills.view(name)
-    return {"name": skill.name, "content": skill.text}
+    note = {} if skill.name == name else {"note": f"there is no skill {name!r}; this is the nearest"}
+    if not path:
+        answer = {"name": skill.name, "content": skill_format.shown(skill), **note}
+        return {**answer, "files": sorted(skill.files)} if skill.files else answer
+    if path not in skill.files:
+        raise ToolError(f"path: {skill.name!r} has no file {path!r}; it has: {', '.join(skill.files) or 'none'}")
+    return {"name": skill.name, "path": path, "content": skill.files[path].decode(errors="replace"), **note}

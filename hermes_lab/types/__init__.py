@@ -5,30 +5,40 @@ carries `v`; `hermes_lab.records` upgrades older versions when it reads them.
 """
 
 from hermes_lab.types.episode import (
+    Child,
     Episode,
     EpisodeError,
     ModelIdentity,
+    Observation,
     Review,
+    SkillTrace,
     SkillUse,
     TaskInfo,
 )
 from hermes_lab.types.group import ScoredGroup
+from hermes_lab.types.memory import MemoryUse, MemoryWrite
 from hermes_lab.types.message import Generation, Message, ToolCall, ToolResult, Usage
-from hermes_lab.types.skill import Skill, SkillWrite
+from hermes_lab.types.skill import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.task import Reward, Task, Verdict
 from hermes_lab.types.trajectory import Compression, Step, TokenBranch, Trajectory
 
 __all__ = [
+    "Child",
     "Compression",
     "Episode",
     "EpisodeError",
     "Generation",
+    "MemoryUse",
+    "MemoryWrite",
     "Message",
     "ModelIdentity",
+    "Observation",
     "Review",
     "Reward",
     "ScoredGroup",
     "Skill",
+    "SkillEdit",
+    "SkillTrace",
     "SkillUse",
     "SkillWrite",
     "Step",

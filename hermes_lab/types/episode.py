@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from hermes_lab.types.memory import MemoryUse, MemoryWrite
 from hermes_lab.types.skill import SkillWrite
 from hermes_lab.types.task import Reward, Verdict
 from hermes_lab.types.trajectory import Trajectory
@@ -40,24 +41,80 @@ class TaskInfo(Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
 
 
+class SkillTrace(Struct, frozen=True, omit_defaults=True):
+    """How far one skill of the library came in one episode: eligible -> listed -> loaded -> followed. The outcome is
+    that of the episode.
+
+    `eligible`: the skill is about what this task needs, told by `by`: `trigger`, the task's hidden rules against those
+    that the skill was learnt from, or `similarity` of texts. None where neither can tell. `followed`: a tool call after
+    loading did what a line of the skill says; None where the skill has no such line. `adherence` is the share of its
+    lines that were.
+    """
+
+    name: str
+    eligible: bool | None = None
+    by: Literal["", "trigger", "similarity"] = ""
+    listed: bool = False
+    loaded: bool = False
+    followed: bool | None = None
+    adherence: float | None = None
+
+
 class SkillUse(Struct, frozen=True, omit_defaults=True):
-    """The library as this episode met it: the frozen snapshot, what was listed in the prompt, loaded, written."""
+    """The library as this episode met it: the frozen snapshot, what was listed in the prompt, loaded, written.
+
+    `traces` has a row for every skill that was eligible or loaded.
+    """
 
     snapshot: str = ""
     listed: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     writes: tuple[SkillWrite, ...] = ()
+    traces: tuple[SkillTrace, ...] = ()
+
+
+class Observation(Struct, frozen=True, omit_defaults=True):
+    """What an episode is worth learning from (`hermes_lab.skills.observe`).
+
+    `value` = .4 success + .2 (three or more different tools) + .2 recovered + .2 generalisable. `worth` says that it
+    passed the thresholds of `skills`, so that a skill should come of it.
+    """
+
+    value: float
+    success: bool
+    tools: int
+    recovered: bool
+    generalisable: bool
+    messages: int
+    worth: bool
 
 
 class Review(Struct, frozen=True, omit_defaults=True):
     """The review that ran after an episode, accounted by itself.
 
-    Its `trajectory.messages` continue those of the episode: only the turns after them are repeated here.
+    Its `trajectory.messages` continue those of the episode: only the turns after them are repeated here. A review that
+    failed has an `error` and no trajectory; what it wrote before does not count, and the episode stands as it is.
     """
 
-    trajectory: Trajectory
+    trajectory: Trajectory | None = None
     writes: tuple[SkillWrite, ...] = ()
     seconds: float = 0.0
+    memory: tuple[MemoryWrite, ...] = ()
+    error: EpisodeError | None = None
+
+
+class Child(Struct, frozen=True, omit_defaults=True):
+    """A delegated piece of work: the whole conversation of the child agent, of which its parent saw the summary alone.
+
+    `depth` is 1 for a child of the episode's agent.
+    """
+
+    goal: str
+    depth: int
+    trajectory: Trajectory | None = None
+    seconds: float = 0.0
+    error: EpisodeError | None = None
+    children: tuple["Child", ...] = ()
 
 
 class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,6 +148,9 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdicts: tuple[Verdict, ...] = ()
     trajectory: Trajectory | None = None
     skills: SkillUse = SkillUse()
+    memory: MemoryUse = MemoryUse()
+    observation: Observation | None = None
+    children: tuple[Child, ...] = ()
     review: Review | None = None
     metrics: dict[str, float] = {}
 

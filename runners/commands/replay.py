@@ -18,7 +18,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
-from hermes_lab.types import Episode, Message, Review, Trajectory
+from hermes_lab.types import Episode, Message
 from runners.commands import options
 from runners.plan import plan_learn, plan_run
 from tasks import load_suite
@@ -99,9 +99,8 @@ def _job(config: RunConfig, manifest: RunManifest, recorded: Episode) -> Job:
 
 def _spoken(episode: Episode) -> list[Message]:
     """All that was said, the review included."""
-    parts: Sequence[Trajectory | Review | None] = (episode.trajectory, episode.review)
-    trajectories = [part.trajectory if isinstance(part, Review) else part for part in parts if part]
-    return [message for trajectory in trajectories for message in trajectory.messages]
+    trajectories = (episode.trajectory, episode.review.trajectory if episode.review else None)
+    return [message for trajectory in trajectories if trajectory for message in trajectory.messages]
 
 
 def _difference(then: Sequence[Message], now: Sequence[Message]) -> str:

@@ -1,0 +1,1 @@
+"""What the agent remembers besides skills: its notes, and past work by its meaning."""
