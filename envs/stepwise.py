@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.knowledge import Knowledge
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox
@@ -60,8 +61,8 @@ class SteppedRollout:
     def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
         self._model = SteppedModel()
         lab = Lab(config, config_digest(config), suite, self._model, lambda: open_sandbox(config.sandbox))
-        job = Job(task, lane="env", round=0, sample=0, experience=0, place=0, learn=False)
-        self._task = asyncio.create_task(run_episode(lab, job, library))
+        job = Job(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
+        self._task = asyncio.create_task(run_episode(lab, job, Knowledge(library)))
 
     @classmethod
     async def begin(cls, config: RunConfig, suite: Suite, task: Task, library: Library) -> "SteppedRollout":

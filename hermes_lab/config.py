@@ -230,6 +230,8 @@ class SuiteConfig(Section):
     """Draws the tasks."""
     world: Annotated[int, Field(ge=0)] = 0
     """Draws the hidden rules, in suites that have them (`run` only; `learn` goes over `learning.worlds`)."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of the suite, such as how many rules a world has."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "SuiteConfig":

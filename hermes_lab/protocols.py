@@ -1,9 +1,12 @@
 """The seams: each has two real implementations, or one and a shipped test double."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
+
+if TYPE_CHECKING:
+    from hermes_lab.skills.library import Library
 
 
 class ModelClient(Protocol):
@@ -68,6 +71,25 @@ class Sandbox(Workspace, Protocol):
         """Ends every process inside and removes the workspace."""
         ...
 
+    @property
+    def seen_workspace(self) -> str:
+        """The workspace's path as commands see it."""
+        ...
+
+    @property
+    def seen_skills(self) -> str:
+        """The path at which commands see what is provided: `/app/skills`, where the sandbox isolates."""
+        ...
+
+    async def provide(self, path: str, data: bytes) -> None:
+        """Lays a file below `seen_skills`, as `write` does: commands can read and run it, but not change it."""
+        ...
+
+    def beside(self) -> "Sandbox":
+        """Another sandbox over the same workspace, with a directory, variables and processes of its own; it starts when
+        it is entered. Its end leaves the workspace; the end of this one is its end too."""
+        ...
+
 
 class Suite(Protocol):
     """A set of tasks with a way to judge them. A suite proves itself: the oracle scores 1, a no-op 0."""
@@ -90,4 +112,13 @@ class Suite(Protocol):
     async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
         """Judges the workspace, and the final answer (None where the agent gave none); None where the task has
         nothing to judge by. May be called again on the same workspace after more work, and does not change it."""
+        ...
+
+
+@runtime_checkable
+class KnownSuite(Suite, Protocol):
+    """A suite that can tell its hidden rules: the `oracle` arm of an experiment begins with them."""
+
+    def known_skills(self, *, split: str, world: int) -> "Library":
+        """Skills that tell every hidden rule of a world, and nothing else."""
         ...

@@ -2,27 +2,42 @@
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from typing import Literal
 
+import msgspec
+
+from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.prompt import system_prompt
-from hermes_lab.agent.review import review
-from hermes_lab.config import RunConfig
+from hermes_lab.agent.review import due, review
+from hermes_lab.config import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, VerifierError
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.memory.notes import NotesSession
 from hermes_lab.protocols import ModelClient, Sandbox, Suite
-from hermes_lab.skills.library import Library
+from hermes_lab.skills.listing import choose
+from hermes_lab.skills.observe import observe
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.skills.slash import expand
+from hermes_lab.skills.trace import traces
 from hermes_lab.tools.distributions import draw_toolsets
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import (
+    Child,
     Episode,
     EpisodeError,
+    MemoryUse,
     Message,
+    Observation,
     Review,
     Reward,
+    Skill,
     SkillUse,
+    SkillWrite,
     Task,
     TaskInfo,
     Trajectory,
@@ -42,9 +57,13 @@ class Lab:
     open_sandbox: Callable[[], Sandbox]
 
 
+ReviewWhen = Literal["never", "due", "always"]
+
+
 @dataclass(frozen=True)
 class Job:
-    """One rollout that is owed: a task and its place in the run. `learn` asks for a review after it."""
+    """One rollout that is owed: a task and its place in the run. `review` says when the agent looks back after it;
+    `due` is by the cadence and the thresholds of `skills`."""
 
     task: Task
     lane: str
@@ -52,7 +71,7 @@ class Job:
     sample: int
     experience: int
     place: int
-    learn: bool
+    review: ReviewWhen
 
     @property
     def key(self) -> str:
@@ -67,11 +86,14 @@ class Outcome:
     trajectory: Trajectory
     verdicts: tuple[Verdict, ...]
     skills: SkillUse
+    memory: MemoryUse
+    observation: Observation
+    children: tuple[Child, ...]
     review: Review | None
 
 
-async def run_episode(lab: Lab, job: Job, library: Library) -> Episode:
-    """Runs one task in a fresh sandbox against a frozen library, and has it verified.
+async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
+    """Runs one task in a fresh sandbox with frozen knowledge, and has it verified.
 
     Never raises for a failing rollout: a failure of the infrastructure, or a bug, is an errored episode without score.
     Cancellation passes through, and leaves neither a record nor a process.
@@ -80,7 +102,7 @@ async def run_episode(lab: Lab, job: Job, library: Library) -> Episode:
     started = time.monotonic()
     outcome, error = None, None
     try:
-        outcome = await _roll_out(lab, job, library)
+        outcome = await _roll_out(lab, job, knowledge)
     except InfraError as failure:
         error = EpisodeError(kind=failure.kind, message=str(failure))
     except Exception as failure:
@@ -90,41 +112,55 @@ async def run_episode(lab: Lab, job: Job, library: Library) -> Episode:
     seconds = time.monotonic() - started
     if outcome and outcome.review:
         seconds -= outcome.review.seconds
-    return _record(lab, job, library, outcome, error, started_at, seconds)
+    return _record(lab, job, knowledge, outcome, error, started_at, seconds)
 
 
-async def _roll_out(lab: Lab, job: Job, library: Library) -> Outcome:
-    session = SkillSession(library, origin="foreground", episode=job.key, model=lab.model.identity.name)
+async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
+    config, task, model = lab.config, job.task, lab.model.identity.name
+    skills = SkillSession(knowledge.library, origin="foreground", episode=job.key, model=model)
+    notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=job.key, model=model)
     async with lab.open_sandbox() as sandbox:
-        for path, content in job.task.files.items():
+        for path, content in task.files.items():
             await sandbox.write(path, content.encode())
-        toolsets = _toolsets(lab, job)
-        toolbox = _toolbox(lab, toolsets, sandbox, session)
-        agent = Agent(lab.model, toolbox, lab.config.agent, [_system(lab, toolbox, library)], lab.config.model.price)
-        trajectory, verdicts = await _submissions(lab, job.task, agent, sandbox)
+        listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
+        system = partial(_system, lab, knowledge, listed)
+        delegation = Delegation(lab.model, config, sandbox, skills, system)
+        context = ToolContext(
+            sandbox=sandbox,
+            skills=skills,
+            notes=notes,
+            config=config.sandbox,
+            delegate=delegation,
+            heal_attempts=config.skills.heal_attempts,
+        )
+        toolbox = Toolbox(_toolsets(lab, job), context, disabled=config.agent.disabled_tools)
+        agent = Agent(lab.model, toolbox, config.agent, [system(toolbox)], config.model.price)
+        delegation.serve(agent, toolbox)
+        trajectory, verdicts = await _submissions(lab, task, expand(task.prompt, skills), agent, sandbox)
+        observation = observe(trajectory, verdicts, config.skills)
         looked_back = None
-        if job.learn and trajectory.final_response is not None:
-            looking = session.fork("review")
-            looked_back = await review(
-                agent,
-                _toolbox(lab, toolsets, sandbox, looking),
-                looking,
-                verdicts[-1] if verdicts else None,
-                lab.config.skills.review_iterations,
-            )
+        if _is_due(job, knowledge, trajectory, observation, config.skills):
+            looked_back = await review(agent, toolbox, verdicts, config.skills)
+    names = tuple(skill.name for skill in listed)
+    loaded = tuple(dict.fromkeys(skills.loaded))
     used = SkillUse(
-        snapshot=library.snapshot,
-        listed=tuple(library.skills),
-        loaded=tuple(dict.fromkeys(session.loaded)),
-        writes=tuple(session.writes),
+        snapshot=knowledge.library.snapshot,
+        listed=names,
+        loaded=loaded,
+        writes=_with_triggers(skills.writes, task),
+        traces=traces(knowledge.library, names, loaded, task, trajectory, knowledge.learnt_from),
     )
-    return Outcome(trajectory, verdicts, used, looked_back)
+    if looked_back:
+        looked_back = msgspec.structs.replace(looked_back, writes=_with_triggers(looked_back.writes, task))
+    remembered = MemoryUse(knowledge.notes.snapshot, tuple(notes.writes))
+    return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, looked_back)
 
 
-async def _submissions(lab: Lab, task: Task, agent: Agent, sandbox: Sandbox) -> tuple[Trajectory, tuple[Verdict, ...]]:
+async def _submissions(
+    lab: Lab, task: Task, prompt: str, agent: Agent, sandbox: Sandbox
+) -> tuple[Trajectory, tuple[Verdict, ...]]:
     """Works, submits, and works again on the feedback of a rejected submission while attempts are left."""
     verdicts: list[Verdict] = []
-    prompt = task.prompt
     while True:
         stop = await agent.submit(prompt)
         trajectory = agent.trajectory(stop)
@@ -149,21 +185,37 @@ def _toolsets(lab: Lab, job: Job) -> Sequence[str]:
     return draw_toolsets(agent.distribution, lab.config.run.seed, job.task.id, job.sample)
 
 
-def _toolbox(lab: Lab, toolsets: Sequence[str], sandbox: Sandbox, session: SkillSession) -> Toolbox:
-    context = ToolContext(sandbox=sandbox, skills=session, config=lab.config.sandbox)
-    return Toolbox(toolsets, context, disabled=lab.config.agent.disabled_tools)
-
-
-def _system(lab: Lab, toolbox: Toolbox, library: Library) -> Message:
+def _system(lab: Lab, knowledge: Knowledge, listed: Sequence[Skill], toolbox: Toolbox) -> Message:
     agent, isolated = lab.config.agent, lab.config.sandbox.backend != "local"
-    text = system_prompt(toolbox.schemas, library, agent.tool_format, profile=agent.prompt, isolated=isolated)
+    text = system_prompt(
+        toolbox.schemas,
+        agent.tool_format,
+        skills=listed,
+        more_skills=len(knowledge.library.listed) - len(listed),
+        background=[knowledge.notes.render(lab.config.memory)],
+        profile=agent.prompt,
+        isolated=isolated,
+    )
     return Message(role="system", content=text)
+
+
+def _is_due(
+    job: Job, knowledge: Knowledge, trajectory: Trajectory, observation: Observation, config: SkillsConfig
+) -> bool:
+    """Whether the agent looks back: never on work that it did not deliver."""
+    if job.review == "never" or trajectory.final_response is None:
+        return False
+    return job.review == "always" or due(knowledge.idle, tool_iterations(trajectory), observation, config)
+
+
+def _with_triggers(writes: Iterable[SkillWrite], task: Task) -> tuple[SkillWrite, ...]:
+    return tuple(msgspec.structs.replace(write, triggers=task.triggers) for write in writes)
 
 
 def _record(
     lab: Lab,
     job: Job,
-    library: Library,
+    knowledge: Knowledge,
     outcome: Outcome | None,
     error: EpisodeError | None,
     started_at: str,
@@ -191,10 +243,18 @@ def _record(
         reward=Reward(first.score, {"score": first.score}) if first else None,
         verdicts=outcome.verdicts if outcome else (),
         trajectory=outcome.trajectory if outcome else None,
-        skills=outcome.skills if outcome else SkillUse(snapshot=library.snapshot),
+        skills=outcome.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),
+        memory=outcome.memory if outcome else MemoryUse(snapshot=knowledge.notes.snapshot),
+        observation=outcome.observation if outcome else None,
+        children=outcome.children if outcome else (),
         review=outcome.review if outcome else None,
         metrics=_metrics(outcome.trajectory, len(outcome.verdicts)) if outcome else {},
     )
+
+
+def tool_iterations(trajectory: Trajectory) -> int:
+    """Model calls that ran tools."""
+    return sum(bool(message.tool_calls) for message in trajectory.messages)
 
 
 def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
@@ -204,6 +264,7 @@ def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
     well_formed = first_reply is not None and bool(first_reply.tool_calls and results and results[0].executed)
     return {
         "api_calls": len(trajectory.steps),
+        "iterations": tool_iterations(trajectory),
         "tool_calls": len(results),
         "tool_errors": sum(not r.ok for r in results),
         "first_call_ok": float(well_formed),

@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
+from hermes_lab.knowledge import Knowledge
 from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import Job, Lab, run_episode
-from hermes_lab.skills.library import Library, merge
-from hermes_lab.types import SkillWrite
 from runners.brief import Brief, brief, read_briefs
+from runners.lanes import LaneState, after_round
+from runners.snapshots import keep_knowledge
 from runners.plan import Lane
 
 OnEpisode = Callable[[Brief], None]
 
-Done = dict[str, tuple[SkillWrite, ...]]
-"""Finished episodes by key, and what each adds to its lane's library: all that resume and merging need."""
+Done = dict[str, Brief]
+"""Finished episodes by key: all that resume and merging need."""
 
 
 def read_done(out: Path, on_episode: OnEpisode) -> Done:
@@ -24,7 +26,7 @@ def read_done(out: Path, on_episode: OnEpisode) -> Done:
     done: Done = {}
     for episode in read_briefs(out):
         if episode.status == "ok":
-            done[episode.key] = episode.writes
+            done[episode.key] = episode
             on_episode(episode)
     return done
 
@@ -34,9 +36,7 @@ def owes(lanes: Sequence[Lane], done: Done) -> bool:
     return any(job.key not in done for lane in lanes for round_ in range(len(lane.rounds)) for job in lane.jobs(round_))
 
 
-async def run_lanes(
-    lab: Lab, lanes: Sequence[Lane], out: Path, start: Library, done: Done, on_episode: OnEpisode
-) -> None:
+async def run_lanes(lab: Lab, lanes: Sequence[Lane], out: Path, done: Done, on_episode: OnEpisode) -> None:
     """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure.
 
     Where an episode of a learning lane errored, the lane ends with its round: later ones would learn from a library
@@ -48,7 +48,7 @@ async def run_lanes(
         batch = _Batch(lab, log, out, done, slots, on_episode)
         async with anyio.create_task_group() as group:
             for lane in lanes:
-                group.start_soon(batch.run_lane, lane, start)
+                group.start_soon(batch.run_lane, lane)
     finally:
         log.close()
 
@@ -62,42 +62,35 @@ class _Batch:
     slots: anyio.Semaphore
     on_episode: OnEpisode
 
-    async def run_lane(self, lane: Lane, library: Library) -> None:
+    async def run_lane(self, lane: Lane) -> None:
+        state = LaneState(Knowledge(lane.library))
+        await self._keep(lane, state.knowledge)
         for round_ in range(len(lane.rounds)):
-            library.save(self.out / "skills" / library.snapshot)
-            jobs = [job for job in lane.jobs(round_) if job.key not in self.done]
-            await self._run_round(jobs, library)
-            if lane.learn:
-                keys = [job.key for job in lane.jobs(round_)]
+            keys = [job.key for job in lane.jobs(round_)]
+            await self._run_round([job for job in lane.jobs(round_) if job.key not in self.done], state.knowledge)
+            if lane.learns:
                 if not all(key in self.done for key in keys):
                     return
-                library = merge(library, (self.done[key] for key in keys))
-                _keep_home(self.out, lane.name, library)
+                state = after_round(state, lane.arm, [self.done[key] for key in keys], self.lab.config)
+                await self._keep(lane, state.knowledge)
 
-    async def _run_round(self, jobs: Sequence[Job], library: Library) -> None:
+    async def _run_round(self, jobs: Sequence[Job], knowledge: Knowledge) -> None:
         async with anyio.create_task_group() as group:
             for job in jobs:
                 await self.slots.acquire()
-                group.start_soon(self._run_job, job, library)
+                group.start_soon(self._run_job, job, knowledge)
 
-    async def _run_job(self, job: Job, library: Library) -> None:
+    async def _run_job(self, job: Job, knowledge: Knowledge) -> None:
         try:
-            episode = await run_episode(self.lab, job, library)
+            episode = await run_episode(self.lab, job, knowledge)
             await self.log.append(episode)
         finally:
             self.slots.release()
         finished = brief(episode)
         if finished.status == "ok":
-            self.done[job.key] = finished.writes
+            self.done[job.key] = finished
         self.on_episode(finished)
 
-
-def _keep_home(out: Path, lane: str, library: Library) -> None:
-    """`lanes/<lane>/home/skills` points to the lane's newest snapshot."""
-    library.save(out / "skills" / library.snapshot)
-    link = out / "lanes" / lane / "home" / "skills"
-    link.parent.mkdir(parents=True, exist_ok=True)
-    temporary = link.with_name(".skills.tmp")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(Path("../../../skills") / library.snapshot)
-    temporary.replace(link)
+    async def _keep(self, lane: Lane, knowledge: Knowledge) -> None:
+        """Writes what the next round begins with: a snapshot has to be there before an episode names it."""
+        await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, knowledge)

@@ -1,4 +1,5 @@
-"""What progress and resume need of an episode: a small part of its record, so that a long log is read in seconds."""
+"""What progress, resume and learning need of an episode: a small part of its record, so that a long log is read in
+seconds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,12 +7,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes_lab.records import read_attempts
-from hermes_lab.types import Episode, EpisodeError, SkillWrite, Usage
+from hermes_lab.types import Episode, EpisodeError, MemoryWrite, SkillWrite, Trajectory, Usage
 from hermes_lab.types.episode import episode_key
 
 
-class _Written(Struct, frozen=True):
+class _Skills(Struct, frozen=True):
+    loaded: tuple[str, ...] = ()
     writes: tuple[SkillWrite, ...] = ()
+
+
+class _Memory(Struct, frozen=True):
+    writes: tuple[MemoryWrite, ...] = ()
 
 
 class _Spent(Struct, frozen=True):
@@ -21,6 +27,8 @@ class _Spent(Struct, frozen=True):
 class _Review(Struct, frozen=True):
     trajectory: _Spent | None = None
     writes: tuple[SkillWrite, ...] = ()
+    memory: tuple[MemoryWrite, ...] = ()
+    error: EpisodeError | None = None
 
 
 class Brief(Struct, frozen=True, kw_only=True):
@@ -33,11 +41,13 @@ class Brief(Struct, frozen=True, kw_only=True):
     round: int
     sample: int
     status: str
+    started_at: str = ""
     success: bool | None = None
     error: EpisodeError | None = None
     metrics: dict[str, float] = {}
     trajectory: _Spent | None = None
-    skills: _Written = _Written()
+    skills: _Skills = _Skills()
+    memory: _Memory = _Memory()
     review: _Review | None = None
 
     @property
@@ -51,6 +61,11 @@ class Brief(Struct, frozen=True, kw_only=True):
         return self.skills.writes + (self.review.writes if self.review else ())
 
     @property
+    def notes(self) -> tuple[MemoryWrite, ...]:
+        """What it adds to its lane's notes, in that order too."""
+        return self.memory.writes + (self.review.memory if self.review else ())
+
+    @property
     def tokens(self) -> int:
         """Prompt and completion tokens, the review's too."""
         spent = [self.trajectory, self.review.trajectory if self.review else None]
@@ -59,7 +74,7 @@ class Brief(Struct, frozen=True, kw_only=True):
 
 def brief(episode: Episode) -> Brief:
     """The brief of an episode in memory."""
-    review = episode.review
+    skills, review = episode.skills, episode.review
     return Brief(
         suite=episode.suite,
         task_id=episode.task_id,
@@ -67,15 +82,21 @@ def brief(episode: Episode) -> Brief:
         round=episode.round,
         sample=episode.sample,
         status=episode.status,
+        started_at=episode.started_at,
         success=episode.success,
         error=episode.error,
         metrics=episode.metrics,
-        trajectory=_Spent(episode.trajectory.usage) if episode.trajectory else None,
-        skills=_Written(episode.skills.writes),
-        review=_Review(review.trajectory and _Spent(review.trajectory.usage), review.writes) if review else None,
+        trajectory=_spent(episode.trajectory),
+        skills=_Skills(skills.loaded, skills.writes),
+        memory=_Memory(episode.memory.writes),
+        review=_Review(_spent(review.trajectory), review.writes, review.memory, review.error) if review else None,
     )
 
 
 def read_briefs(run: Path) -> Iterator[Brief]:
     """Every record of a run's log, superseded ones included. Raises `ConfigError` for a line that is no episode."""
     return read_attempts(run, Brief)
+
+
+def _spent(trajectory: Trajectory | None) -> _Spent | None:
+    return _Spent(trajectory.usage) if trajectory else None

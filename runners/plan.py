@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hermes_lab.config import RunConfig
+from hermes_lab.config import Arm, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
-from hermes_lab.rollout import Job
+from hermes_lab.rollout import Job, ReviewWhen
+from hermes_lab.skills.library import Library
 from hermes_lab.types import Task
+from runners.lanes import LEARNING, begin
 
 
 @dataclass(frozen=True)
@@ -18,16 +20,23 @@ class Lane:
     """A sequence of rounds that share one growing library. Lanes are independent of each other and run in parallel."""
 
     name: str
-    learn: bool
+    arm: Arm
+    library: Library
     samples: int
     rounds: Sequence[Sequence[Task]]
+
+    @property
+    def learns(self) -> bool:
+        """Whether its library grows."""
+        return self.arm in LEARNING
 
     def jobs(self, round_: int) -> Iterator[Job]:
         """The rollouts of one round, in the order in which their writes are merged."""
         experience = sum(len(tasks) for tasks in self.rounds[:round_])
         for place, task in enumerate(self.rounds[round_]):
             for sample in range(self.samples):
-                yield Job(task, self.name, round_, sample, experience, place, self.learn)
+                review: ReviewWhen = "due" if self.learns else "never"
+                yield Job(task, self.name, round_, sample, experience, place, review)
 
     @property
     def wanted(self) -> int:
@@ -35,15 +44,15 @@ class Lane:
         return self.samples * sum(map(len, self.rounds))
 
 
-def plan_run(config: RunConfig, suite: Suite) -> list[Lane]:
-    """`run`: one lane, one round, no learning."""
+def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
+    """`run`: one lane, one round, `library` as it is."""
     wanted = config.suite
     tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
-    return [Lane("main", learn=False, samples=config.run.samples, rounds=[tasks])]
+    return [Lane("main", "frozen", library, config.run.samples, [tasks])]
 
 
-def plan_learn(config: RunConfig, suite: Suite) -> list[Lane]:
-    """`learn`: a lane for each arm, replicate and world. All arms of a replicate and world get the same tasks in the
+def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
+    """`learn`: a lane for each arm, replicate and world, those that have skills beginning with `library`. All arms of a replicate and world get the same tasks in the
     same order, so that they can be compared task by task."""
     if config.run.samples != 1:
         raise ConfigError("run.samples: `learn` takes 1; for more rollouts raise learning.replicates")
@@ -64,7 +73,13 @@ def plan_learn(config: RunConfig, suite: Suite) -> list[Lane]:
                 raise ConfigError(f"learning.worlds: {suite.name} has no worlds, all have the same tasks; use 1")
             rounds = [tasks[i : i + learning.round_size] for i in range(0, len(tasks), learning.round_size)]
             lanes += [
-                Lane(f"{arm}-r{replicate}-w{world}", learn=arm == "on", samples=1, rounds=rounds)
+                Lane(
+                    name=f"{arm}-r{replicate}-w{world}",
+                    arm=arm,
+                    library=begin(arm, library, suite, split=config.suite.split, world=world),
+                    samples=1,
+                    rounds=rounds,
+                )
                 for arm in learning.arms
             ]
     return lanes

@@ -24,20 +24,25 @@ def list_suites() -> list[str]:
 def load_suite(config: SuiteConfig) -> Suite:
     """The suite that `config` names. Raises `ConfigError` for an unknown name or a broken file."""
     if config.path:
+        if config.options:
+            raise ConfigError("suite.options: a JSONL file takes none")
         return JsonlSuite(Path(config.path))
     if not config.name:
         raise ConfigError("suite: no suite is given; set suite.name, or suite.path to a JSONL file")
-    return _factory(config.name)()
+    try:
+        return _factory(config.name)(**config.options)
+    except TypeError as error:
+        raise ConfigError(f"suite.options: {config.name}: {error}") from None
 
 
 def _built_in() -> set[str]:
     return {module.name for module in pkgutil.iter_modules(tasks.__path__) if module.ispkg}
 
 
-def _factory(name: str) -> Callable[[], Suite]:
+def _factory(name: str) -> Callable[..., Suite]:
     if name in _built_in():
-        return cast(Callable[[], Suite], importlib.import_module(f"tasks.{name}.suite").load)
+        return cast(Callable[..., Suite], importlib.import_module(f"tasks.{name}.suite").load)
     points = entry_points(group=ENTRY_POINTS, name=name)
     if not points:
         raise ConfigError(f"suite.name: no suite {name!r}; there are: {', '.join(list_suites())}")
-    return cast(Callable[[], Suite], points[name].load())
+    return cast(Callable[..., Suite], points[name].load())

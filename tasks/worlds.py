@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from hermes_lab.errors import ConfigError
+
 T = TypeVar("T")
 
 
@@ -51,14 +53,28 @@ class Draws:
 
 @dataclass(frozen=True)
 class WorldSpec:
-    """How many places a world has."""
+    """How many places a world has. Raises `ConfigError` for a world that cannot be."""
 
     ruled: int = 5
     """Places with a hidden rule each (the M of the learning curve)."""
     plain: int = 2
     """Places where the obvious way is right."""
     unseen: int = 2
-    """How many of the rules of a held-out world are of types that training never shows."""
+    """How many of the rules of a held-out world, at most, are of types that training never shows."""
+
+    def __post_init__(self) -> None:
+        for name in ("ruled", "plain", "unseen"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise ConfigError(f"suite.options.{name}: give a whole number of places, not {value!r}")
+        if not self.places:
+            raise ConfigError("suite.options: a world has at least one place; raise ruled or plain")
+
+    def within(self, *, rules: int, places: int) -> "WorldSpec":
+        """This spec, for a suite that has so many types of rules and names of places to draw from."""
+        if self.ruled > rules or self.places > places:
+            raise ConfigError(f"suite.options: a world has at most {rules} ruled places, and {places} places in all")
+        return self
 
     @property
     def places(self) -> int:

@@ -24,7 +24,8 @@ _SPENT = "not run: the budget is used up"
 class Agent:
     """One conversation with one model. `submit` may be called again: the conversation, and its budget, go on.
 
-    `messages` is all that was said, in order; `context` is what of it the model still sees.
+    `messages` is all that was said, in order; `context` is what of it the model still sees. What the agent spends is
+    spent by its `parent` too, the agent that delegated the work to it, and their budgets end together.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class Agent:
         config: AgentConfig,
         messages: Sequence[Message],
         price: PriceConfig | None = None,
+        parent: "Agent | None" = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
         self._config = config
         self._price = price or PriceConfig()
+        self._parent = parent
         self._deadline = time.monotonic() + config.max_seconds
         self._trace = TokenTrace()
         self.messages = list(messages)
@@ -64,7 +67,7 @@ class Agent:
                 self._answer([_unanswered(call, _SPENT) for call in calls])
             return stop
         except ContextFull as error:
-            if not self.steps:
+            if not self.steps and self._parent is None:  # a child's first prompt is its parent's doing
                 raise ModelError(f"not even the first prompt fits the model: {error}") from None
             return "context_full"
 
@@ -89,7 +92,12 @@ class Agent:
             return "max_tokens"
         if self._config.max_cost and self.cost >= self._config.max_cost:
             return "max_cost"
-        return None
+        return self._parent._spent() if self._parent else None
+
+    def _spend(self, usage: Usage) -> None:
+        self.usage += usage
+        if self._parent:
+            self._parent._spend(usage)
 
     @property
     def cost(self) -> float:
@@ -121,7 +129,7 @@ class Agent:
         self.messages.append(reply.message)
         seconds = time.monotonic() - started
         self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
-        self.usage += reply.usage
+        self._spend(reply.usage)
         self.context.measured(reply.usage)
         self._trace.add(reply)
         return reply
@@ -130,7 +138,7 @@ class Agent:
         """Has the middle turns summarised; False where there is nothing to gain, or the summary failed: then nothing
         is lost."""
         used = await self.context.compress(self._model)
-        self.usage += used or Usage()
+        self._spend(used or Usage())
         return used is not None
 
     def _answer(self, results: Sequence[ToolResult]) -> None:

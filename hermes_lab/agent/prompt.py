@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from hermes_lab.models.hermes_format import render_tools
-from hermes_lab.skills.library import Library
+from hermes_lab.skills.library import index
+from hermes_lab.types import Skill
 from hermes_lab.types.trajectory import ToolFormat
 
 Profile = Literal["full", "compact"]
@@ -59,21 +60,41 @@ GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
         frozenset({"skill_view"}),
         "Before you begin, look at the listed skills. Load one that fits with skill_view, and follow it.",
     ),
-    (frozenset({"skill_manage"}), "When you learn a rule that later tasks will need, save it with skill_manage."),
+    (
+        frozenset({"skill_manage"}),
+        "After five or more tool calls, an error that was hard to mend, or a new way of working, save with skill_manage "
+        "what later tasks will need. Patch a skill that fell short.",
+    ),
+    (
+        frozenset({"skill_compile"}),
+        "Asked for an ability that no tool has, write it with skill_compile: it is a tool from then on.",
+    ),
+    (
+        frozenset({"memory"}),
+        "Keep with memory what will still be true in later sessions: how things are here, what the person prefers.",
+    ),
+    (frozenset({"session_search"}), "What was said in earlier sessions is found with session_search."),
+    (
+        frozenset({"delegate_task"}),
+        "Give self-contained parts of large work to delegate_task; several calls in one turn run side by side.",
+    ),
 )
 """A line of guidance, and the tools that must all be enabled for it to stand in the prompt."""
 
 
 def system_prompt(
     schemas: Sequence[Mapping[str, Any]],
-    library: Library,
     tool_format: ToolFormat,
     *,
+    skills: Sequence[Skill] = (),
+    more_skills: int = 0,
+    background: Sequence[str] = (),
     profile: Profile = "full",
     isolated: bool = True,
 ) -> str:
-    """Identity, platform, guidance, the tools (in the text format; a native endpoint adds them itself), the skills
-    index. Two episodes with the same tools differ in the index alone, so that a server's prefix cache holds.
+    """Identity, platform, guidance, the tools (in the text format; a native endpoint adds them itself), then what varies
+    from session to session: the `background` (context files, notes), and last the skills index, which varies most. So
+    a server's prefix cache holds for all that stands before. `more_skills` are those that the index leaves out.
 
     `isolated` is False where commands run on the host itself: then the working folder is another one every time, and
     is not named.
@@ -86,8 +107,10 @@ def system_prompt(
         parts = [IDENTITY, PLACE.format(workspace=workspace, isolation=isolation), WORK, *_guidance(schemas)]
     if tool_format == "hermes":
         parts.append(_compact_tools(schemas) if profile == "compact" else render_tools(schemas))
-    if library.skills:
-        parts.append(f"<skills>\n{library.index()}\n</skills>")
+    parts += filter(None, background)
+    if skills:
+        more = f"\n(and {more_skills} more: skills_list)" if more_skills else ""
+        parts.append(f"<skills>\n{index(skills)}{more}\n</skills>")
     return "\n\n".join(parts)
 
 

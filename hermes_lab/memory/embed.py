@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -10,35 +11,53 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 DIMENSIONS = 256
-_CHUNK = 2_000
 _loading = Lock()
 
 
-def embed(texts: Sequence[str]) -> np.ndarray:
-    """One row a text, of length 1 each: (n, 256) float32. A text without a known word is a row of zeros."""
+def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+    """One row a text, of length 1 each: (n, 256) float32. A text without a known word is a row of zeros.
+
+    The vector is the direction of the mean of the text's word vectors. It depends on nothing but the text: not on those
+    beside it, nor on the thread.
+    """
     import numpy as np
 
     rows = np.zeros((len(texts), DIMENSIONS), np.float32)
-    with_words = [n for n, text in enumerate(texts) if text.strip()]
-    for start in range(0, len(with_words), _CHUNK):
-        part = with_words[start : start + _CHUNK]
-        with _loading:  # the tokenizer is not for several threads at once
-            rows[part] = _model().embed([texts[n] for n in part])
-    rows = np.nan_to_num(rows)
+    if not texts:
+        return rows
+    tokenizer, vectors = _model()
+    for row, text in zip(rows, texts, strict=True):
+        if text.strip():
+            encodable = text.encode(errors="replace").decode()
+            words, counts = np.unique(tokenizer.encode(encodable, add_special_tokens=False).ids, return_counts=True)
+            row[:] = counts.astype(np.float32) @ vectors[words]
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    rows /= np.where(lengths > 0, lengths, 1)
+    return rows
 
 
 def similarity(a: str, b: str) -> float:
     """The cosine of two texts' vectors, in [-1, 1]; 0 where one of them has no known word."""
     rows = embed([a, b])
-    return float(rows[0] @ rows[1])
+    return max(-1.0, min(1.0, float(rows[0] @ rows[1])))
+
+
+def _model() -> tuple[Any, NDArray[np.float32]]:
+    """The tokenizer and the word vectors, (32000, 256)."""
+    with _loading:
+        return _load()
 
 
 @cache
-def _model() -> Any:
-    import wordllama
+def _load() -> tuple[Any, NDArray[np.float32]]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    import wordllama  # sets up the root logger for itself
 
-    return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    return model.tokenizer, model.embedding

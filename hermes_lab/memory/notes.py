@@ -1,5 +1,254 @@
-"""MEMORY.md and USER.md: the agent's own notes, and what it knows of the person."""
+"""MEMORY.md and USER.md: the agent's own notes, and what it knows of the person.
+
+`Notes` are an immutable value. A prompt holds them as they were when its session began; what the session writes
+(`NotesSession`) shows in the next one. In a batch the writes of a round are merged at its border (`merge_notes`); in a
+chat they reach the disk at once (`notes_store.NotesStore`).
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from hermes_lab.config import MemoryConfig
+from hermes_lab.errors import ToolError
+from hermes_lab.memory.scan import refusal, scan
+from hermes_lab.types.memory import MemoryWrite, Target
+from hermes_lab.types.skill import Origin
+
+FILES: dict[Target, str] = {"memory": "MEMORY.md", "user": "USER.md"}
+_TITLES: dict[Target, str] = {"memory": "your notes", "user": "what you know of the user"}
+_SEPARATOR = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
+_LISTED = 120
+
+
+class NotesEdit(NamedTuple):
+    """A change that is asked for. `old` is a piece of the one entry that is meant."""
+
+    action: Literal["add", "replace", "remove"]
+    target: Target
+    text: str = ""
+    old: str = ""
+
+
+Commit = Callable[[NotesEdit, Origin], "tuple[Notes, MemoryWrite | None]"]
+"""Does an edit to notes on disk, in which others may have written meanwhile, and gives those notes anew."""
+
+
+@dataclass(frozen=True)
+class Notes:
+    """The entries of both files. A change makes new notes; equal entries have an equal `snapshot`."""
+
+    memory: tuple[str, ...] = ()
+    user: tuple[str, ...] = ()
+
+    @property
+    def snapshot(self) -> str:
+        """The digest of all entries: 16 hexadecimal digits."""
+        content = "\0".join(render_file(self.of(target)) for target in FILES)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def of(self, target: Target) -> tuple[str, ...]:
+        """The entries of one file."""
+        return self.memory if target == "memory" else self.user
+
+    def having(self, target: Target, entries: Iterable[str]) -> "Notes":
+        """These notes with other entries in one file."""
+        entries = tuple(entries)
+        return Notes(entries, self.user) if target == "memory" else Notes(self.memory, entries)
+
+    def after(self, write: MemoryWrite) -> "Notes":
+        """These notes once `write` is done to them, as far as it can be: an entry that is gone is not replaced, and
+        no entry stands there twice."""
+        entries = list(self.of(write.target))
+        if write.action == "add":
+            entries.append(write.text)
+        elif write.old in entries:
+            place = entries.index(write.old)
+            entries[place : place + 1] = [write.text] if write.action == "replace" else []
+        return self.having(write.target, dict.fromkeys(entries))
+
+    def render(self, config: MemoryConfig) -> str:
+        """The block of a prompt, "" where there are no entries. What the scanner refuses, and what is over the size
+        (both only in files that were edited by hand), is left out, and the block says so."""
+        parts = [_shown(target, self.of(target), size(target, config)) for target in FILES if self.of(target)]
+        return "<memory>\n" + "\n\n".join(parts) + "\n</memory>" if parts else ""
+
+
+def size(target: Target, config: MemoryConfig) -> int:
+    """Characters that a file may have."""
+    return config.memory_chars if target == "memory" else config.user_chars
+
+
+def usage(notes: Notes, target: Target, config: MemoryConfig) -> str:
+    """How full a file is, such as `1,204/2,200`."""
+    return f"{len(render_file(notes.of(target))):,}/{size(target, config):,}"
+
+
+def render_file(entries: Iterable[str]) -> str:
+    """The text of a file: a line with a section sign between entries."""
+    return "\n§\n".join(entries)
+
+
+def parse_file(text: str) -> tuple[str, ...]:
+    """The entries of a file, however it was edited: blank and repeated ones are left out."""
+    return tuple(dict.fromkeys(filter(None, map(_tidy, _SEPARATOR.split(_tidy(text))))))
+
+
+def apply(
+    notes: Notes, edit: NotesEdit, *, config: MemoryConfig, origin: Origin, episode: str, model: str
+) -> tuple[Notes, MemoryWrite | None]:
+    """The notes after `edit`, and the record of it; None where nothing changes, because the entry is there already.
+
+    Raises `ToolError` that says how to mend the edit.
+    """
+    entries = notes.of(edit.target)
+    text = "" if edit.action == "remove" else _checked(edit.text)
+    old = "" if edit.action == "add" else _one_entry(entries, edit.old)
+    write = MemoryWrite(edit.action, edit.target, origin, episode, model, notes.snapshot, "", text, old)
+    after = notes.after(write)
+    if after == notes:
+        return notes, None
+    _check_size(notes, after, edit.target, config)
+    return after, msgspec.structs.replace(write, after=after.snapshot)
+
+
+def merge_notes(notes: Notes, episodes: Iterable[Iterable[MemoryWrite]], config: MemoryConfig) -> Notes:
+    """The notes after a round: every episode's writes, in the order given.
+
+    All of them were made against the same notes, unaware of each other. So an entry that no longer fits is left out,
+    and so is a change to an entry that an earlier episode changed.
+    """
+    for writes in episodes:
+        for write in writes:
+            after = notes.after(write)
+            if _fits(notes, after, write.target, config):
+                notes = after
+    return notes
 
 
 class NotesSession:
-    """What the `memory` tool acts on."""
+    """What the `memory` tool acts on: later calls of the session see its writes, its prompt does not."""
+
+    def __init__(
+        self,
+        notes: Notes,
+        *,
+        config: MemoryConfig,
+        origin: Origin,
+        episode: str,
+        model: str,
+        commit: Commit | None = None,
+    ) -> None:
+        self.notes = notes
+        self.writes: list[MemoryWrite] = []
+        self._config = config
+        self._origin = origin
+        self._episode = episode
+        self._model = model
+        self._commit = commit
+
+    def fork(self, origin: Origin) -> "NotesSession":
+        """A session over the same state whose writes are counted by themselves."""
+        return NotesSession(
+            self.notes,
+            config=self._config,
+            origin=origin,
+            episode=self._episode,
+            model=self._model,
+            commit=self._commit,
+        )
+
+    def add(self, target: Target, text: str) -> None:
+        """A new entry; one that is there already changes nothing."""
+        self.edit(NotesEdit("add", target, text))
+
+    def replace(self, target: Target, old: str, text: str) -> None:
+        """Another text for the one entry that holds `old`."""
+        self.edit(NotesEdit("replace", target, text, old))
+
+    def remove(self, target: Target, old: str) -> None:
+        """Takes out the one entry that holds `old`."""
+        self.edit(NotesEdit("remove", target, old=old))
+
+    def edit(self, edit: NotesEdit) -> None:
+        """Does an edit, and keeps its record. Raises `ToolError` where it may not be."""
+        if self._commit is not None:
+            self.notes, write = self._commit(edit, self._origin)
+        else:
+            self.notes, write = apply(
+                self.notes, edit, config=self._config, origin=self._origin, episode=self._episode, model=self._model
+            )
+        if write is not None:
+            self.writes.append(write)
+
+    def usage(self, target: Target) -> str:
+        """How full a file is."""
+        return usage(self.notes, target, self._config)
+
+
+def _shown(target: Target, entries: tuple[str, ...], limit: int) -> str:
+    lines, used = [], 0
+    for number, entry in enumerate(entries, 1):
+        if findings := scan(entry):
+            lines.append(f"[entry {number} of {FILES[target]} was refused: {refusal(findings)}]")
+        elif used + len(entry) > limit:
+            lines.append(f"[entry {number} of {FILES[target]} is left out: the file is over {limit:,} characters]")
+        else:
+            lines.append(entry)
+            used += len(entry) + len("\n§\n")
+    full = f"{len(render_file(entries)):,}/{limit:,} characters"
+    return f"{FILES[target]}, {_TITLES[target]} ({full}):\n" + "\n§\n".join(lines)
+
+
+def _tidy(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip(" \t\n\ufeff")
+
+
+def _checked(text: str) -> str:
+    """The entry as it is kept. Raises `ToolError` for what is none, and for what may not reach a prompt."""
+    text = _tidy(text)
+    if not text:
+        raise ToolError("content: give the text of the entry")
+    if _SEPARATOR.search(text):
+        raise ToolError("content: a line that is only § parts entries; add them one by one")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ToolError("content: holds half a character, which cannot be written")
+    if findings := scan(text):
+        raise ToolError(f"content: refused: {refusal(findings)}; notes hold plain facts, in plain characters")
+    return text
+
+
+def _one_entry(entries: tuple[str, ...], old: str) -> str:
+    old = _tidy(old)
+    if old in entries:
+        return old
+    found = [entry for entry in entries if old and old in entry]
+    if len(found) != 1:
+        raise ToolError(f"old_text: in {len(found)} entries, must be in exactly one; there are:\n{_listing(entries)}")
+    return found[0]
+
+
+def _fits(before: Notes, after: Notes, target: Target, config: MemoryConfig) -> bool:
+    """Whether the file is within its size, or at least becomes no longer."""
+    length = len(render_file(after.of(target)))
+    return length <= max(size(target, config), len(render_file(before.of(target))))
+
+
+def _check_size(before: Notes, after: Notes, target: Target, config: MemoryConfig) -> None:
+    if not _fits(before, after, target, config):
+        over = len(render_file(after.of(target))) - size(target, config)
+        raise ToolError(
+            f"{target} is full ({usage(before, target, config)} characters; {over:,} too many with this): first "
+            f"shorten, join or remove entries; there are:\n{_listing(before.of(target))}"
+        )
+
+
+def _listing(entries: tuple[str, ...]) -> str:
+    """All entries, the long ones cut: enough to name one by a piece of it."""
+    return (
+        "\n".join(f"- {entry if len(entry) <= _LISTED else entry[:_LISTED] + '…'}" for entry in entries) or "none yet"
+    )

@@ -11,7 +11,7 @@ import msgspec
 from hermes_lab.agent.compress import SUMMARY, summary_request, visible
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.wire import wire
-from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Trajectory
+from hermes_lab.types import Child, Episode, Generation, Message, ModelIdentity, Trajectory
 
 _encoder = msgspec.json.Encoder()
 
@@ -33,6 +33,7 @@ class ReplayModel:
                 continue
             identity = identity or episode.model
             self._add(episode.trajectory, episode.trajectory.messages)
+            self._add_children(episode.children)
             if episode.review and episode.review.trajectory:
                 before = episode.trajectory.messages
                 self._add(episode.review.trajectory, before + episode.review.trajectory.messages)
@@ -54,6 +55,13 @@ class ReplayModel:
 
     async def aclose(self) -> None:
         """Nothing to give back."""
+
+    def _add_children(self, children: Iterable[Child]) -> None:
+        """Takes up the replies of child agents, and of theirs."""
+        for child in children:
+            if child.trajectory:
+                self._add(child.trajectory, child.trajectory.messages)
+            self._add_children(child.children)
 
     def _add(self, trajectory: Trajectory, messages: Sequence[Message]) -> None:
         """Takes up the replies of one conversation; `messages` is all of it."""

@@ -18,7 +18,7 @@ from hermes_lab.sandbox.docker_engine import OWNER_LABEL, engine, explained, in_
 from hermes_lab.sandbox.docker_seccomp import seccomp_profile
 from hermes_lab.sandbox.folders import EpisodeFolders, harness_folder, remove_tree
 from hermes_lab.sandbox.warm import WarmSandbox
-from hermes_lab.sandbox.workspace import WORKSPACE
+from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE
 
 _TMP_MB, _SHM_MB = 256, 64
 _ROOTS = "/run/hermes-lab"  # a folder that only root may enter, in which the exchange folder is mounted
@@ -63,11 +63,14 @@ class DockerSandbox(WarmSandbox):
 
     @property
     def _name(self) -> str:
-        """The container's, after the harness's folder and the episode's."""
-        return "-".join(self.folders.workspace.parts[-3:-1])
+        """The container's, after the harness's folder and its own."""
+        return "-".join(self.folders.exchange.parts[-3:-1])
 
     def _open_folders(self) -> EpisodeFolders:
         return _make_folders()
+
+    def _open_exchange(self) -> Path:
+        return _make_exchange()
 
     async def _start(self) -> None:
         await in_thread(self._launch)
@@ -147,23 +150,30 @@ class DockerSandbox(WarmSandbox):
         # There may be no container yet. One that an engine in trouble keeps is swept by a later harness.
         with suppress(SandboxError), explained():
             self._client.remove_container(self._name, v=True, force=True)
-        remove_tree(self.folders.workspace.parent)
+        remove_tree(self.folders.exchange.parent)  # where the workspace lies too, but not that of a sibling
 
 
 def _make_folders() -> EpisodeFolders:
     """New folders of an episode, in one that only this user may enter."""
-    folder = Path(tempfile.mkdtemp(prefix="docker-", dir=harness_folder(launch.owner())))
-    workspace, exchange = folder / "workspace", folder / "exchange"
-    workspace.mkdir()
+    exchange = _make_exchange()
+    workspace, skills = exchange.with_name("workspace"), exchange.with_name("skills")
+    for folder in (workspace, skills):
+        folder.mkdir()
+        folder.chmod(0o755)
+        if (uid := launch.owner()) is not None:
+            os.chown(folder, uid, uid)
+    return EpisodeFolders(workspace, exchange, skills)
+
+
+def _make_exchange() -> Path:
+    """A container's exchange folder, in one that only this user may enter."""
+    exchange = Path(tempfile.mkdtemp(prefix="docker-", dir=harness_folder(launch.owner()))) / "exchange"
     exchange.mkdir()
-    workspace.chmod(0o755)
-    if (uid := launch.owner()) is not None:
-        os.chown(workspace, uid, uid)
     exchange.chmod(0o777)  # the container's root, who has no power over another's folder, writes to it
     for name, content in {"session.sh": _script(), "command": "", "prelude": ""}.items():
         (exchange / name).write_text(content)
         (exchange / name).chmod(0o644)
-    return EpisodeFolders(workspace, exchange)
+    return exchange
 
 
 @functools.cache
@@ -183,6 +193,7 @@ def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig) -> d
         read_only=True,
         mounts=[
             Mount(str(WORKSPACE), str(folders.workspace), type="bind"),
+            Mount(str(SKILLS), str(folders.skills), type="bind", read_only=True),
             Mount(_EXCHANGE, str(folders.exchange), type="bind"),
         ],
         tmpfs={_ROOTS: "mode=700,size=64k", "/tmp": f"exec,nosuid,nodev,mode=1777,size={tmp}m"},

@@ -25,33 +25,58 @@ _LOCK = "lock"
 _FEW = 64  # files that are unlinked without leaving the event loop's thread
 
 _numbers = itertools.count(1)
-_exchanges: dict[tuple[Path, int | None], list[Path]] = {}
+_idle: dict[tuple[Path, int | None, str], list[Path]] = {}
 
 
 class EpisodeFolders(NamedTuple):
-    """An episode's workspace, and the exchange folder of its session, which serves another episode after it."""
+    """An episode's workspace; the exchange folder of its session, and the folder that commands see read-only at
+    `SKILLS`, which both serve another episode after it."""
 
     workspace: Path
     exchange: Path
+    skills: Path
 
 
 def open_folders(owner: int | None) -> EpisodeFolders:
-    """A new workspace, of `owner` (a uid and gid) where there is one.
+    """A new workspace, of `owner` (a uid and gid) where there is one."""
+    workspace = _make(harness_folder(owner) / str(next(_numbers)), owner)
+    return EpisodeFolders(workspace, open_exchange(owner), _open("skills", owner))
 
-    Exchange folders are used again: no command reaches them, and where thousands of small files come and go every
-    second a file system spends more on that than all the rest of an episode takes.
+
+def open_exchange(owner: int | None) -> Path:
+    """An exchange folder, of `owner` where there is one.
+
+    They are used again: no command reaches them, and where thousands of small files come and go every second a file
+    system spends more on that than all the rest of an episode takes.
     """
-    harness = harness_folder(owner)
-    workspace = _make(harness / str(next(_numbers)), owner)
-    free = _exchanges.setdefault((harness, owner), [])
-    return EpisodeFolders(workspace, free.pop() if free else _make(harness / f"exchange-{next(_numbers)}", owner))
+    return _open("exchange", owner)
 
 
 async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
     """Removes the workspace, once every process of the episode is gone."""
-    _exchanges[folders.exchange.parent, owner].append(folders.exchange)
+    close_exchange(folders.exchange, owner)
+    if any(folders.skills.iterdir()):
+        await anyio.to_thread.run_sync(remove_tree, folders.skills)
+        _make(folders.skills, owner)
+    _close("skills", folders.skills, owner)
     if not _remove_few(folders.workspace):
         await anyio.to_thread.run_sync(remove_tree, folders.workspace)
+
+
+def close_exchange(exchange: Path, owner: int | None) -> None:
+    """Takes an exchange folder back, once every process of its session is gone."""
+    _close("exchange", exchange, owner)
+
+
+def _open(kind: str, owner: int | None) -> Path:
+    """A folder that serves one episode after another."""
+    harness = harness_folder(owner)
+    idle = _idle.setdefault((harness, owner, kind), [])
+    return idle.pop() if idle else _make(harness / f"{kind}-{next(_numbers)}", owner)
+
+
+def _close(kind: str, folder: Path, owner: int | None) -> None:
+    _idle[folder.parent, owner, kind].append(folder)
 
 
 def _make(folder: Path, owner: int | None) -> Path:

@@ -16,7 +16,7 @@ from hermes_lab.sandbox.folders import EpisodeFolders, harness_folder
 from hermes_lab.sandbox.seccomp import seccomp_filter
 from hermes_lab.sandbox.shell import session, unreadable_bash
 from hermes_lab.sandbox.spawn import Piped, spawn
-from hermes_lab.sandbox.workspace import WORKSPACE
+from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE
 
 TMP_MB, SHM_MB = 256, 64
 """The most that /tmp and /dev/shm hold, where `memory_mb` is not less than four times as much."""
@@ -52,7 +52,7 @@ def start(folders: EpisodeFolders, config: SandboxConfig) -> Piped:
     seccomp = os.open(root.seccomp, os.O_RDONLY)
     program = os.open(bwrap, os.O_RDONLY)  # by its descriptor: it may lie where only this user may go
     command = [f"/proc/self/fd/{program}", *root.arguments, *_scratch(config)]
-    command += ["--bind", str(folders.workspace), str(WORKSPACE)]
+    command += ["--bind", str(folders.workspace), str(WORKSPACE), "--ro-bind", str(folders.skills), str(SKILLS)]
     command += ["--chdir", str(WORKSPACE), "--seccomp", str(seccomp), "--", f"/proc/self/fd/{bash}"]
     try:
         return spawn(command + session(exchange, config), _ENVIRONMENT, (exchange, seccomp, bash, program), owner())
@@ -100,7 +100,7 @@ class _Root(NamedTuple):
 def _root(harness: Path) -> _Root:
     """Lays out, once a harness, the read-only root of all its sandboxes: bwrap is slow at making mounts one by one."""
     root, seccomp = harness / "root", harness / "seccomp"
-    folders = ("usr", "etc", "proc", "tmp", "dev/shm", "dev/pts", str(WORKSPACE)[1:])
+    folders = ("usr", "etc", "proc", "tmp", "dev/shm", "dev/pts", str(WORKSPACE)[1:], str(SKILLS)[1:])
     for folder in folders:
         (root / folder).mkdir(parents=True)
     for device in _DEVICES:

@@ -21,7 +21,7 @@ UNKEPT = (
 )
 """What `local` cannot keep."""
 
-_MARK = "HERMES_LAB_EPISODE"
+_MARK = "HERMES_LAB_SESSION"
 _KEPT = ("PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV")
 _PASSES = 200
 
@@ -29,7 +29,7 @@ _PASSES = 200
 class LocalSandbox(PipedSandbox):
     """A warm bash in the episode's folder, which is where relative paths begin.
 
-    Every process is told the episode by its environment, and by that is found and killed at the end, a setsid orphan
+    Every process is told its session by its environment, and by that is found and killed at the end, a setsid orphan
     too. Raises `ConfigError` where `allow_local` is not given.
     """
 
@@ -51,21 +51,31 @@ class LocalSandbox(PipedSandbox):
         """Commands see the folder as it is."""
         return str(self.folders.workspace)
 
+    @property
+    def seen_skills(self) -> str:
+        """Commands see the folder as it is, and can write to it."""
+        return str(self.folders.skills)
+
     def process_1(self) -> int | None:
         """The shell itself, a child of the harness."""
         return self._piped.pid if self._piped else None
 
     def processes(self) -> Sequence[int]:
         """See `WarmSandbox.processes`."""
-        return [pid for pid in _marked(self.seen_workspace) if pid != self.process_1()]
+        return [pid for pid in _marked(self._mark) if pid != self.process_1()]
 
     def scratch_bytes(self) -> int:
         """/tmp is not the episode's own."""
         return 0
 
+    @property
+    def _mark(self) -> str:
+        """What no other session has, neither one in the same workspace nor one with the same exchange folder."""
+        return f"{self.seen_workspace}:{self.folders.exchange.name}"
+
     def _launch(self) -> Piped:
         inherited = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self.seen_workspace}
+        environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self._mark}
         exchange = os.open(self.folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
         try:
             return spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
@@ -100,19 +110,19 @@ def _send(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-_episodes: dict[int, str] = {}
-"""The episode that each of the machine's processes was seen to belong to, "" for none: it does not change as long as
+_sessions: dict[int, str] = {}
+"""The session that each of the machine's processes was seen to belong to, "" for none: it does not change as long as
 there is the process, so that each is looked into once."""
 
 
-def _marked(episode: str) -> list[int]:
-    """The processes of an episode, the dead that nobody has waited for left out."""
+def _marked(session: str) -> list[int]:
+    """The processes of a session, the dead that nobody has waited for left out."""
     alive = {int(name) for name in os.listdir("/proc") if name.isdecimal()}  # noqa: PTH208
-    for pid in _episodes.keys() - alive:
-        _episodes.pop(pid, None)
-    for pid in alive - _episodes.keys():
-        _episodes[pid] = _mark_of(pid)
-    return [pid for pid in alive if _episodes.get(pid) == episode and not _is_dead(pid)]
+    for pid in _sessions.keys() - alive:
+        _sessions.pop(pid, None)
+    for pid in alive - _sessions.keys():
+        _sessions[pid] = _mark_of(pid)
+    return [pid for pid in alive if _sessions.get(pid) == session and not _is_dead(pid)]
 
 
 def _mark_of(pid: int) -> str:

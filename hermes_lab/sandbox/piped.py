@@ -4,6 +4,7 @@ import os
 import signal
 from abc import abstractmethod
 from contextlib import suppress
+from pathlib import Path
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -11,7 +12,7 @@ from anyio.lowlevel import RunVar
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import launch
-from hermes_lab.sandbox.folders import EpisodeFolders, close_folders, open_folders
+from hermes_lab.sandbox.folders import EpisodeFolders, close_exchange, close_folders, open_exchange, open_folders
 from hermes_lab.sandbox.spawn import Piped
 from hermes_lab.sandbox.warm import WarmSandbox
 
@@ -54,6 +55,9 @@ class PipedSandbox(WarmSandbox):
 
     def _open_folders(self) -> EpisodeFolders:
         return open_folders(self.owner)
+
+    def _open_exchange(self) -> Path:
+        return open_exchange(self.owner)
 
     async def _start(self) -> None:
         async with _one_at_a_time():
@@ -101,7 +105,10 @@ class PipedSandbox(WarmSandbox):
             os.close(started.stdin)
             os.close(started.stdout)
         self._exchange.clear(last=True)
-        await close_folders(self.folders, self.owner)
+        if self._host is None:
+            await close_folders(self.folders, self.owner)
+        else:
+            close_exchange(self.folders.exchange, self.owner)
 
 
 async def gone(pid: int) -> None:

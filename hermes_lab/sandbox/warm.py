@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar, Self
 
 import anyio
@@ -16,7 +17,7 @@ from hermes_lab.protocols import ExecResult
 from hermes_lab.sandbox import launch, meter
 from hermes_lab.sandbox.exchange import Exchange
 from hermes_lab.sandbox.folders import EpisodeFolders
-from hermes_lab.sandbox.workspace import WORKSPACE, WorkspaceFolder
+from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE, WorkspaceFolder
 
 _TIMED_OUT = 124  # the exit code of timeout(1)
 _SMALL_OUTPUT = 1_000_000
@@ -47,10 +48,16 @@ class WarmSandbox(ABC):
         self._lock = anyio.Lock()
         self._notices: list[str] = []
         self._full = False
+        self._host: WarmSandbox | None = None
+        self._siblings: list[WarmSandbox] = []
 
     @abstractmethod
     def _open_folders(self) -> EpisodeFolders:
         """New folders for the episode; `OSError` where that cannot be."""
+
+    @abstractmethod
+    def _open_exchange(self) -> Path:
+        """An exchange folder alone, for a session in a workspace that is there already."""
 
     @abstractmethod
     async def _start(self) -> None:
@@ -87,8 +94,8 @@ class WarmSandbox(ABC):
         """What folders in memory hold, as far as the meter is to count it."""
 
     def disk_bytes(self) -> int:
-        """What the episode takes on disk, its output of this moment included. Blocks."""
-        return sum(map(meter.workspace_bytes, self.folders))
+        """What the episode's commands take on disk, their output of this moment included. Blocks."""
+        return sum(map(meter.workspace_bytes, (self.folders.workspace, self.folders.exchange)))
 
     @property
     def owner(self) -> int | None:
@@ -100,13 +107,19 @@ class WarmSandbox(ABC):
         """The workspace's path as commands see it."""
         return str(WORKSPACE)
 
+    @property
+    def seen_skills(self) -> str:
+        """See `Sandbox.seen_skills`."""
+        return str(SKILLS)
+
     async def __aenter__(self) -> Self:
         try:
-            self.folders = self._open_folders()
+            self.folders = self._open_folders() if self._host is None else self._host._admit(self)
         except OSError as error:
             raise SandboxError(f"sandbox: no folder for the episode: {error}") from None
         try:
             self._workspace = WorkspaceFolder(self.folders.workspace, self.owner)
+            self._skills = WorkspaceFolder(self.folders.skills, self.owner, SKILLS)
             self._exchange = Exchange(self.folders.exchange, self.seen_workspace, appended=self._appended)
             await self._start()
             await self._be_ready()
@@ -116,9 +129,34 @@ class WarmSandbox(ABC):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        if self._host is not None and not self._host._dismiss(self):
+            return
         with anyio.CancelScope(shield=True):
+            for sibling in tuple(self._siblings):
+                await sibling.__aexit__()
             meter.forget(self)
             await self._end()
+
+    def beside(self) -> Self:
+        """See `Sandbox.beside`. Limits of memory and processes are its own; that of the workspace is one for all."""
+        sibling = type(self)(self.config)
+        sibling._host = self
+        return sibling
+
+    def _admit(self, sibling: "WarmSandbox") -> EpisodeFolders:
+        """The folders of a sibling that starts: all but the exchange are those of the episode."""
+        folders = self.folders._replace(exchange=sibling._open_exchange())
+        self._siblings.append(sibling)
+        sibling._full = self._full
+        return folders
+
+    def _dismiss(self, sibling: "WarmSandbox") -> bool:
+        """Whether the sibling is to end: False where it has ended with this sandbox, or never started."""
+        if sibling not in self._siblings:
+            return False
+        self._siblings.remove(sibling)
+        self._full = self._full or sibling._full  # what it left counts for all
+        return True
 
     async def read(self, path: str, limit: int = 10_000_000) -> bytes:
         """See `Workspace.read`."""
@@ -130,6 +168,10 @@ class WarmSandbox(ABC):
             raise ToolError(f"{path}: {meter.too_large(self.config)}; remove files first")
         await self._workspace.write_async(path, data)
         meter.watch(self)
+
+    async def provide(self, path: str, data: bytes) -> None:
+        """See `Sandbox.provide`."""
+        await self._skills.write_async(path, data)
 
     async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
         """See `Workspace.exec`. `workdir` is for this command alone; a killed command leaves no state.

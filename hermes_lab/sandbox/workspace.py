@@ -14,6 +14,8 @@ from hermes_lab.errors import SandboxError, ToolError
 
 WORKSPACE = PurePosixPath("/app/data")
 """The workspace as the agent sees it; a relative path begins here."""
+SKILLS = PurePosixPath("/app/skills")
+"""Where commands see, and cannot change, what the harness provides."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not block
@@ -24,14 +26,15 @@ _HOST_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENF
 
 
 class WorkspaceFolder:
-    """The host folder `root` behind a workspace; what is written is given to `owner`, a uid and gid, if any.
+    """The host folder `root` that commands see at `seen`; what is written is given to `owner`, a uid and gid, if any.
 
     Every component of a path is opened relative to the one before it, without following a link, so nothing
     that happens inside meanwhile leads out of the folder. Calls block.
     """
 
-    def __init__(self, root: Path, owner: int | None = None) -> None:
+    def __init__(self, root: Path, owner: int | None = None, seen: PurePosixPath = WORKSPACE) -> None:
         self._root = root
+        self._seen = seen
         self._owner = owner
 
     def read(self, path: str, limit: int) -> bytes:
@@ -87,7 +90,7 @@ class WorkspaceFolder:
     @contextmanager
     def _parent(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
         """The open folder that holds `path`, and the name in it."""
-        *folders, name = components(path)
+        *folders, name = components(path, self._seen)
         here = os.open(self._root, _FOLDER)
         try:
             for folder in folders:
@@ -114,7 +117,7 @@ class WorkspaceFolder:
             os.fchown(fd, self._owner, self._owner)
 
 
-def components(path: str) -> tuple[str, ...]:
+def components(path: str, below: PurePosixPath = WORKSPACE) -> tuple[str, ...]:
     """The parts of `path` below the workspace; `ToolError` where it leaves the workspace or names no file."""
     try:
         encoded = os.fsencode(path)
@@ -126,11 +129,11 @@ def components(path: str) -> tuple[str, ...]:
         raise ToolError(f"{path!r}: a path holds no NUL")
     pure = PurePosixPath(path)
     if ".." in pure.parts:
-        raise ToolError(f"{path}: `..` is not allowed; give a path below {WORKSPACE}")
+        raise ToolError(f"{path}: `..` is not allowed; give a path below {below}")
     if pure.is_absolute():
-        if not pure.is_relative_to(WORKSPACE):
-            raise ToolError(f"{path}: outside the workspace; give a path below {WORKSPACE}")
-        pure = pure.relative_to(WORKSPACE)
+        if not pure.is_relative_to(below):
+            raise ToolError(f"{path}: outside the workspace; give a path below {below}")
+        pure = pure.relative_to(below)
     if not pure.parts:
         raise ToolError(f"{path!r}: names no file")
     return pure.parts

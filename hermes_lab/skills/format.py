@@ -103,6 +103,11 @@ def origin(skill: Skill) -> Origin:
     return cast(Origin, found) if found in ("foreground", "review", "curator", "bundled", "installed") else "user"
 
 
+def compiled(skill: Skill) -> str:
+    """The function `scripts/NAME.py` of a skill that was compiled, which is a tool of that name; "" for any other."""
+    return _field(skill, "compiled")
+
+
 def for_here(skill: Skill) -> bool:
     """Whether the skill is for this platform: its `metadata` may name `platforms`, such as `linux, macos`."""
     platforms = str((_split(skill.text)[0].get("metadata") or {}).get("platforms", ""))
@@ -122,7 +127,7 @@ def marked(skill: Skill, **ours: str) -> Skill:
 
 def _field(skill: Skill, key: str) -> str:
     # Most skills have no such field, and this is asked of every skill of a library.
-    return _ours(_split(skill.text)[0]).get(_OURS + key, "") if _OURS in skill.text else ""
+    return _ours(_split(skill.text)[0]).get(_OURS + key, "") if _OURS + key in skill.text else ""
 
 
 def _ours(head: dict[str, Any]) -> dict[str, str]:

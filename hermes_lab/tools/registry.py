@@ -8,7 +8,7 @@ import logging
 import os
 import pkgutil
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import entry_points
@@ -39,6 +39,7 @@ Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
 """Has a child agent work on a goal, with some context, with these toolsets; gives the answer of the tool."""
 T = TypeVar("T")
 _ENTRY_POINTS = "hermes_lab.tools"
+_WITH_COMPILED = frozenset({"skill_view", "skill_compile"})
 _AT_ONCE = 8
 _THREADS = 64
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -48,7 +49,8 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class ToolContext:
     """What a tool may reach: the episode's sandbox and its limits; and, where there are such, its view of the skill
-    library, the person who can be asked, its view of the notes, the stored sessions, and whoever runs child agents."""
+    library, the person who can be asked, its view of the notes, the stored sessions, and whoever runs child agents.
+    `heal_attempts` are those of a compiled skill (`skills.heal_attempts`)."""
 
     sandbox: Sandbox
     skills: "SkillSession | None"
@@ -57,6 +59,7 @@ class ToolContext:
     notes: "NotesSession | None" = None
     sessions: "SessionStore | None" = None
     delegate: Delegate | None = None
+    heal_attempts: int = 3
     _state: dict[type, Any] = field(default_factory=dict)
 
     def state(self, kind: type[T]) -> T:
@@ -171,12 +174,17 @@ class _Kit(NamedTuple):
 class Toolbox:
     """The tools of one episode, in a fixed order: by toolset as given, then by name.
 
-    `toolsets` may name single tools too; `disabled` ones are left out. Raises `ConfigError` as `check_toolsets` does.
+    `toolsets` may name single tools too; `disabled` ones are left out. After them come, beside tools for skills, the
+    compiled skills of the library (`tools/compiled.py`); one that is compiled later has no schema in this session, but
+    can be called. Raises `ConfigError` as `check_toolsets` does.
     """
 
     def __init__(self, toolsets: Sequence[str], context: ToolContext, disabled: Sequence[str] = ()) -> None:
         self._context = context
         self._kit = _kit(tuple(toolsets), tuple(disabled))
+        self._compiles = not self._kit.names.isdisjoint(_WITH_COMPILED)
+        if compiled := self._compiled():
+            self._kit = _resolved({name: tool for name, (tool, _) in self._kit.tools.items()} | {**compiled})
         self._allowed = self._kit.names
 
     @property
@@ -184,12 +192,32 @@ class Toolbox:
         """The OpenAI function schemas."""
         return self._kit.schemas
 
-    def allow(self, names: Collection[str]) -> "Toolbox":
-        """The same schemas, but every tool that is not in `names` answers with an error."""
-        limited = Toolbox((), self._context)
+    @property
+    def context(self) -> ToolContext:
+        """What its tools may reach."""
+        return self._context
+
+    def allow(self, names: Collection[str], context: ToolContext | None = None) -> "Toolbox":
+        """The same schemas, but every tool that is not in `names` answers with an error; `context` is what the others
+        may reach from now on."""
+        limited = Toolbox((), context or self._context)
         limited._kit = self._kit
         limited._allowed = self._allowed.intersection(names)
         return limited
+
+    def _compiled(self) -> Mapping[str, Tool]:
+        if not self._compiles or self._context.skills is None:
+            return {}
+        from hermes_lab.tools.compiled import compiled_tools
+
+        return compiled_tools(self._context.skills.library)
+
+    def _find(self, name: str) -> tuple[Tool, Declaration] | None:
+        """The tool of that name: of the session's beginning, or compiled since."""
+        if found := self._kit.tools.get(name):
+            return found
+        late = self._compiled().get(name)
+        return (late, late.beside(())) if late else None
 
     async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Answers a turn's calls, in their order; those of `parallel` tools that follow each other run side by side.
@@ -236,12 +264,12 @@ class Toolbox:
     async def _answer(self, call: ToolCall) -> dict[str, Any]:
         if call.error:
             raise _RefusedCall(call.error)
-        if call.name not in self._kit.tools:
+        if (found := self._find(call.name)) is None:
             listing = f"the tools are: {', '.join(self._kit.tools)}"
             raise _RefusedCall(f"unknown tool {call.name!r}{_hint(call.name, self._kit.tools)}; {listing}")
-        if call.name not in self._allowed:
+        if call.name in self._kit.names and call.name not in self._allowed:
             raise _RefusedCall(f"{call.name} may not be used now; use: {', '.join(sorted(self._allowed))}")
-        known, declaration = self._kit.tools[call.name]
+        known, declaration = found
         try:
             arguments = declaration.arguments.model_validate(call.arguments)
         except ValidationError as error:
@@ -298,6 +326,10 @@ def _kit(toolsets: tuple[str, ...], disabled: tuple[str, ...]) -> _Kit:
             reasons = "; ".join(f"{name}: {missing[name]}" for name in members)
             raise ConfigError(f"agent.toolsets: {toolset} cannot work here: {reasons}")
         chosen |= {name: known[name] for name in members if name not in missing and name not in disabled}
+    return _resolved(chosen)
+
+
+def _resolved(chosen: Mapping[str, Tool]) -> _Kit:
     tools = {name: (tool, tool.beside(chosen)) for name, tool in chosen.items()}
     return _Kit(tools, tuple(declaration.schema for _, declaration in tools.values()), frozenset(tools))
 

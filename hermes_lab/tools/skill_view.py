@@ -4,6 +4,7 @@ from typing import Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.lay_out import lay_out
 from hermes_lab.tools.registry import ToolContext, tool
 
 
@@ -20,7 +21,9 @@ async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, A
     note = {} if skill.name == name else {"note": f"there is no skill {name!r}; this is the nearest"}
     if not path:
         answer = {"name": skill.name, "content": skill_format.shown(skill), **note}
-        return {**answer, "files": sorted(skill.files)} if skill.files else answer
+        if not skill.files:
+            return answer
+        return {**answer, "folder": await lay_out(skill, ctx.sandbox), "files": sorted(skill.files)}
     if path not in skill.files:
         raise ToolError(f"path: {skill.name!r} has no file {path!r}; it has: {', '.join(skill.files) or 'none'}")
     return {"name": skill.name, "path": path, "content": skill.files[path].decode(errors="replace"), **note}

@@ -1,6 +1,7 @@
 """`replay`: an episode once more, from its recorded replies or with the live model, and where it went another way."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.types import Episode, Message
 from runners.commands import options
 from runners.plan import plan_learn, plan_run
+from runners.snapshots import knowledge_of
 from tasks import load_suite
 
 
@@ -73,27 +75,28 @@ async def _again(
 ) -> Episode:
     config = RunConfig.model_validate(manifest.config)
     job = _job(config, manifest, recorded)
-    library = Library.load(run / "skills" / recorded.skills.snapshot)
+    knowledge = knowledge_of(run, recorded)
     await probe(config.sandbox)
     suite = load_suite(config.suite)
     lab = partial(Lab, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox))
     if not live:
-        return await run_episode(lab(model=ReplayModel([recorded])), job, library)
+        return await run_episode(lab(model=ReplayModel([recorded])), job, knowledge)
     opening = open_model(
         config.model, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say
     )
     async with opening as model:
-        return await run_episode(lab(model=model), job, library)
+        return await run_episode(lab(model=model), job, knowledge)
 
 
 def _job(config: RunConfig, manifest: RunManifest, recorded: Episode) -> Job:
     """The rollout as it was planned."""
     plan = plan_learn if manifest.command == "learn" else plan_run
-    for lane in plan(config, load_suite(config.suite)):
+    # The lane's first library does not matter: the episode names its own.
+    for lane in plan(config, load_suite(config.suite), Library()):
         if lane.name == recorded.lane:
             for job in lane.jobs(recorded.round):
                 if job.key == recorded.key:
-                    return job
+                    return replace(job, review="always" if recorded.review else "never")
     raise ConfigError(f"--episode: the suite no longer makes the task of {recorded.key}")
 
 

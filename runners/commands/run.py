@@ -29,7 +29,10 @@ from tasks import load_suite
 
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The run folder.", show_default=False)]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out: do what it still owes.")]
-Planner = Callable[[RunConfig, Suite], list[Lane]]
+RoundSize = Annotated[
+    int | None, typer.Option("--round-size", help="Tasks of a round, in place of learning.round_size.", min=1)
+]
+Planner = Callable[[RunConfig, Suite, Library], list[Lane]]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +45,9 @@ def register(app: typer.Typer) -> None:
     )(run)
     app.command(
         "learn",
-        help="Run arms of a learning experiment: the same tasks with skill learning off and on.\n\n"
+        help="Run arms of a learning experiment: the same tasks with skill learning off and on, with a frozen library, "
+        "with the suite's own rules (oracle), or with skills that say nothing (placebo).\n\n"
+        "hermes-lab learn -c configs/one-rule.yaml --out runs/one-rule\n\n"
         "hermes-lab learn -c configs/learner.yaml --out runs/learner\n\n"
         "hermes-lab learn -c configs/learner.yaml --out runs/learner --resume   (after Ctrl-C or a crash)",
     )(learn)
@@ -63,11 +68,13 @@ def learn(
     config: options.Config = None,
     out: Out = None,
     resume: Resume = False,
+    round_size: RoundSize = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """`hermes-lab learn`."""
-    return _execute("learn", plan_learn, config, out, resume, quiet, json)
+    sources = [*(config or []), *([f"learning.round_size={round_size}"] if round_size else [])]
+    return _execute("learn", plan_learn, sources, out, resume, quiet, json)
 
 
 def _execute(
@@ -88,7 +95,7 @@ def _execute(
     check_tools(config.agent)
     open_sandbox(config.sandbox)  # a backend that is not allowed is refused before anything is written
     library = Library.load(Path(config.skills.library)) if config.skills.library else Library()
-    lanes = plan(config, suite)
+    lanes = plan(config, suite, library)
     wanted = sum(lane.wanted for lane in lanes)
     check_folder(folder, resume=resume)
     with lock_folder(folder):
@@ -107,7 +114,7 @@ def _execute(
         done = read_done(folder, tally.add)
         try:
             if owes(lanes, done):
-                anyio.run(_run, config, suite, lanes, folder, library, done, _progress(tally, quiet or json), say)
+                anyio.run(_run, config, suite, lanes, folder, done, _progress(tally, quiet or json), say)
         except KeyboardInterrupt:
             finished = _finish(folder, json)  # by the log: the last ones may be on the disk but not in the tally
             options.say(f"interrupted: {finished} of {wanted} episodes are kept; go on with --resume")
@@ -124,7 +131,6 @@ async def _run(
     suite: Suite,
     lanes: list[Lane],
     folder: Path,
-    library: Library,
     done: Done,
     progress: Progress,
     say: Callable[[str], None],
@@ -142,7 +148,7 @@ async def _run(
         ) as model:
             lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
             with progress:
-                await run_lanes(lab, lanes, folder, library, done, progress)
+                await run_lanes(lab, lanes, folder, done, progress)
 
 
 def _digest_of(adapter: str) -> str:

@@ -30,7 +30,7 @@ def draw_house(split: str, world: int, spec: WorldSpec) -> tuple[Desk, ...]:
     """The desks of a world, those with a rule first. No two rules of a world are of one type."""
     draws = Draws("ledger", split, world)
     words = VOCABULARIES[split]
-    unseen = spec.unseen if split == "heldout" else 0
+    unseen = min(spec.unseen, spec.ruled) if split == "heldout" else 0
     types = draws.sample(UNSEEN, unseen) + draws.sample(SEEN, spec.ruled - unseen)
     desks = []
     for place, name in enumerate(draws.sample(words.desks, spec.places)):

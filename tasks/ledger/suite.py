@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.protocols import Workspace
-from hermes_lab.types import Task, Verdict
+from hermes_lab.skills.format import parse, render
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Skill, Task, Verdict
 from tasks.ledger.hints import write_hint
 from tasks.ledger.house import draw_house, draw_table, render_table
-from tasks.ledger.rules import plain_total
+from tasks.ledger.rules import SEEN, plain_total
 from tasks.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
 from tasks.worlds import Draws, WorldSpec, task_id
 
@@ -22,14 +24,21 @@ TOLERANCE = 0.005
 ATTEMPTS = 2
 
 
-def load() -> "LedgerSuite":
-    """The suite with worlds of the default size."""
-    return LedgerSuite()
+def load(**world: int) -> "LedgerSuite":
+    """The suite; `world` are fields of `WorldSpec`."""
+    names = min(len(words.desks) for words in VOCABULARIES.values())
+    return LedgerSuite(WorldSpec(**world).within(rules=len(SEEN), places=names))
 
 
 def sum_command(file: str, flags: str = "") -> str:
     """The command that totals an export; without flags it is the obvious, naive one."""
     return f"./{TOOL} sum {file} --out {ANSWER} {flags}".rstrip()
+
+
+def totals_skill(desk: str, clause: str, flags: str) -> Skill:
+    """The skill that tells a desk's rule."""
+    body = f"{clause[0].upper()}{clause[1:]}.\n\nRun: {sum_command(f'{desk}.csv', flags)}"
+    return parse(render(f"{desk}-totals", f"How the {desk} desk's totals are made", body))
 
 
 class LedgerSuite:
@@ -106,6 +115,15 @@ class LedgerSuite:
     def naive(self, task: Task) -> tuple[str, ...]:
         """The command of someone who does not."""
         return (sum_command(task.truth["file"]),)
+
+    def known_skills(self, *, split: str, world: int) -> Library:
+        """A skill for each rule of a world, as someone would write it who knows the house."""
+        draws = Draws("ledger", "known", split, world)
+        return Library(
+            totals_skill(desk.name, desk.rule.clause(draws), desk.rule.flags)
+            for desk in draw_house(split, world, self.spec)
+            if desk.rule
+        )
 
     def inputs(self, task: Task) -> tuple[str, ...]:
         """The files that must stay as they are: all that the task came with."""

@@ -73,7 +73,7 @@ def draw_house(split: str, world: int, spec: WorldSpec) -> House:
     """
     draws = Draws("repair", split, world)
     words = VOCABULARIES[split]
-    unseen = spec.unseen if split == "heldout" else 0
+    unseen = min(spec.unseen, spec.ruled) if split == "heldout" else 0
     ruled = draws.sample(UNSEEN, unseen) + draws.sample(SEEN, spec.ruled - unseen)
     plain = draws.sample(SEEN + UNSEEN if unseen else SEEN, spec.plain)
     components = [

@@ -2,8 +2,10 @@
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.protocols import Workspace
-from hermes_lab.types import Task, Verdict
-from tasks.repair.house import Component, draw_house
+from hermes_lab.skills.format import parse, render
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Skill, Task, Verdict
+from tasks.repair.house import SEEN, Component, draw_house
 from tasks.repair.judge import changed_lines, run_calls, share_right
 from tasks.repair.package import (
     MAX_CHANGED_LINES,
@@ -23,9 +25,10 @@ CALLS = 8
 LONGEST_MODULE = 10_000
 
 
-def load() -> "RepairSuite":
-    """The suite with worlds of the default size."""
-    return RepairSuite()
+def load(**world: int) -> "RepairSuite":
+    """The suite; `world` are fields of `WorldSpec`."""
+    names = min(len(words.components) for words in VOCABULARIES.values())
+    return RepairSuite(WorldSpec(**world).within(rules=len(SEEN), places=names))
 
 
 class RepairSuite:
@@ -86,6 +89,11 @@ class RepairSuite:
             },
             metadata={"component": component.name, "rule_type": trigger, "seen": component.seen},
         )
+
+    def known_skills(self, *, split: str, world: int) -> Library:
+        """A skill for each convention of a world, as someone would write it who knows the house."""
+        house = draw_house(split, world, self.spec)
+        return Library(_convention_skill(each) for each in house.components if each.ruled)
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict:
         """Judges the module by what it computes, never the prose of `answer`; 1.0 only where every criterion is 1.
@@ -153,6 +161,14 @@ def _draw_hidden(component: Component, defect: Defect, draws: Draws) -> tuple[li
         if len(calls) < CALLS and args not in calls:
             calls.append(args)
     return kinds
+
+
+def _convention_skill(component: Component) -> Skill:
+    clause = component.topic.clauses[0].format(rule=component.rule)
+    words = component.name.replace("_", " ")
+    body = f"In this house {clause}.\n\nThe body of a function that does so:\n\n```python\n{component.fix}\n```"
+    description = f"The convention of the {words} module; read it before you mend {component.name}.py"
+    return parse(render(f"{component.name.replace('_', '-')}-convention", description, body))
 
 
 def _write_hint(component: Component, defect: Defect, draws: Draws) -> str:

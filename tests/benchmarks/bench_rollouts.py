@@ -30,12 +30,14 @@ def cpu() -> tuple[float, float]:
     return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime
 
 
-async def harness(url: str, tasks: int, at_once: int, backend: str) -> None:
-    """The same task by the batch runner: agent, tools, sandbox, verifier, durable log."""
+async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int = 0) -> None:
+    """The same task by the batch runner: agent, tools, sandbox, verifier, durable log; with so many skills in the
+    library, and the tools for skills and memory, if any."""
     from hermes_lab.config import RunConfig, config_digest
     from hermes_lab.models import open_model
     from hermes_lab.rollout import Lab
     from hermes_lab.sandbox import open_sandbox
+    from hermes_lab.skills.format import parse, render
     from hermes_lab.skills.library import Library
     from runners.batch import run_lanes
     from runners.plan import plan_run
@@ -47,20 +49,24 @@ async def harness(url: str, tasks: int, at_once: int, backend: str) -> None:
         config = RunConfig.model_validate(
             {
                 "model": {"name": "fake", "base_url": url},
-                "agent": {"toolsets": ["terminal"]},
+                "agent": {"toolsets": ["terminal", "skills", "memory"] if skills else ["terminal"]},
                 "sandbox": {"backend": backend, "allow_local": backend == "local"},
                 "suite": {"path": str(data)},
                 "run": {"concurrency": at_once},
             }
         )
         suite = load_suite(config.suite)
+        library = Library(
+            parse(render(f"skill-{n}", f"How the desk number {n} counts", f"Run: ./count desk-{n}.csv --skip {n}"))
+            for n in range(skills)
+        )
         errors: list[Any] = []
         async with open_model(
             config.model, tool_format="native", log=Path(base) / "log", concurrency=at_once, say=print
         ) as model:
             lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
-            lanes = plan_run(config, suite)
-            await run_lanes(lab, lanes, Path(base), Library(), {}, lambda episode: errors.append(episode.error))
+            lanes = plan_run(config, suite, library)
+            await run_lanes(lab, lanes, Path(base), {}, lambda episode: errors.append(episode.error))
         failed = [error for error in errors if error]
         assert not failed, f"{len(failed)} of {tasks}: {failed[0]}"
         assert len(errors) == tasks
@@ -71,6 +77,7 @@ KINDS = {
     "floor: bash in bwrap": partial(bare, wrap=BWRAP),
     "harness: local": partial(harness, backend="local"),
     "harness: bubblewrap": partial(harness, backend="bubblewrap"),
+    "harness: bubblewrap, 30 skills and memory": partial(harness, backend="bubblewrap", skills=30),
 }
 
 

@@ -287,8 +287,8 @@ async def run_in_process(suite: Suite, folder: Path, on_episode: OnEpisode) -> N
     config = RunConfig.model_validate({"run": {"concurrency": 1}})
     tasks = suite.load(split="train", count=0, seed=0, world=0)
     model, opened = ScriptedModel(noop()), partial(open_sandbox, config.sandbox)
-    lane = Lane("main", learn=False, samples=1, rounds=[tasks])
-    await run_lanes(Lab(config, config_digest(config), suite, model, opened), [lane], folder, Library(), {}, on_episode)
+    lane = Lane("main", "frozen", Library(), 1, [tasks])
+    await run_lanes(Lab(config, config_digest(config), suite, model, opened), [lane], folder, {}, on_episode)
 
 
 @pytest.mark.anyio

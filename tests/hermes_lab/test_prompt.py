@@ -9,7 +9,6 @@ from hermes_lab.agent.prompt import Profile, system_prompt
 from hermes_lab.config import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -24,15 +23,15 @@ def schemas(*toolsets: str):
 @pytest.mark.parametrize("tool_format", ["native", "hermes"])
 def test_only_the_skills_index_at_the_end_varies(profile: Profile, tool_format: ToolFormat) -> None:
     tools = schemas("terminal", "file", "skills")
-    bare = system_prompt(tools, Library(), tool_format, profile=profile)
-    with_skill = system_prompt(tools, Library([SKILL]), tool_format, profile=profile)
+    bare = system_prompt(tools, tool_format, profile=profile)
+    with_skill = system_prompt(tools, tool_format, skills=[SKILL], profile=profile)
     assert with_skill.startswith(bare)
     assert with_skill.removeprefix(bare) == "\n\n<skills>\n- fleet-totals: How fleet totals are made\n</skills>"
-    assert system_prompt(tools, Library(), tool_format, profile=profile) == bare
+    assert system_prompt(tools, tool_format, profile=profile) == bare
 
 
 def test_the_compact_prompt_is_byte_for_byte_what_adapters_were_trained_on() -> None:
-    assert system_prompt((), Library(), "native", profile="compact") == (
+    assert system_prompt((), "native", profile="compact") == (
         "You are Hermes, an agent that does its work with tools. Your working folder is /app/data.\n"
         "If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer "
         "in one sentence: that submits it."
@@ -45,11 +44,19 @@ def test_guidance_names_only_tools_that_are_enabled() -> None:
     for chosen in some:
         tools = schemas(*chosen)
         enabled = {schema["function"]["name"] for schema in tools}
-        text = system_prompt(tools, Library(), "native")
+        text = system_prompt(tools, "native")
         for name in set(known_tools()) - enabled:
             if "_" in name:  # the others are English words as well
                 assert not re.search(rf"\b{name}\b", text), (chosen, name)
 
 
 def test_a_prompt_for_the_host_itself_names_no_folder() -> None:
-    assert "/app/data" not in system_prompt(schemas("terminal"), Library(), "native", isolated=False)
+    assert "/app/data" not in system_prompt(schemas("terminal"), "native", isolated=False)
+
+
+def test_what_an_index_leaves_out_is_said_and_background_stands_before_it() -> None:
+    text = system_prompt(
+        schemas("terminal"), "native", skills=[SKILL], more_skills=7, background=["# Notes\nTea is at five.", ""]
+    )
+    index = "<skills>\n- fleet-totals: How fleet totals are made\n(and 7 more: skills_list)\n</skills>"
+    assert text.endswith(f"\n\n# Notes\nTea is at five.\n\n{index}")

@@ -19,7 +19,7 @@ WANTED = 20
 @pytest.fixture
 def tally() -> Tally:
     tasks = [Task(id=f"t{n}", suite="made-up", prompt="Go.") for n in range(WANTED)]
-    return Tally([Lane("lane", learn=False, samples=1, rounds=[tasks])])
+    return Tally([Lane("lane", "frozen", Library(), 1, [tasks])])
 
 
 def finished(number: int, success: bool = True) -> progress.Brief:

@@ -1,0 +1,51 @@
+"""What a folder tells the agents that work in it: AGENTS.md and its kin, scanned before they reach a prompt."""
+
+import os
+import stat
+from pathlib import Path
+
+from hermes_lab.memory.scan import refusal, scan
+
+NAMES = ("SOUL.md", "HERMES.md", "AGENTS.md", ".cursorrules")
+MAX_CHARS = 20_000
+_HEAD = 14_000
+_TAIL = 5_000
+_LARGEST = 4 << 20
+
+
+def context_block(*folders: Path) -> str:
+    """The block of a prompt with the files of these folders, "" where there are none.
+
+    One that the scanner refuses, and one that is no ordinary file (a link is none), is replaced by a line that says
+    so; of a long one the middle is cut, and this said. The bytes depend on nothing but the files.
+    """
+    parts = [_part(folder / name) for folder in folders for name in NAMES if os.path.lexists(folder / name)]
+    return "<context-files>\n" + "\n\n".join(parts) + "\n</context-files>" if parts else ""
+
+
+def _part(path: Path) -> str:
+    try:
+        text = _cut(_read(path).strip())
+    except OSError as error:
+        return f"[{path.name} was not read: {error.strerror}]"
+    if findings := scan(text):
+        return f"[{path.name} was refused: {refusal(findings)}]"
+    return f"# {path.name}\n{text}"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_CHARS:
+        return text
+    left_out = len(text) - _HEAD - _TAIL
+    return f"{text[:_HEAD]}\n[{left_out:,} characters of the middle are left out]\n{text[-_TAIL:]}"
+
+
+def _read(path: Path) -> str:
+    """Raises `OSError` for what is no ordinary file of a sensible size."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "no ordinary file")
+        if status.st_size > _LARGEST:
+            raise OSError(0, f"larger than {_LARGEST >> 20} MiB")
+        return file.read(_LARGEST).decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")

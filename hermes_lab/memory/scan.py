@@ -1,0 +1,120 @@
+"""What in a text is an attack on the agent that reads it: the gate before notes, context files and foreign skills.
+
+Patterns find what is said as attacks are usually said; a new wording in plain prose gets through. So this is one gate
+among others: the sandbox, not the scanner, is what keeps an agent that was talked into something from doing harm.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hermes_lab.memory.hidden import hidden, mixed_words
+from hermes_lab.memory.patterns import HIDDEN_ORDER, Kind, patterns
+from hermes_lab.memory.views import plain, views
+
+_EXCERPT = 80
+_BEFORE = 200
+_FEW_MIXED = 2
+_NEGATED = re.compile(
+    r"\b(?:never|not|cannot|can't|don't|doesn't|won't|avoid|refuses? to)\W+(?!hesitate|forget|fail)(?:\w+\W+){0,2}$"
+)
+_QUOTING = re.compile(
+    r"\b(?:such as|like|e\.g|for example|phrases?|patterns?|strings?|texts?|contains?|containing|says?|"
+    r"attacks?|attackers?|jailbreaks?|injections?|detects?|refuses?|blocks?|flags?|rejects?)\b"
+)
+_QUOTES = ('"', "`", "“")
+_ENDS = {'"': '"', "`": "`", "“": "”"}
+_HIDING = (
+    ("<!--", "-->"),
+    ("[//]: # (", ")\n"),
+    ("[comment]: <> (", ")\n"),
+    ("[comment]: # (", ")\n"),
+)
+_HIDDEN_ELEMENT = re.compile(
+    r"<\w{1,12}\s(?:[^<>]{0,200}?\s)?(?:hidden\b|[^<>]{0,200}?"
+    r"(?:display ?: ?none|visibility ?: ?hidden|font-size ?: ?0|opacity ?: ?0(?![.\d])|"
+    r"color ?: ?(?:#fff(?:fff)?|white|transparent)))[^<>]{0,200}>"
+)
+
+
+class Finding(NamedTuple):
+    """`kind` of attack, `where` it stands (`line 3`, or `line 3, base64` if it is disguised), and a piece of it."""
+
+    kind: Kind
+    where: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} in {self.where}: {self.excerpt}"
+
+
+def scan(text: str) -> list[Finding]:
+    """All that is found, at most one of a kind at a place; no finding for a text that is clean. The time it takes is
+    in proportion to the length of the text."""
+    found: dict[tuple[Kind, str], Finding] = {}
+    for finding in (*_unseen(text), *_said(text)):
+        found.setdefault((finding.kind, finding.where), finding)
+    return list(found.values())
+
+
+def refusal(findings: list[Finding]) -> str:
+    """One line that says why a text was refused; the piece itself is not repeated where a model reads it."""
+    return "; ".join(dict.fromkeys(f"{finding.kind} in {finding.where}" for finding in findings[:3]))
+
+
+def _unseen(text: str) -> Iterator[Finding]:
+    for start, characters in hidden(text):
+        yield Finding("hidden", f"line {_line(text, start)}", characters)
+    mixed = mixed_words(text)
+    if len(mixed) >= _FEW_MIXED:  # one may be a typing mistake, or an example
+        yield Finding("hidden", f"line {_line(text, mixed[0].start())}", f"letters of two scripts in {mixed[0][0]}")
+    low = plain(text)
+    for start, part in _hidden_parts(low):
+        if HIDDEN_ORDER.search(part):
+            yield Finding("injection", f"line {_line(low, start)}, hidden part", _excerpt(part))
+
+
+def _said(text: str) -> Iterator[Finding]:
+    for view in views(text):
+        for pattern in patterns():
+            for match in pattern.regex.finditer(view.text):
+                if pattern.instructs and _only_spoken_of(view.text, match.start()):
+                    continue
+                line = view.line + view.text.count("\n", 0, match.start())
+                where = f"line {line}, {view.by}" if view.by else f"line {line}"
+                yield Finding(pattern.kind, where, _excerpt(match[0]))
+                break
+
+
+def _only_spoken_of(text: str, start: int) -> bool:
+    """Whether the sentence forbids it, or quotes it as an example of an attack."""
+    before = text[max(0, start - _BEFORE, text.rfind("\n", 0, start) + 1) : start]
+    if _NEGATED.search(before[-60:]):
+        return True
+    quoted = any(
+        before.rfind(quote) > before.rfind(_ENDS[quote]) if quote != _ENDS[quote] else before.count(quote) % 2
+        for quote in _QUOTES
+    )
+    return quoted and _QUOTING.search(before) is not None
+
+
+def _hidden_parts(text: str) -> Iterator[tuple[int, str]]:
+    """What a rendered document does not show: comments, and what follows the tag of an element that is hidden."""
+    for opening, closing in _HIDING:
+        at = text.find(opening)
+        while at >= 0:
+            end = text.find(closing, at)
+            end = len(text) if end < 0 else end
+            yield at, text[at + len(opening) : min(end, at + 4_000)]
+            at = text.find(opening, end)
+    for element in _HIDDEN_ELEMENT.finditer(text):
+        yield element.start(), text[element.end() : element.end() + 400].partition("</")[0]
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _excerpt(text: str) -> str:
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

@@ -1,0 +1,269 @@
+"""Memories in PostgreSQL with pgvector: many machines may share them, and an HNSW index finds them.
+
+The index orders by similarity, but asked for is the order by score. A search therefore fetches more than k: the
+`_NEAREST` most similar of the memories that are new enough to reach the floor at all. Decay only lowers, so no memory
+beyond them has a score above the last one's similarity; where the k-th best score (or the floor) is higher than that,
+the answer is proven. Else one exact scan decides, over those that are new enough to beat the k-th best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.memory.embed import DIMENSIONS, embed
+from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
+from hermes_lab.sessions import StoreError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import psycopg
+    from numpy.typing import NDArray
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        # Texts are long, and moved out of the way of a scan by PLAIN: vectors then stay with their rows.
+        f"""CREATE TABLE hermes_memories (
+            id text PRIMARY KEY, kind text NOT NULL, text text NOT NULL, source text NOT NULL, at text NOT NULL,
+            metadata text NOT NULL, seconds float8 NOT NULL, vector vector({DIMENSIONS}) STORAGE PLAIN NOT NULL)""",
+        "CREATE INDEX hermes_memories_by_time ON hermes_memories (seconds)",
+    ),
+)
+"""The statements that lead from each version of the tables to the next; released ones are never changed. Version 1
+holds vectors of `embed`, of length 1 or 0: their inner product is the cosine, and 0 for a text without a known word."""
+
+_INDEX_FROM = 5_000
+"""Memories from which on there is an index: a scan of fewer is as fast, and exact, and so much is indexed at once."""
+_INDEX = """CREATE INDEX hermes_memories_by_meaning ON hermes_memories
+    USING hnsw (vector vector_ip_ops) WITH (m = 16, ef_construction = 64)"""
+_CONNECT_SECONDS = 10
+_ONE_WRITER = "SELECT pg_advisory_xact_lock(1214607981)"
+"""Any number that is ours alone; held until the transaction ends."""
+_NEAREST = 100
+_EF_SEARCH = 160
+"""Candidates that HNSW keeps while it walks; at least `_NEAREST`. More find more, and take longer."""
+_COLUMNS = "id, kind, text, source, at, metadata, -(vector <#> %(query)s) AS similarity"
+_WHERE = "kind = ANY(%(kinds)s) AND seconds >= %(oldest)s"
+_BY_INDEX = f"SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE} ORDER BY vector <#> %(query)s LIMIT %(count)s"
+# The exponent is kept where 2 to its power is still a float8; what is that old has no score worth the name.
+_DECAY = f"power(2, greatest(-1000, least(0, (seconds - %(now)s) / {DAY} / %(half_life)s)))"
+_BY_SCAN = f"""SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE}
+    ORDER BY -(vector <#> %(query)s) * {_DECAY} DESC, seconds DESC, id LIMIT %(k)s"""
+
+
+class PgvectorMemory:
+    """A `VectorMemory` in the database at `url`; its tables are made at first use.
+
+    The URL holds a password, and so stands in no message: there `name` stands for it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "the memory's URL",
+        embed: Callable[[Sequence[str]], NDArray[np.float32]] = embed,
+    ) -> None:
+        self._url, self._name, self._embed = url, name, embed
+        self._lock = Lock()
+        self._connection: psycopg.Connection | None = None
+        self.count()  # so that a mistake shows at the start
+
+    def add(self, memories: Sequence[Memory]) -> None:
+        """See `VectorMemory`."""
+        vectors = self._embed([memory.text for memory in memories])
+        rows = [
+            (m.id, m.kind, m.text, m.source, m.at, msgspec.json.encode(m.metadata).decode(), m.seconds, vector)
+            for m, vector in zip(memories, vectors, strict=True)
+        ]
+        with self._transaction() as db, db.cursor() as cursor:
+            db.execute(_ONE_WRITER)  # two that add the same memories in another order would wait for each other
+            cursor.executemany(
+                "INSERT INTO hermes_memories VALUES (%s, %s, %s, %s, %s, %s, %s, %b) ON CONFLICT DO NOTHING", rows
+            )
+            _make_index(db)
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int,
+        now: datetime,
+        kinds: Collection[Kind] = KINDS,
+        floor: float = 0.0,
+        half_life_days: float = math.inf,
+    ) -> list[Recalled]:
+        """See `VectorMemory`."""
+
+        def rank(rows: list[Any]) -> list[Recalled]:
+            return ranked(map(_memory, rows), k=k, now=now, floor=floor, half_life_days=half_life_days)
+
+        arguments = {
+            "query": self._embed([query])[0],
+            "kinds": list(kinds),
+            "oldest": _oldest(now, floor, half_life_days),
+            "count": max(_NEAREST, 2 * k),
+        }
+        with self._transaction() as db:
+            near = db.execute(_BY_INDEX, arguments).fetchall()
+            found = rank(near)
+            worst = found[-1].score if len(found) == k else 0.0
+            if near and (max(worst, floor) > near[-1][-1] or near[-1][-1] <= 0):
+                return found
+            oldest = _oldest(now, max(worst, floor), half_life_days)
+            more = {"oldest": oldest, "now": now.timestamp(), "half_life": half_life_days, "k": k}
+            return rank(db.execute(_BY_SCAN, arguments | more).fetchall())
+
+    def held(self, kind: Kind) -> dict[str, str]:
+        """See `VectorMemory`."""
+        with self._transaction() as db:
+            return dict(db.execute("SELECT id, source FROM hermes_memories WHERE kind = %s", (kind,)).fetchall())
+
+    def forget(self, ids: Collection[str]) -> None:
+        """See `VectorMemory`."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM hermes_memories WHERE id = ANY(%s)", (sorted(ids),))
+
+    def count(self) -> int:
+        """See `VectorMemory`."""
+        with self._transaction() as db:
+            row = db.execute("SELECT count(*) FROM hermes_memories").fetchone()
+            assert row is not None
+            number: int = row[0]
+            return number
+
+    def close(self) -> None:
+        """See `VectorMemory`."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection]:
+        """The one connection, for one thread at a time; one that was lost is made anew the next time."""
+        try:
+            import pgvector.psycopg  # noqa: F401
+            import psycopg
+        except ImportError:
+            raise ConfigError("memory.vectors=postgres: pip install 'hermes-lab[postgres]'") from None
+        with self._lock:
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = None
+                    self._connection = self._connect()
+                with self._connection.transaction():
+                    yield self._connection
+            except psycopg.Error as error:
+                raise self._explained(error) from None
+
+    def _connect(self) -> psycopg.Connection:
+        import psycopg
+        from pgvector.psycopg import register_vector
+
+        try:
+            connection = psycopg.connect(
+                self._url,
+                connect_timeout=_CONNECT_SECONDS,
+                autocommit=True,
+                prepare_threshold=None,  # a prepared plan no longer knows the limit, by which the index is chosen
+            )
+        except psycopg.Error as error:
+            raise self._refused(str(error)) from None
+        try:
+            _migrate(connection, self._name)
+            register_vector(connection)
+            connection.execute(f"SET hnsw.ef_search = {_EF_SEARCH}")
+            connection.execute("SET hnsw.iterative_scan = strict_order")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _refused(self, said: str) -> ConfigError | StoreError:
+        """Why there is no connection, in our own words: the library's may quote a malformed URL, and so a password."""
+        for part, reason in _MISTAKES.items():
+            if part in said:
+                return ConfigError(f"{self._name}: {reason}")
+        for part in ("Connection refused", "timeout expired", "No such file or directory", "could not translate host"):
+            if part in said:
+                return StoreError(f"{self._name}: no server answers there ({part})")
+        if "FATAL" in said:
+            return StoreError(f"{self._name}: the server accepts no connection now; its log says why")
+        return ConfigError(f"{self._name}: no usable URL; give postgresql://user:password@host/database")
+
+    def _explained(self, error: psycopg.Error) -> ConfigError | StoreError:
+        from psycopg import errors
+
+        said = error.diag.message_primary or "the connection was lost"
+        if isinstance(error, errors.InsufficientPrivilege):
+            return ConfigError(f"{self._name}: {said}; give its user the rights to create and use the tables")
+        return StoreError(f"{self._name}: {said}")
+
+
+_MISTAKES = {
+    "password authentication failed": "the server does not accept user and password",
+    "no password supplied": "the server asks for a password; the URL has none",
+    "no pg_hba.conf entry": "the server does not let this user in from here; see its pg_hba.conf",
+    "does not exist": "the server has no such database or user",
+}
+
+
+def _migrate(db: psycopg.Connection, name: str) -> None:
+    """Makes the tables, or brings them to the last version; whole or not at all, one process at a time."""
+    with db.transaction():
+        db.execute(_ONE_WRITER)
+        present = 0
+        if db.execute("SELECT to_regclass('hermes_memory_version')").fetchone() != (None,):
+            row = db.execute("SELECT version FROM hermes_memory_version").fetchone()
+            present = row[0] if row else 0
+        if present > len(MIGRATIONS):
+            raise ConfigError(
+                f"{name}: its memories have version {present}; this Hermes Lab knows {len(MIGRATIONS)}: update it"
+            )
+        if present == 0:
+            _enable_pgvector(db, name)
+            db.execute("CREATE TABLE hermes_memory_version (version integer NOT NULL)")
+            db.execute("INSERT INTO hermes_memory_version VALUES (0)")
+        for statements in MIGRATIONS[present:]:
+            for statement in statements:
+                db.execute(statement)
+        if present < len(MIGRATIONS):
+            db.execute("UPDATE hermes_memory_version SET version = %s", (len(MIGRATIONS),))
+
+
+def _make_index(db: psycopg.Connection) -> None:
+    """Makes the index where it is missing and there are memories enough."""
+    missing = "to_regclass('hermes_memories_by_meaning') IS NULL"
+    enough = f"EXISTS (SELECT FROM hermes_memories OFFSET {_INDEX_FROM - 1})"
+    if db.execute(f"SELECT {missing} AND {enough}").fetchone() == (True,):
+        db.execute(_INDEX)
+        db.execute("ANALYZE hermes_memories")
+
+
+def _enable_pgvector(db: psycopg.Connection, name: str) -> None:
+    if db.execute("SELECT FROM pg_extension WHERE extname = 'vector'").fetchone() is not None:
+        return
+    if db.execute("SELECT FROM pg_available_extensions WHERE name = 'vector'").fetchone() is None:
+        raise ConfigError(f"{name}: the server has no pgvector; install it there (0.8 or later)")
+    db.execute("CREATE EXTENSION vector")
+
+
+def _oldest(now: datetime, score: float, half_life_days: float) -> float:
+    """The earliest second at which a memory can be from to have that score: its similarity is 1 at most."""
+    if score <= 0 or math.isinf(half_life_days):
+        return -math.inf
+    # One part in a million for rounding: cosines are of float32.
+    return now.timestamp() - max(0.0, -math.log2(score) + 1e-6) * half_life_days * DAY
+
+
+def _memory(row: tuple[Any, ...]) -> tuple[Memory, float]:
+    id, kind, text, source, at, metadata, similarity = row
+    return Memory(id, kind, text, source, at, msgspec.json.decode(metadata, type=dict[str, str])), similarity

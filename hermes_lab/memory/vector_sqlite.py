@@ -1,0 +1,232 @@
+"""Memories in a SQLite file; the vectors besides as one matrix in RAM, so that a search is one product.
+
+Several processes may write. Each keeps its matrix in step by two numbers that only grow: rows are numbered in the order
+in which they were committed, and so are removals, so that every search first reads what is new, and nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.memory.embed import DIMENSIONS, embed
+from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
+from hermes_lab.sessions import StoreError, schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE memories (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, text TEXT NOT NULL,
+            source TEXT NOT NULL, at TEXT NOT NULL, metadata TEXT NOT NULL, seconds REAL NOT NULL, vector BLOB NOT NULL
+        ) STRICT""",
+        "CREATE TABLE removals (number INTEGER PRIMARY KEY, removed INTEGER NOT NULL) STRICT",
+        """CREATE TRIGGER memory_is_removed AFTER DELETE ON memories BEGIN
+            INSERT INTO removals (removed) VALUES (old.number); END""",
+    ),
+)
+"""The statements that lead from each version of the database to the next; released ones are never changed. Version 1
+holds vectors of `embed`, little-endian float32: other embeddings are another version."""
+
+_BUSY_SECONDS = 30.0
+_PART = 5_000
+_ROUNDING = DIMENSIONS * 2.0**-24
+"""What float32 can change the cosine of two vectors of length 1 by, in whatever order it is summed."""
+
+
+class SqliteMemory:
+    """A `VectorMemory` in one file, which is made at its first use."""
+
+    def __init__(self, path: Path, embed: Callable[[Sequence[str]], NDArray[np.float32]] = embed) -> None:
+        self.path = path
+        self._embed = embed
+        self._lock = Lock()
+        self._matrix = _Matrix()
+
+    def add(self, memories: Sequence[Memory]) -> None:
+        """See `VectorMemory`."""
+        vectors = self._embed([memory.text for memory in memories]).astype("<f4")
+        rows = [
+            (m.id, m.kind, m.text, m.source, m.at, msgspec.json.encode(m.metadata).decode(), m.seconds, v.tobytes())
+            for m, v in zip(memories, vectors, strict=True)
+        ]
+        with self._open() as db, _transaction(db, "IMMEDIATE"):
+            db.executemany(
+                "INSERT INTO memories (id, kind, text, source, at, metadata, seconds, vector)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                rows,
+            )
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int,
+        now: datetime,
+        kinds: Collection[Kind] = KINDS,
+        floor: float = 0.0,
+        half_life_days: float = math.inf,
+    ) -> list[Recalled]:
+        """See `VectorMemory`."""
+        vector = self._embed([query])[0]
+        with self._lock, self._open() as db, _transaction(db, "DEFERRED"):
+            self._matrix.catch_up(db)
+            rows = self._matrix.candidates(vector, kinds, k, now.timestamp(), floor, half_life_days)
+            found = [(_fetch(db, number), similarity) for number, similarity in rows]
+        return ranked(found, k=k, now=now, floor=floor, half_life_days=half_life_days)
+
+    def held(self, kind: Kind) -> dict[str, str]:
+        """See `VectorMemory`."""
+        with self._open() as db:
+            return dict(db.execute("SELECT id, source FROM memories WHERE kind = ?", (kind,)))
+
+    def forget(self, ids: Collection[str]) -> None:
+        """See `VectorMemory`."""
+        with self._open() as db, _transaction(db, "IMMEDIATE"):
+            db.executemany("DELETE FROM memories WHERE id = ?", [(id,) for id in ids])
+
+    def count(self) -> int:
+        """See `VectorMemory`."""
+        with self._open() as db:
+            number: int = db.execute("SELECT count(*) FROM memories").fetchone()[0]
+            return number
+
+    def close(self) -> None:
+        """See `VectorMemory`."""
+        with self._lock:
+            self._matrix = _Matrix()
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            if not self.path.exists():
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
+                if schema.version(db) != len(MIGRATIONS):
+                    self._migrate(db)
+                yield db
+        except OSError as error:
+            raise StoreError(f"{self.path}: {error.strerror}") from error
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"{self.path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            name = getattr(error, "sqlite_errorname", "")
+            if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+                raise ConfigError(f"{self.path}: no database of memories, or a broken one; move it away") from None
+            raise
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        """One process at a time: SQLite itself does not wait for another that turns on the log."""
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            db.execute("PRAGMA journal_mode = WAL")
+            schema.migrate(db, MIGRATIONS)
+        except ConfigError as error:
+            raise ConfigError(f"{self.path}: {error}") from None
+        finally:
+            os.close(folder)
+
+
+class _Matrix:
+    """The vectors of the file as they were at its last `catch_up`, in the order of their numbers.
+
+    Arrays are longer than `_size`, so that a new row is no copy of all. A removed row becomes zeros, which are like
+    nothing, and is found no more.
+    """
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._size = self._removals = 0
+        self._numbers = np.zeros(0, np.int64)
+        self._seconds = np.zeros(0)
+        self._kinds = np.zeros(0, np.int8)
+        self._vectors = np.zeros((0, DIMENSIONS), np.float32)
+
+    def catch_up(self, db: sqlite3.Connection) -> None:
+        """Takes in what was committed since the last time."""
+        last = int(self._numbers[self._size - 1]) if self._size else 0
+        new = db.execute("SELECT number, seconds, kind, vector FROM memories WHERE number > ? ORDER BY number", (last,))
+        while rows := new.fetchmany(_PART):
+            self._append(rows)
+        removed = db.execute("SELECT number, removed FROM removals WHERE number > ? ORDER BY number", (self._removals,))
+        for change, number in removed:
+            row = int(self._numbers[: self._size].searchsorted(number))
+            if row < self._size and self._numbers[row] == number:
+                self._vectors[row] = 0
+            self._removals = change
+
+    def candidates(
+        self,
+        query: NDArray[np.float32],
+        kinds: Collection[Kind],
+        k: int,
+        now: float,
+        floor: float,
+        half_life_days: float,
+    ) -> list[tuple[int, float]]:
+        """Numbers and similarities of at least the k best: all that rounding leaves in question are among them."""
+        import numpy as np
+
+        ages = np.maximum(0, now - self._seconds[: self._size]) / DAY
+        decay = np.exp2(-ages / half_life_days)
+        if set(kinds) != set(KINDS):
+            decay[~np.isin(self._kinds[: self._size], [KINDS.index(kind) for kind in kinds])] = 0
+        scores, doubt = (self._vectors[: self._size] @ query) * decay, _ROUNDING * decay
+        least = floor
+        if len(scores) > k:
+            least = max(least, float(np.partition(scores - doubt, -k)[-k]))
+        rows = np.flatnonzero((scores > 0) & (scores + doubt >= least))
+        # Summed row by row, unlike the product of matrices: equal vectors have an equal similarity.
+        exact = (self._vectors[rows].astype(np.float64) * query).sum(axis=1)
+        return list(zip(self._numbers[rows].tolist(), exact.tolist(), strict=True))
+
+    def _append(self, rows: list[tuple[int, float, Kind, bytes]]) -> None:
+        import numpy as np
+
+        size = self._size + len(rows)
+        if size > len(self._numbers):
+            for name in ("_numbers", "_seconds", "_kinds", "_vectors"):
+                old = getattr(self, name)
+                longer = np.empty((max(size, 2 * len(old)), *old.shape[1:]), old.dtype)
+                longer[: self._size] = old[: self._size]
+                setattr(self, name, longer)
+        new = slice(self._size, size)
+        self._numbers[new], self._seconds[new] = [row[0] for row in rows], [row[1] for row in rows]
+        self._kinds[new] = [KINDS.index(row[2]) for row in rows]
+        self._vectors[new] = np.frombuffer(b"".join(row[3] for row in rows), "<f4").reshape(len(rows), DIMENSIONS)
+        self._size = size
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
+    except BaseException:
+        with suppress(sqlite3.Error):  # some failures, a full disk among them, have rolled back already
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _fetch(db: sqlite3.Connection, number: int) -> Memory:
+    select = "SELECT id, kind, text, source, at, metadata FROM memories WHERE number = ?"
+    id, kind, text, source, at, metadata = db.execute(select, (number,)).fetchone()
+    return Memory(id, kind, text, source, at, msgspec.json.decode(metadata, type=dict[str, str]))

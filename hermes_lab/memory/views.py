@@ -1,0 +1,142 @@
+"""The texts that a model could read in a text: as it stands, undisguised, and decoded, also what is encoded twice."""
+
+import base64
+import codecs
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hermes_lab.memory.hidden import INVISIBLE, without_look_alikes
+
+_DEPTH = 3
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ :,]?){12,}")
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+|(?:\\x[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+")
+_BLANKS = re.compile(r"[^\S\n]+")
+_SPREAD = re.compile(r"(?<!\w)\w(?:([ .\-_*|])\w(?:\1\w)+)(?!\w)")
+_LEET = str.maketrans("01345789@$", "oieastbgas")
+_LEET_WORD = re.compile(r"\b(?=[a-z]{0,20}[0-9@$])(?=[0-9@$]{0,20}[a-z])[a-z0-9@$]{3,40}\b")
+_WORD = re.compile(r"[a-z]{5,16}")
+_TELLING = (
+    "ignore",
+    "forget",
+    "disregard",
+    "override",
+    "bypass",
+    "previous",
+    "prior",
+    "instruction",
+    "instructions",
+    "prompt",
+    "system",
+    "rules",
+    "guidelines",
+    "reveal",
+    "password",
+    "secrets",
+    "credentials",
+    "unrestricted",
+    "developer",
+)
+"""Words whose letters attackers like to shuffle, and without which a text in reverse is none worth reading."""
+_SHUFFLED = {(word[0], "".join(sorted(word[1:-1])), word[-1]): word for word in _TELLING if len(word) > 4}
+
+
+class View(NamedTuple):
+    """One reading of a text or of a part of it: in small letters, from line `line` on, made by `by` ("" or a chain
+    such as `base64, base64`)."""
+
+    text: str
+    line: int
+    by: str
+
+
+def views(text: str) -> Iterator[View]:
+    """Every reading. Each pass keeps line breaks, so that a line of a view is a line of the text."""
+    layers: list[tuple[str, int, tuple[str, ...]]] = [(text, 1, ())]
+    for _ in range(_DEPTH):
+        deeper: list[tuple[str, int, tuple[str, ...]]] = []
+        for content, line, by in layers:
+            for reading, how in _readings(content):
+                yield View(reading, line, ", ".join((*by, how) if how else by))
+            deeper += [(inner, line + at, (*by, how)) for inner, at, how in _decoded(content)]
+        layers = deeper
+
+
+def plain(text: str) -> str:
+    """Compatible forms of letters made one, invisible characters left out, blanks made single, in small letters."""
+    text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    return _BLANKS.sub(" ", text).replace("\u2019", "'").lower()
+
+
+def _readings(text: str) -> Iterator[tuple[str, str]]:
+    """The plain text, then what it is without a disguise, where it has one."""
+    as_it_stands = plain(text)
+    yield as_it_stands, ""
+    for how, reading in (
+        ("look-alike letters", without_look_alikes(as_it_stands)),
+        ("spread letters", _SPREAD.sub(lambda spread: spread[0].replace(spread[1], ""), plain_lines(text))),
+        ("digits for letters", _LEET_WORD.sub(lambda word: word[0].translate(_LEET), as_it_stands)),
+        ("shuffled letters", _WORD.sub(_unshuffled, as_it_stands)),
+    ):
+        if reading != as_it_stands:
+            yield reading, how
+    for how, reading in (
+        ("rot13", codecs.encode(as_it_stands, "rot13")),
+        ("reversed", "\n".join(line[::-1] for line in as_it_stands.split("\n"))),
+    ):
+        if any(word in reading for word in _TELLING):
+            yield reading, how
+
+
+def plain_lines(text: str) -> str:
+    """As `plain`, but blanks stay as many as they are: between spread letters they part the words."""
+    return INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).lower()
+
+
+def _unshuffled(word: re.Match[str]) -> str:
+    letters: str = word[0]
+    return _SHUFFLED.get((letters[0], "".join(sorted(letters[1:-1])), letters[-1]), letters)
+
+
+def _decoded(text: str) -> Iterator[tuple[str, int, str]]:
+    """What is encoded in the text, with the number of line breaks before it, and how."""
+    bare = INVISIBLE.sub("", text)
+    unescaped = _ESCAPES.sub(_unescape, html.unescape(bare))
+    if unescaped != bare:
+        yield unescaped, 0, "escapes"
+    for how, pattern, decode in (("base64", _BASE64, _from_base64), ("hex", _HEX, _from_hex)):
+        line = passed = 0
+        for token in pattern.finditer(bare):
+            line += bare.count("\n", passed, token.start())
+            passed = token.start()
+            if inner := _text_of(decode(token[0])):
+                yield inner, line, how
+
+
+def _unescape(match: re.Match[str]) -> str:
+    run = match[0]
+    if run.startswith("\\u"):
+        decoded = "".join(chr(int(digits, 16)) for digits in run[2:].split("\\u"))
+    else:
+        decoded = bytes.fromhex(run.replace("%", "").replace("\\x", "")).decode(errors="replace")
+    return decoded.replace("\n", " ")
+
+
+def _from_base64(token: str) -> bytes:
+    digits = token.rstrip("=").replace("-", "+").replace("_", "/")
+    return base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + "===")
+
+
+def _from_hex(token: str) -> bytes:
+    return bytes.fromhex(re.sub(r"0x|[^0-9A-Fa-f]", "", token))
+
+
+def _text_of(data: bytes) -> str:
+    """The text that the bytes are; "" where they are none. What was no text at its end may still have been at its
+    beginning, so a few bad bytes are borne."""
+    text = data.decode(errors="ignore").replace("\n", " ")
+    readable = sum(map(str.isprintable, text))
+    return text if len(text) >= 8 and readable >= 0.95 * len(text) and len(text.encode()) >= 0.9 * len(data) else ""

@@ -1,0 +1,110 @@
+"""What a SKILL.md says under its headings: when to use it, its code, its parameters, what it needs, what goes wrong."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from hermes_lab.skills import format as skill_format
+from hermes_lab.types import Skill
+
+_HEADING = re.compile(r"#{1,6}\s+(?P<title>.+?)\s*#*")
+_FENCE = re.compile(r"\s*(```+|~~~+)")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?P<text>.+)")
+_PLACEHOLDER = re.compile(r"<([a-z][\w-]*)>|\{([a-z]\w*)\}", re.IGNORECASE)
+
+
+class Anatomy(Struct, frozen=True):
+    """The parts of a skill; empty where it has no such part.
+
+    `template` is its first code block, `parameters` what is under such a heading, or else the placeholders `<x>` and
+    `{x}` of the template. `dependencies` are under such a heading and in the standard's `compatibility`.
+    `source` is where it was installed from.
+    """
+
+    triggers: str
+    template: str
+    parameters: tuple[str, ...]
+    dependencies: tuple[str, ...]
+    pitfalls: tuple[str, ...]
+    verification: str
+    tags: tuple[str, ...]
+    source: str
+
+
+def frontmatter(skill: Skill) -> dict[str, Any]:
+    """The fields at the head of a SKILL.md."""
+    head = yaml.safe_load(skill.text.replace("\r\n", "\n").split("\n---\n", 1)[0].removeprefix("---\n"))
+    return head if isinstance(head, dict) else {}
+
+
+def anatomy(skill: Skill) -> Anatomy:
+    """The parts of a skill that its headings and frontmatter name."""
+    head = frontmatter(skill)
+    metadata = head.get("metadata") or {}
+    sections, template = _read(skill_format.body(skill))
+    compatibility = str(head.get("compatibility") or "")
+    return Anatomy(
+        triggers=_text(sections, "when to use", "use when", "trigger"),
+        template=template,
+        parameters=_items(sections, "parameter", "argument", "input") or _placeholders(template),
+        dependencies=_items(sections, "prerequisite", "requirement", "dependenc")
+        + ((compatibility,) if compatibility else ()),
+        pitfalls=_items(sections, "pitfall", "common mistake", "gotcha"),
+        verification=_text(sections, "verif", "check"),
+        tags=_words(metadata.get("tags")),
+        source=str(metadata.get("hermes-source", "")),
+    )
+
+
+def _read(body: str) -> tuple[list[tuple[str, list[str]]], str]:
+    """The sections, by their lower-case titles, and the first code block. A heading in a code block is none."""
+    sections: list[tuple[str, list[str]]] = []
+    template: list[str] | None = None
+    fence, code = "", list[str]()
+    for line in body.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line.strip(mark[1][0] + " \t"):
+                fence, template = "", code if template is None else template
+            else:
+                code.append(line)
+        elif mark:
+            fence, code = mark[1], []
+        elif heading := _HEADING.fullmatch(line):
+            sections.append((heading["title"].lower(), []))
+            continue
+        if sections:
+            sections[-1][1].append(line)
+    return sections, "\n".join(template or ())
+
+
+def _text(sections: list[tuple[str, list[str]]], *titles: str) -> str:
+    """What stands under the first heading that begins with one of `titles`."""
+    for title, lines in sections:
+        if title.startswith(titles):
+            return "\n".join(lines).strip()
+    return ""
+
+
+def _items(sections: list[tuple[str, list[str]]], *titles: str) -> tuple[str, ...]:
+    """The same as a list: its items, or else its paragraphs."""
+    text = _text(sections, *titles, *(f"common {title}" for title in titles))
+    items: list[str] = []
+    for line in text.splitlines():
+        if match := _ITEM.fullmatch(line):
+            items.append(match["text"].strip())
+        elif items and line.startswith(" ") and line.strip():  # an item goes on
+            items[-1] += f" {line.strip()}"
+    return tuple(items or (" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()))
+
+
+def _placeholders(template: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(a or b for a, b in _PLACEHOLDER.findall(template)))
+
+
+def _words(value: Iterable[Any] | str | None) -> tuple[str, ...]:
+    parts = re.split(r"[,\s]+", value) if isinstance(value, str) else [str(part) for part in value or ()]
+    return tuple(part for part in parts if part)

@@ -1,0 +1,255 @@
+"""What a skill's scripts may not do, read from their text: nothing is run.
+
+This is a first look, which tells an honest author what will not work, and a person what to read before installing. It
+is no wall: text can always hide what it does. The wall is the sandbox.
+"""
+
+import ast
+import builtins
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+Severity = Literal["error", "warning"]
+
+
+class Problem(NamedTuple):
+    """Something wrong with a skill. `path` is that of its file; `line` 0 where it is the whole file."""
+
+    severity: Severity
+    path: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}{f':{self.line}' if self.line else ''}: {self.message}"
+
+
+_NETWORK = "asyncio.open_connection aiohttp ftplib http.client http.server httpx imaplib paramiko poplib requests"
+_NETWORK += " smtplib socket socketserver ssl telnetlib urllib.request urllib3 websockets xmlrpc"
+_FORBIDDEN: dict[str, str] = {
+    **dict.fromkeys(_NETWORK.split(), "reaches for the network"),
+    **dict.fromkeys(("ctypes", "_ctypes", "cffi"), "calls native code, past what Python allows"),
+    **dict.fromkeys(("os.fork", "os.forkpty", "pty", "_posixsubprocess"), "forks processes"),
+    **dict.fromkeys(("os._exit", "os.abort"), "ends the process past its own tests"),
+    **dict.fromkeys(("os.setuid", "os.setgid", "os.setsid", "os.chroot", "os.mount"), "changes who or where it is"),
+    **dict.fromkeys(("marshal.loads", "marshal.load"), "runs bytecode"),
+    **dict.fromkeys(("sys.settrace", "sys.setprofile", "gc.get_objects"), "looks into the Python that runs it"),
+}
+_DOUBTFUL: dict[str, str] = {
+    "pickle.load": "runs what the data says",
+    "pickle.loads": "runs what the data says",
+    "os.kill": "signals other processes",
+    "os.killpg": "signals other processes",
+}
+_SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
+_EVALUATORS = {"eval", "exec", "compile"}
+_DECODERS = {"b64decode", "b85decode", "a85decode", "b32decode", "unhexlify", "fromhex", "decompress", "decode", "chr"}
+_INTERNALS = {"__subclasses__", "__globals__", "__builtins__", "__code__", "__closure__"}
+_WRITERS = """
+os.chmod os.chown os.link os.makedirs os.mkdir os.remove os.rename os.replace os.rmdir os.symlink os.truncate os.unlink
+shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move shutil.rmtree
+"""
+_PATH_WRITERS = {"write_text", "write_bytes", "touch", "mkdir", "unlink", "rmdir", "symlink_to", "hardlink_to", "chmod"}
+_PATHS = {"join", "Path", "PurePath", "PosixPath", "expanduser", "abspath", "str", "fspath"}
+_WRITABLE = ("/app/data", "/tmp", "/dev/null", "/dev/stdout", "/dev/stderr")
+_UNKNOWN = "*"
+
+_SECRETS = re.compile(
+    r"/etc/(g?shadow|sudoers|ssh)|(^|[/~])\.(ssh|aws|gnupg|kube|netrc|pgpass|git-credentials)\b|\bid_(rsa|ed25519)\b"
+    r"|/proc/[^/\s]+/(environ|mem|root|fd)\b|/(var/)?run/docker\.sock"
+)
+_SHELL_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"(^|[|;&(`]|\$\()\s*(sudo\s+)?(curl|wget|nc|ncat|telnet|ssh|scp|sftp|rsync|socat)\s"),
+        "reaches for the network",
+    ),
+    (re.compile(r"/dev/(tcp|udp)/"), "reaches for the network"),
+    (re.compile(r"(\S+)\s*\(\)\s*\{[^}]*\1\s*\|\s*\1\s*&"), "is a fork bomb"),
+    (re.compile(r"base(64|32)\s+(-d|--decode)[^|]*\|\s*\w*(sh|python3?|perl)\b"), "runs decoded data"),
+    (re.compile(r"\beval\b.*base(64|32)"), "runs decoded data"),
+    (re.compile(r"\brm\s+(-\w+\s+)+(/|~|\$HOME)[/*]*(\s|$)"), "removes the whole system"),
+)
+_REDIRECTION = re.compile(r">{1,2}\|?\s*([~/][^\s;|&)]*)")
+
+
+def scan_shell(text: str, path: str, first_line: int = 1) -> Iterator[Problem]:
+    """What is wrong with a shell script, or the string of a command."""
+    for number, line in enumerate(text.splitlines(), first_line):
+        if line.lstrip().startswith("#"):
+            continue
+        if secret := _SECRETS.search(line):
+            yield Problem("error", path, number, f"reads secrets: {secret[0]}")
+        for rule, message in _SHELL_RULES:
+            if rule.search(line):
+                yield Problem("error", path, number, message)
+        for target in _REDIRECTION.findall(line):
+            if _is_outside(target):
+                yield Problem("error", path, number, _outside(target))
+
+
+def scan_python(tree: ast.Module, path: str) -> list[Problem]:
+    """What is wrong with a Python script, in the order of its lines, each said once."""
+    return sorted(set(_Script(tree, path).problems()), key=lambda problem: problem.line)
+
+
+class _Script:
+    """One script. Names are followed through `import ... as` and, where they hold decoded data, assignments."""
+
+    def __init__(self, tree: ast.Module, path: str) -> None:
+        self._path = path
+        self._nodes = list(ast.walk(tree))
+        self._names: dict[str, str] = {}
+        self._values: dict[str, list[ast.expr]] = {}
+        for node in self._nodes:
+            match node:
+                case ast.Import(names=names):
+                    for name in names:
+                        top = name.name.partition(".")[0]
+                        self._names[name.asname or top] = name.name if name.asname else top
+                case ast.ImportFrom(module=str(module), names=names):
+                    self._names |= {name.asname or name.name: f"{module}.{name.name}" for name in names}
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self._values.setdefault(name, []).append(value)
+
+    def problems(self) -> Iterator[Problem]:
+        documentation = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
+        for node in self._nodes:
+            match node:
+                case ast.Import(names=names):
+                    for name in names:
+                        yield from self._used(node, name.name)
+                case ast.ImportFrom(module=str(module), names=names):
+                    for name in names:
+                        yield from self._used(node, f"{module}.{name.name}")
+                case ast.Attribute(attr=attribute):
+                    yield from self._used(node, self._dotted(node))
+                    if attribute in _INTERNALS:
+                        yield self._error(node, f"reaches into Python by {attribute}")
+                case ast.Call():
+                    yield from self._called(node)
+                case ast.Constant(value=str()) | ast.BinOp() | ast.JoinedStr() if id(node) not in documentation:
+                    if secret := _SECRETS.search(self._text(node)):
+                        yield self._error(node, f"reads secrets: {secret[0]}")
+
+    def _used(self, node: ast.AST, name: str) -> Iterator[Problem]:
+        for known, why in {**_FORBIDDEN, **_DOUBTFUL}.items():
+            if name == known or name.startswith(f"{known}."):
+                yield self._problem("error" if known in _FORBIDDEN else "warning", node, f"{known} {why}")
+
+    def _called(self, node: ast.Call) -> Iterator[Problem]:
+        name = self._dotted(node.func).removeprefix("builtins.")
+        texts = [self._text(argument) for argument in node.args]
+        shell = any(word.arg == "shell" and not _is_false(word.value) for word in node.keywords)
+        if name in _SHELLS or (name.startswith("subprocess.") and shell):
+            yield from self._shell(node, texts[0] if texts else _UNKNOWN)
+        if name in _EVALUATORS and node.args:
+            yield from self._evaluated(node, name)
+        if name in ("__import__", "importlib.import_module", "importlib.__import__"):
+            yield from self._imported(node, texts[0] if texts else _UNKNOWN)
+        if name == "getattr" and len(texts) > 1:
+            inner = self._dotted(node.args[0])
+            if _UNKNOWN in texts[1] and inner in ("os", "sys", "subprocess", "builtins", "importlib"):
+                yield self._error(node, f"hides what it uses of {inner}")
+            yield from self._used(node, f"{inner}.{texts[1]}")
+        for target in self._written(node, name, texts):
+            if _is_outside(target):
+                yield self._error(node, _outside(target))
+
+    def _shell(self, node: ast.Call, command: str) -> Iterator[Problem]:
+        yield from scan_shell(command, self._path, node.lineno)
+        if _UNKNOWN in command:
+            yield self._error(node, "makes a shell command at run time; give subprocess.run a list of arguments")
+        else:
+            yield self._problem("warning", node, "runs a shell string; give subprocess.run a list of arguments")
+
+    def _evaluated(self, node: ast.Call, name: str) -> Iterator[Problem]:
+        if self._is_decoded(node.args[0], 3):
+            yield self._error(node, f"{name} of decoded data")
+        else:
+            yield self._problem("warning", node, f"{name} runs text as code")
+
+    def _imported(self, node: ast.Call, module: str) -> Iterator[Problem]:
+        if _UNKNOWN in module:
+            yield self._error(node, "hides what it imports")
+        yield from self._used(node, module)
+
+    def _written(self, node: ast.Call, name: str, texts: list[str]) -> list[str]:
+        """The paths that a call would change, as far as they can be read."""
+        if name in ("open", "io.open"):
+            modes = [self._text(word.value) for word in node.keywords if word.arg == "mode"] or texts[1:2]
+            return texts[:1] if any(set("wax+") & set(mode) for mode in modes) else []
+        if name in _WRITERS.split():
+            return texts[-1:] if name.startswith(("shutil.copy", "os.symlink", "os.link")) else texts
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _PATH_WRITERS:
+            return [self._text(node.func.value)]
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "open" and set("wax+") & set("".join(texts)):
+            return [self._text(node.func.value)]
+        return []
+
+    def _is_decoded(self, node: ast.expr, depth: int) -> bool:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Call) and self._dotted(inner.func).rpartition(".")[2] in _DECODERS:
+                return True
+            values = self._values.get(inner.id, ()) if isinstance(inner, ast.Name) and depth else ()
+            if any(self._is_decoded(value, depth - 1) for value in values):
+                return True
+        return False
+
+    def _dotted(self, node: ast.expr) -> str:
+        """`os.path.join` for what was imported by whatever name; what is no such name becomes `*`."""
+        match node:
+            case ast.Name(id=name):
+                return self._names.get(name, name if hasattr(builtins, name) else _UNKNOWN)
+            case ast.Attribute(value=value, attr=attribute):
+                return f"{self._dotted(value)}.{attribute}"
+            case ast.Call(func=function, args=[ast.Constant(value=str(module)), *_]):
+                if self._dotted(function) in ("__import__", "importlib.import_module"):
+                    return module
+        return _UNKNOWN
+
+    def _text(self, node: ast.expr) -> str:
+        """The text, or the path, that an expression makes, with `*` for the parts that only a run would tell."""
+        match node:
+            case ast.Constant(value=str(text)):
+                return text
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self._text(left) + self._text(right)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return posixpath.join(self._text(left), self._text(right))
+            case ast.BinOp(left=left, op=ast.Mod()):
+                return re.sub(r"%[^%]", _UNKNOWN, self._text(left))
+            case ast.JoinedStr(values=parts):
+                return "".join(self._text(part) for part in parts)
+            case ast.FormattedValue(value=value):
+                return self._text(value)
+            case ast.Call(func=function, args=[first, *rest]) if self._dotted(function).rpartition(".")[2] in _PATHS:
+                return posixpath.join(self._text(first), *map(self._text, rest))
+            case ast.Name(id=name) if len(values := self._values.get(name, [])) == 1:
+                return self._text(values[0]) if isinstance(values[0], ast.Constant) else _UNKNOWN
+        return _UNKNOWN
+
+    def _error(self, node: ast.AST, message: str) -> Problem:
+        return self._problem("error", node, message)
+
+    def _problem(self, severity: Severity, node: ast.AST, message: str) -> Problem:
+        return Problem(severity, self._path, getattr(node, "lineno", 0), message)
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _is_outside(path: str) -> bool:
+    """Whether a path, as far as it is known, is one that a skill may not change."""
+    if path.startswith("~"):
+        return True
+    plain = posixpath.normpath(path)
+    if not plain.startswith("/"):
+        return plain.startswith("../") or plain == ".."
+    return not any(plain == below or plain.startswith(f"{below}/") for below in _WRITABLE)
+
+
+def _outside(path: str) -> str:
+    return f"writes outside /app/data: {path}"

@@ -1,0 +1,29 @@
+"""Makes a tool of Python code that the agent drafts."""
+
+from typing import Any
+
+from hermes_lab.errors import ToolError
+from hermes_lab.skills.compile import Compiler, Draft, Failed, compile_skill
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="compile")
+async def skill_compile(ctx: ToolContext, name: str, purpose: str, code: str, tests: str) -> dict[str, Any]:
+    """Make a new tool, where none does what the task needs: a Python function that is tested, and kept as a skill.
+    What fails comes back with the output: mend it and call again.
+
+    Args:
+        name: like_this
+        purpose: When to use it.
+        code: Defines the function name, with typed arguments and a docstring. Standard library; no network; it writes
+            to /app/data alone.
+        tests: from name import name, then assert statements on what it does.
+    """
+    if ctx.skills is None:
+        raise ToolError("there is no skill library here")
+    draft = Draft(name, purpose, code, tests)
+    try:
+        function = await compile_skill(draft, ctx.state(Compiler), ctx.skills, ctx.sandbox, ctx.heal_attempts)
+    except Failed as failed:
+        return {"error": str(failed), "output": failed.output}
+    return {"registered": name, "skill": draft.skill, "call": f"{function.shown}: call it as a tool from now on"}

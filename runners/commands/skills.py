@@ -1,0 +1,75 @@
+"""`skills`: the library as a person sees it and keeps it in order."""
+
+import typer
+
+from runners.commands import skills_change as change
+from runners.commands import skills_health as health
+from runners.commands import skills_look as look
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(no_args_is_help=True, help="Skills: look at them, keep them in order, get them from elsewhere.")
+    app.add_typer(group, name="skills")
+    group.command(
+        "list",
+        help="The skills of a library, with how they fared.\n\n"
+        "hermes-lab skills list\n\nhermes-lab skills list runs/learner:on-r0-w0 --json",
+    )(look.list_)
+    group.command(
+        "show",
+        help="A skill as the agent sees it, and what is known of it.\n\n"
+        "hermes-lab skills show house-rules\n\nhermes-lab skills show house-rules --in runs/learner:on-r0-w0",
+    )(look.show)
+    group.command(
+        "search",
+        help="Skills by their meaning, best first.\n\nhermes-lab skills search 'totals of a fleet in miles' -n 3",
+    )(look.search)
+    group.command(
+        "history",
+        help="The changes of a library, the newest first, with the snapshots to go back to.\n\n"
+        "hermes-lab skills history -n 10",
+    )(look.history)
+    group.command(
+        "diff",
+        help="What changed from one library to another, file by file. Exits 0, difference or not.\n\n"
+        "hermes-lab skills diff runs/learner@3f2a runs/learner@90bc\n\n"
+        "hermes-lab skills diff 3f2a   (a past state of your skills, and the present one)",
+    )(look.diff)
+    group.command(
+        "health",
+        help="What is wrong with the skills of a library, and how they fare; of a run, how far each skill came in "
+        "each arm: eligible, listed, loaded, followed, solved.\n\n"
+        "hermes-lab skills health\n\nhermes-lab skills health runs/learner",
+    )(health.health)
+    group.command("pin", help="Protect skills: only a person changes them.\n\nhermes-lab skills pin house-rules")(
+        change.pin
+    )
+    group.command("unpin", help="Take the protection away.\n\nhermes-lab skills unpin house-rules")(change.unpin)
+    group.command(
+        "archive",
+        help="Put skills away: they stay on the disk, and prompts no longer name them.\n\n"
+        "hermes-lab skills archive house-rules",
+    )(change.archive)
+    group.command(
+        "restore",
+        help="Make skills active again, deleted ones too; or the whole library what it was, which can be undone "
+        "like any other change.\n\n"
+        "hermes-lab skills restore house-rules\n\nhermes-lab skills restore --snapshot 3f2a",
+    )(change.restore)
+    group.command(
+        "curate",
+        help="What the curator would do, and why: merge duplicates, put away what is unused or fails. Nothing is "
+        "changed without --apply.\n\nhermes-lab skills curate\n\nhermes-lab skills curate --apply",
+    )(change.curate)
+    group.command(
+        "install",
+        help="Take skills from a folder or a Git URL (https, ssh, file), all of them or those named, after they are "
+        "checked and scanned.\n\n"
+        "hermes-lab skills install ./my-skills\n\n"
+        "hermes-lab skills install https://example.org/skills.git pdf-forms --ref v2",
+    )(change.install)
+    group.command(
+        "update",
+        help="Fetch installed skills again from where they came from.\n\nhermes-lab skills update pdf-forms",
+    )(change.update)

@@ -1,0 +1,191 @@
+"""`skills`: keeping a library in order: pin, unpin, archive, restore, curate, install, update."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from hermes_lab.config import load_config
+from hermes_lab.errors import ConfigError
+from hermes_lab.skills import curate as curator
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills import hub
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.validate import check_skill
+from hermes_lab.types import Skill
+from hermes_lab.types.skill import Origin
+from runners.commands import options
+from runners.commands.skills_look import In, Lib, names, print_json
+from runners.libraries import existing, find_store, full_snapshot
+from runners.tables import counted, table
+from runners.terminal import printable
+
+Names = Annotated[list[str], typer.Argument(help="Skills' names.", show_default=False, autocompletion=names)]
+MaybeNames = Annotated[
+    list[str] | None, typer.Argument(help="Skills' names.", show_default=False, autocompletion=names)
+]
+Source = Annotated[str, typer.Argument(help="A folder with skills, or a Git URL.", show_default=False)]
+
+
+def pin(skills: Names, library: In = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """`hermes-lab skills pin`."""
+    _mark(library, skills, "pinned", {"pinned": "true"}, json, quiet)
+
+
+def unpin(skills: Names, library: In = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """`hermes-lab skills unpin`."""
+    _mark(library, skills, "unpinned", {"pinned": ""}, json, quiet)
+
+
+def archive(skills: Names, library: In = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """`hermes-lab skills archive`."""
+    _mark(library, skills, "archived", {"state": "archived"}, json, quiet)
+
+
+def restore(
+    skills: MaybeNames = None,
+    library: In = "",
+    snapshot: Annotated[str, typer.Option(help="Make the whole library what it was.", show_default=False)] = "",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab skills restore`."""
+    if bool(skills) == bool(snapshot):
+        raise ConfigError("restore: give names of skills, or --snapshot ID; `hermes-lab skills history` has the ids")
+    store = find_store(library)
+    if snapshot:
+        whole = full_snapshot(store, snapshot)
+        past = store.at(whole)
+        _change(store, lambda _: past, "user", f"restored {whole}", json, quiet)
+        return
+    wanted = skills or []
+    _change(store, lambda now: _restored(store, now, wanted), "user", f"restored {', '.join(wanted)}", json, quiet)
+
+
+def curate(
+    library: Lib = "",
+    apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False,
+    config: options.Config = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab skills curate`."""
+    store = find_store(library)
+    chosen = load_config(config or []).skills
+    proposals = curator.propose(store, datetime.now(UTC), chosen)
+    if json and not apply:
+        print_json({"library": str(store.root), "proposals": proposals})
+        return
+    if not json:
+        rows = [(proposal.action, ", ".join(proposal.names), proposal.why) for proposal in proposals]
+        for line in table(("DO", "SKILLS", "WHY"), rows) if rows else ():
+            typer.echo(line)
+    if apply and proposals:
+        reason = f"curated: {counted(len(proposals), 'proposal')}"
+        _change(store, lambda now: curator.carry_out(now, proposals), "curator", reason, json, quiet)
+    elif not quiet:
+        options.say("nothing was changed; --apply does it" if proposals else "nothing to do")
+
+
+def install(
+    source: Source,
+    skills: MaybeNames = None,
+    library: In = "",
+    ref: Annotated[str, typer.Option(help="A branch or tag of the Git URL.", show_default=False)] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of skills of the same names.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab skills install`."""
+    store = find_store(library)
+    say = options.say_nothing if quiet or json else options.say
+    fetched = hub.fetch(source, say=say, ref=ref)
+    ready = _sound(hub.choose(fetched, skills or ()), say)
+    commit = f" at {fetched.commit[:12]}" if fetched.commit else ""
+    reason = f"installed {', '.join(skill.name for skill in ready)} from {fetched.source}{commit}"
+    _change(store, lambda now: hub.add(now, ready, replace=replace), "installed", reason, json, quiet)
+
+
+def update(
+    skills: MaybeNames = None,
+    library: In = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Also those that were changed here.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab skills update`."""
+    store = find_store(library)
+    say = options.say_nothing if quiet or json else options.say
+    now = store.load()
+    wanted = [now.skills[existing(now, name)] for name in skills or now.skills]
+    origins = hub.sources(wanted)
+    if skills and (others := [skill.name for skill in wanted if hub.source_of(skill) is None]):
+        raise ConfigError(f"{', '.join(others)}: not installed from anywhere, so there is nothing to fetch")
+    ready: list[Skill] = []
+    for (source, ref), mine in origins.items():
+        newer = hub.newer(hub.fetch(source, say=say, ref=ref), mine)
+        if not replace and (edited := [skill.name for skill in mine if skill.name in newer and hub.edited(skill)]):
+            raise ConfigError(f"{', '.join(edited)}: changed here since the installation; --replace drops that")
+        ready += _sound(newer.values(), say)
+    reason = f"updated {', '.join(skill.name for skill in ready) or 'nothing'}"
+    _change(store, lambda now: hub.add(now, ready, replace=True), "installed", reason, json, quiet)
+
+
+def _mark(library: str, skills: list[str], done: str, marks: dict[str, str], json: bool, quiet: bool) -> None:
+    def make(now: Library) -> Library:
+        for name in skills:
+            now = now.with_skill(skill_format.marked(now.skills[existing(now, name)], **marks))
+        return now
+
+    _change(find_store(library), make, "user", f"{done} {', '.join(skills)}", json, quiet)
+
+
+def _restored(store: SkillStore, now: Library, names: Iterable[str]) -> Library:
+    """A skill that is there is active again; one that is gone comes back as it was last."""
+    for name in names:
+        skill = now.skills.get(name) or _last(store, name)
+        now = now.with_skill(skill_format.marked(skill or now.skills[existing(now, name)], state="", **_ABSORBED))
+    return now
+
+
+_ABSORBED = {"absorbed-into": ""}
+
+
+def _last(store: SkillStore, name: str) -> Skill | None:
+    for change in reversed(list(store.history())):
+        if name in (past := store.at(change.before)).skills:
+            return past.skills[name]
+    return None
+
+
+def _sound(skills: Iterable[Skill], say: Callable[[str], None]) -> list[Skill]:
+    """The skills, once nothing is wrong with them; of what is suspect the person is told. Raises `ConfigError` naming
+    the first error of each that has one."""
+    sound, refused = [], []
+    for skill in skills:
+        problems = check_skill(skill)
+        lines = [f"{skill.name}/{p.path}{f':{p.line}' if p.line else ''}: {p.message}" for p in problems]
+        errors = [line for line, problem in zip(lines, problems, strict=True) if problem.severity == "error"]
+        for line, problem in zip(lines, problems, strict=True):
+            if problem.severity != "error":
+                say(f"warning: {printable(line)}")
+        refused += errors[:1]
+        sound.append(skill)
+    if refused:
+        raise ConfigError(f"nothing was installed: {printable('; '.join(refused))}")
+    return sound
+
+
+def _change(
+    store: SkillStore, make: Callable[[Library], Library], origin: Origin, reason: str, json: bool, quiet: bool
+) -> None:
+    """Does a change under the store's lock, and says how it is undone."""
+    change = store.change(make, origin=origin, reason=reason)
+    if json:
+        print_json({"library": str(store.root), "before": change.before, "after": change.after, "reason": reason})
+    elif not quiet and change.before == change.after:
+        options.say("nothing changed: it was so already")
+    elif not quiet:
+        options.say(f"{reason}; back: hermes-lab skills restore --snapshot {change.before}")

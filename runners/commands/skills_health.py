@@ -1,0 +1,77 @@
+"""`skills health`: what is wrong with skills, and how far they came."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from analysis.funnel import STAGES, Funnel, funnels, read_seen
+from analysis.intervals import Rate
+from hermes_lab.skills.index import Entry
+from runners.commands import options
+from runners.commands.skills_look import Lib, print_json
+from runners.libraries import Place, find_all
+from runners.tables import counted, interval, solved, table
+
+
+def health(library: Lib = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """`hermes-lab skills health`."""
+    places = find_all(library)
+    found = {place.name: _entries(place) for place in places}
+    run, lane = places[0].run, places[0].lane if len(places) == 1 else ""
+    came = funnels(seen for seen in read_seen(run) if lane in ("", seen.lane)) if run else None
+    if json:
+        content: dict[str, Any] = {"libraries": found}
+        print_json(content if came is None else content | {"funnels": [funnel.report() for funnel in came]})
+        return
+    for name, entries in found.items():
+        _show(name if len(found) > 1 else "", entries)
+        if not quiet:
+            broken = sum(any(problem.severity == "error" for problem in entry.problems) for entry in entries)
+            options.say(f"{name}: {counted(len(entries), 'skill')}, {broken} with errors")
+    if came:
+        typer.echo("")
+        for line in _funnel_table(came):
+            typer.echo(line)
+    elif came is not None and not quiet:
+        options.say(f"{run}: its episodes tell nothing of skills (no skill was eligible or loaded)")
+
+
+def _entries(place: Place) -> list[Entry]:
+    with place.index() as index:
+        return index.entries()
+
+
+def _show(title: str, entries: Sequence[Entry]) -> None:
+    if title:
+        typer.echo(f"\n{title}")
+    header = ("NAME", "HEALTH", "STATE", "USES", "SOLVED", "95 %", "WHY")
+    rows = [
+        (e.name, e.health, e.state, str(e.uses or "-"), solved(e.solved, e.judged), interval(e.low, e.high), e.reason)
+        for e in entries
+    ]
+    for line in table(header, rows) if rows else ():
+        typer.echo(line)
+    for entry in entries:
+        for problem in entry.problems:
+            where = f"{problem.path}:{problem.line}" if problem.line else problem.path
+            typer.echo(f"{problem.severity}: {entry.name}/{where}: {problem.message}")
+
+
+def _funnel_table(came: Sequence[Funnel]) -> list[str]:
+    header = ("ARM", "SKILL", *(stage.upper() for stage in STAGES), "ASTRAY", "WITH IT", "WITHOUT IT")
+    rows = [
+        (
+            funnel.arm,
+            funnel.skill,
+            *("-" if (count := getattr(funnel, stage)) is None else str(count) for stage in (*STAGES, "astray")),
+            _rate(funnel.with_it),
+            _rate(funnel.without_it),
+        )
+        for funnel in came
+    ]
+    return table(header, rows)
+
+
+def _rate(rate: Rate) -> str:
+    return str(rate) if rate.trials else "-"

@@ -1,0 +1,161 @@
+"""`skills`: what was learnt, to look at: list, show, search, history, diff."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.diff import diff as differences
+from hermes_lab.skills.index import Entry
+from runners.commands import options
+from runners.libraries import FORMS, existing, find, home_skills
+from runners.tables import counted, interval, solved, table
+from runners.terminal import printable
+
+Lib = Annotated[str, typer.Argument(help=f"A library: {FORMS}.", show_default="your own skills")]
+
+
+def names(incomplete: str) -> list[str]:
+    """Completes a skill's name from a person's own library."""
+    return sorted(path.parent.name for path in home_skills().glob(f"{incomplete}*/SKILL.md"))
+
+
+Name = Annotated[str, typer.Argument(help="A skill's name.", show_default=False, autocompletion=names)]
+In = Annotated[str, typer.Option("--in", help=f"The library: {FORMS}.", show_default="your own skills")]
+
+
+def list_(library: Lib = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """`hermes-lab skills list`."""
+    place = find(library)
+    with place.index() as index:
+        entries = index.entries()
+    if json:
+        print_json({"library": place.name, "snapshot": place.library.snapshot, "skills": entries})
+        return
+    if entries:
+        header = ("NAME", "STATE", "PIN", "ORIGIN", "USES", "SOLVED", "95 %", "DESCRIPTION")
+        for line in table(header, [_row(entry) for entry in entries]):
+            typer.echo(line)
+    if not quiet:
+        options.say(f"{place.name}: {counted(len(entries), 'skill')}, snapshot {place.library.snapshot}")
+
+
+def show(name: Name, library: In = "", json: options.Json = False) -> None:
+    """`hermes-lab skills show`."""
+    place = find(library)
+    skill = place.library.skills[existing(place.library, name)]
+    with place.index() as index:
+        entry = next(entry for entry in index.entries() if entry.name == skill.name)
+    if json:
+        files = {path: len(data) for path, data in skill.files.items()}
+        print_json({**msgspec.to_builtins(entry), "text": skill.text, "files": files})
+        return
+    for line in _facts(entry):
+        typer.echo(line)
+    typer.echo(f"\n{printable(skill_format.shown(skill), keep=chr(10) + chr(9)).rstrip()}")
+    for path, data in skill.files.items():
+        typer.echo(f"\n{path}  {len(data):,} bytes")
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What the skill should be about.", show_default=False)],
+    library: In = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1)] = 5,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab skills search`."""
+    place = find(library)
+    with place.index() as index:
+        hits = index.search(query, limit)
+    if json:
+        print_json({"library": place.name, "hits": hits})
+        return
+    for line in table(
+        ("LIKE", "NAME", "STATE", "DESCRIPTION"),
+        [(f"{hit.score:.2f}", hit.entry.name, hit.entry.state, hit.entry.description) for hit in hits],
+    ):
+        typer.echo(line)
+
+
+def history(
+    library: Lib = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1)] = 20,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab skills history`."""
+    place = find(library)
+    if place.store is None:
+        raise ConfigError(
+            f"{place.name}: has no history of its own; compare its snapshots with `hermes-lab skills diff`"
+        )
+    changes = list(place.store.history())[::-1][:limit]
+    if json:
+        print_json({"library": place.name, "changes": changes})
+        return
+    for line in table(
+        ("AT", "BY", "BEFORE", "AFTER", "WHAT"),
+        [(c.at[:19].replace("T", " "), c.origin, c.before, c.after, f"{c.action} {c.name}") for c in changes],
+    ):
+        typer.echo(line)
+
+
+def diff(
+    before: Annotated[str, typer.Argument(help=f"A library: {FORMS}.", show_default=False)],
+    after: Annotated[str, typer.Argument(help="Another one.", show_default="your own skills")] = "",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab skills diff`."""
+    old, new = find(before), find(after)
+    found = differences(old.library, new.library)
+    if json:
+        print_json({"before": old.library.snapshot, "after": new.library.snapshot, "skills": found})
+        return
+    for skill in found:
+        for file in skill.files:
+            typer.echo(printable(file.text, keep="\n\t"), nl=False)
+    if not quiet:
+        counts = {kind: sum(skill.kind == kind for skill in found) for kind in ("added", "removed", "changed")}
+        summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no difference"
+        options.say(f"{old.library.snapshot} -> {new.library.snapshot}: {summary}")
+
+
+def print_json(content: Any) -> None:
+    """One JSON object."""
+    typer.echo(msgspec.json.encode(content).decode())
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    uses = str(entry.uses) if entry.uses else "-"
+    pin = "pin" if entry.pinned else ""
+    return (
+        entry.name,
+        entry.state,
+        pin,
+        entry.origin,
+        uses,
+        solved(entry.solved, entry.judged),
+        interval(entry.low, entry.high),
+        entry.description,
+    )
+
+
+def _facts(entry: Entry) -> list[str]:
+    facts = {
+        "name": entry.name,
+        "state": f"{entry.state}{', pinned' if entry.pinned else ''}",
+        "health": f"{entry.health}: {entry.reason}" if entry.reason else entry.health,
+        "origin": " ".join(part for part in (entry.origin, entry.source, entry.model) if part),
+        "learnt in": entry.episode,
+        "created": entry.created,
+        "changed": entry.changed,
+        "last used": entry.last_used,
+        "uses": f"{entry.uses}, solved {solved(entry.solved, entry.judged)} ({interval(entry.low, entry.high)})"
+        if entry.uses
+        else "none",
+        "needs": "; ".join(entry.dependencies),
+        "tags": ", ".join(entry.tags),
+    }
+    return [f"{name:<10} {printable(text)}" for name, text in facts.items() if text]

@@ -1,0 +1,58 @@
+"""The knowledge of a run's lanes on disk: content-addressed, so that any episode can be run again with its own."""
+
+import tempfile
+from pathlib import Path
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.memory.notes import FILES, Notes, parse_file, render_file
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Episode
+
+
+def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
+    """Writes `skills/<snapshot>/` and `memory/<snapshot>/`, and links them as `lanes/<lane>/home/skills` and
+    `.../memory`: what the lane knows now."""
+    knowledge.library.save(out / "skills" / knowledge.library.snapshot)
+    _save_notes(knowledge.notes, out / "memory" / knowledge.notes.snapshot)
+    for kind, snapshot in (("skills", knowledge.library.snapshot), ("memory", knowledge.notes.snapshot)):
+        link = out / "lanes" / lane / "home" / kind
+        link.parent.mkdir(parents=True, exist_ok=True)
+        temporary = link.with_name(f".{kind}.tmp")
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(Path("../../..") / kind / snapshot)
+        temporary.replace(link)
+
+
+def knowledge_of(out: Path, episode: Episode) -> Knowledge:
+    """What an episode of a run began with. Raises `ConfigError` where its snapshot is missing or broken."""
+    library = Library.load(out / "skills" / episode.skills.snapshot)
+    if not episode.memory.snapshot:  # of a run before there were notes
+        return Knowledge(library)
+    return Knowledge(library, load_notes(out / "memory" / episode.memory.snapshot))
+
+
+def load_notes(folder: Path) -> Notes:
+    """The notes of a snapshot. Raises `ConfigError` where they are not those that its name says."""
+    try:
+        notes = Notes(*(parse_file((folder / name).read_text()) for name in FILES.values()))
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from None
+    if notes.snapshot != folder.name:
+        raise ConfigError(f"{folder}: was changed since the run wrote it")
+    return notes
+
+
+def _save_notes(notes: Notes, folder: Path) -> None:
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".saving-") as name:
+            made = Path(name) / folder.name
+            made.mkdir()
+            for target, file in FILES.items():
+                (made / file).write_text(render_file(notes.of(target)))
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.exists():  # else another lane was first
+                    raise

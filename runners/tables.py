@@ -1,0 +1,33 @@
+"""Tables that read at a glance, and in a pipe."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+
+from runners.terminal import printable
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with aligned columns; on a terminal the last column is cut to its width. Cells are made printable."""
+    cells = [list(header), *([" ".join(printable(cell).split()) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header) - 1)]
+    lines = ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in cells]
+    if not sys.stdout.isatty():
+        return lines
+    most = shutil.get_terminal_size().columns
+    return [line if len(line) <= most else f"{line[: most - 3]}..." for line in lines]
+
+
+def counted(count: int, what: str) -> str:
+    """`1 skill`, `2 skills`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def solved(successes: int, trials: int) -> str:
+    """How many of the judged ones succeeded; a dash where none was judged."""
+    return f"{successes}/{trials}" if trials else "-"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """The 95 % interval of a rate; a dash where nothing was judged."""
+    return "-" if low is None or high is None else f"{100 * low:.0f}-{100 * high:.0f} %"

@@ -1,0 +1,161 @@
+"""Skills from a folder or a Git repository: what is fetched, what is refused, and what is recorded."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills import hub
+from hermes_lab.skills.library import Library, save_skill
+from hermes_lab.types import Skill
+
+
+def skill(name: str, body: str = "Do it.") -> Skill:
+    return skill_format.parse(skill_format.render(name, f"About {name}", body))
+
+
+def git(repository: Path, *args: str) -> str:
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
+    command = ["git", "-C", str(repository), *who, *args]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(repository: Path) -> str:
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "skills")
+    return git(repository, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    (folder / "skills").mkdir(parents=True)
+    git(folder, "init", "-q")
+    save_skill(skill("first"), folder / "skills" / "first")
+    save_skill(skill("second"), folder / "skills" / "second")
+    commit(folder)
+    return folder
+
+
+def say(line: str) -> None:
+    said.append(line)
+
+
+said: list[str] = []
+
+
+def test_a_repository_is_fetched_with_its_commit_and_the_person_is_told(repository: Path) -> None:
+    said.clear()
+    fetched = hub.fetch(repository.as_uri(), say=say)
+    assert [one.name for one in fetched.skills] == ["first", "second"]
+    assert fetched.commit == git(repository, "rev-parse", "HEAD")
+    assert said == [f"fetching {repository.as_uri()} (git, the last commit only)"]
+
+
+def test_a_tag_is_fetched_as_it_was(repository: Path) -> None:
+    git(repository, "tag", "v1")
+    (repository / "skills" / "first" / "SKILL.md").write_text(skill("first", "Do it otherwise.").text)
+    commit(repository)
+    texts = {ref: hub.fetch(repository.as_uri(), say=say, ref=ref).skills[0].text for ref in ("", "v1")}
+    assert "otherwise" in texts[""]
+    assert "otherwise" not in texts["v1"]
+
+
+def test_a_repository_that_is_itself_a_skill_may_have_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "odd Name"
+    save_skill(skill("tidy"), folder)
+    git(folder, "init", "-q")
+    commit(folder)
+    assert [one.name for one in hub.fetch(folder.as_uri(), say=say).skills] == ["tidy"]
+
+
+def test_no_hook_and_no_submodule_comes_with_a_repository(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    save_skill(skill("third"), other / "third")
+    commit(other)
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", "-q", other.as_uri(), "skills/sub")
+    commit(repository)
+    ran = tmp_path / "ran"
+    hook = tmp_path / "templates" / "hooks" / "post-checkout"
+    hook.parent.mkdir(parents=True)
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    hook.chmod(0o755)
+    monkeypatch.setenv("GIT_TEMPLATE_DIR", str(tmp_path / "templates"))
+    assert [one.name for one in hub.fetch(repository.as_uri(), say=say).skills] == ["first", "second"]
+    assert not ran.exists()
+    subprocess.run(["git", "clone", "-q", repository.as_uri(), str(tmp_path / "control")], check=True)
+    assert ran.exists(), "the control, a plain clone, runs the hook"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("http://example.org/x.git", "http is not fetched from"),
+        ("git://example.org/x.git", "git is not fetched from"),
+        ("ext://sh", "ext is not fetched from"),
+        ("--upload-pack=touch", "no such folder"),
+        ("file:///nowhere/at/all", "git: fatal"),
+    ],
+)
+def test_what_is_no_source_is_one_line(source: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as raised:
+        hub.fetch(source, say=say)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_password_in_a_url_is_neither_told_nor_recorded() -> None:
+    assert hub.shown_url("https://me:secret@example.org/x.git") == "https://example.org/x.git"
+    assert hub.shown_url("ssh://git@example.org/x.git") == "ssh://git@example.org/x.git"
+    said.clear()
+    with pytest.raises(ConfigError) as raised:
+        hub.fetch("https://me:secret@localhost:1/x.git", say=say)
+    assert "secret" not in f"{raised.value} {said}"
+
+
+def test_a_link_in_a_repository_leads_nowhere(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(skill("linked").text)
+    (repository / "skills" / "linked").mkdir()
+    (repository / "skills" / "linked" / "SKILL.md").symlink_to(tmp_path / "secret")
+    commit(repository)
+    with pytest.raises(ConfigError, match=r"linked/SKILL\.md"):
+        hub.fetch(repository.as_uri(), say=say)
+
+
+def test_an_installed_skill_tells_where_it_is_from_and_begins_a_new_life(repository: Path) -> None:
+    theirs = skill_format.marked(skill("first"), state="archived", pinned="true", origin="review")
+    (repository / "skills" / "first" / "SKILL.md").write_text(theirs.text)
+    now = commit(repository)
+    (mine,) = hub.choose(hub.fetch(repository.as_uri(), say=say), ["first"])
+    assert (skill_format.state(mine), skill_format.pinned(mine)) == ("active", False)
+    assert skill_format.origin(mine) == "installed"
+    assert hub.source_of(mine) == (repository.as_uri(), "")
+    assert f"hermes-commit: {now}" in mine.text
+    assert skill_format.shown(mine) == skill_format.shown(theirs)
+
+
+def test_a_change_here_is_told_from_a_pin_and_a_change_there(repository: Path) -> None:
+    fetched = hub.fetch(repository.as_uri(), say=say)
+    first, second = hub.choose(fetched)
+    assert not hub.edited(skill_format.marked(first, pinned="true"))
+    assert hub.edited(skill_format.parse(first.text + "\nMore.\n"))
+    assert hub.newer(fetched, [first, second]) == {}
+    (repository / "skills" / "second" / "SKILL.md").write_text(skill("second", "Do it otherwise.").text)
+    commit(repository)
+    assert list(hub.newer(hub.fetch(repository.as_uri(), say=say), [first, second])) == ["second"]
+
+
+def test_a_name_that_is_taken_is_refused_unless_replaced_and_a_pinned_one_always(repository: Path) -> None:
+    ready = hub.choose(hub.fetch(repository.as_uri(), say=say), ["first"])
+    library = Library([skill("first", "Mine.")])
+    with pytest.raises(ConfigError, match="--replace"):
+        hub.add(library, ready, replace=False)
+    assert hub.add(library, ready, replace=True).skills["first"] == ready[0]
+    pinned = Library([skill_format.marked(skill("first"), pinned="true")])
+    with pytest.raises(ConfigError, match="unpin"):
+        hub.add(pinned, ready, replace=True)

@@ -1,0 +1,198 @@
+"""Outcome telemetry: eligible -> listed -> loaded -> followed."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.trace import adherence, code_lines, traces
+from hermes_lab.types import Message, Skill, SkillTrace, Task, ToolCall, ToolResult, Trajectory
+from tasks.ledger.suite import LedgerSuite
+from tasks.repair.suite import RepairSuite
+
+RUN = "./ledger sum cleaning.csv --out answer.json --skip refunds"
+SALES = Task(id="t", suite="s", prompt="Total cleaning.csv for the cleaning desk.", triggers=("cleaning:skip",))
+
+
+def skill(name: str, description: str, body: str = f"Refunds do not count.\n\nRun: {RUN}") -> Skill:
+    return skill_format.parse(skill_format.render(name, description, body))
+
+
+CLEANING = skill("cleaning-totals", "How the cleaning desk's totals are made")
+FLEET = skill("fleet-hours", "When the vehicles of the fleet are to be serviced")
+LIBRARY = Library([CLEANING, FLEET])
+
+
+def view(name: str, shown: str = "") -> tuple[str, dict[str, str], dict[str, str]]:
+    return "skill_view", {"name": name}, {"name": shown or name, "content": "..."}
+
+
+def did(*turns: tuple[str, dict[str, str], dict[str, str]]) -> Trajectory:
+    messages = [Message("user", "Go.")]
+    for name, arguments, answer in turns:
+        call = ToolCall("c", name, dict(arguments))
+        result = ToolResult("c", name, json.dumps(answer), ok="error" not in answer)
+        messages += [Message("assistant", tool_calls=(call,)), Message("tool", result.content, results=(result,))]
+    return Trajectory(tuple(messages), (), "native", "answered")
+
+
+def ran(command: str) -> tuple[str, dict[str, str], dict[str, str]]:
+    return "terminal", {"command": command}, {"output": ""}
+
+
+def trace(
+    trajectory: Trajectory,
+    *loaded: str,
+    library: Library = LIBRARY,
+    task: Task = SALES,
+    learnt_from: Mapping[str, tuple[str, ...]] | None = None,
+) -> dict[str, SkillTrace]:
+    known = {"cleaning-totals": ("cleaning:skip",), "fleet-hours": ("fleet:x",)} if learnt_from is None else learnt_from
+    return {row.name: row for row in traces(library, tuple(library.listed), loaded, task, trajectory, known)}
+
+
+def test_the_whole_chain() -> None:
+    found = trace(did(view("cleaning-totals"), ran(RUN)), "cleaning-totals")
+    assert found == {
+        "cleaning-totals": SkillTrace(
+            "cleaning-totals", eligible=True, by="trigger", listed=True, loaded=True, followed=True, adherence=1.0
+        )
+    }
+
+
+def test_an_eligible_skill_that_nobody_loaded_has_a_row_and_one_of_another_rule_has_none() -> None:
+    assert trace(did(ran(RUN))) == {
+        "cleaning-totals": SkillTrace("cleaning-totals", eligible=True, by="trigger", listed=True)
+    }
+
+
+def test_a_task_without_a_rule_is_what_no_learnt_skill_is_about() -> None:
+    plain = Task(id="t", suite="s", prompt=SALES.prompt)
+    assert not trace(did(), task=plain)
+    assert trace(did(view("fleet-hours")), "fleet-hours", task=plain)["fleet-hours"].eligible is False
+
+
+def test_where_no_trigger_is_known_the_texts_decide() -> None:
+    found = trace(did(), "fleet-hours", learnt_from={})
+    assert (found["cleaning-totals"].eligible, found["cleaning-totals"].by) == (True, "similarity")
+    assert (found["fleet-hours"].eligible, found["fleet-hours"].by) == (False, "similarity")
+
+
+def test_where_nothing_tells_eligibility_is_unknown() -> None:
+    wordless = Task(id="t", suite="s", prompt=" ")
+    found = trace(did(), "fleet-hours", learnt_from={"fleet-hours": ()}, task=wordless)
+    assert (found["fleet-hours"].eligible, found["fleet-hours"].by) == (None, "")
+
+
+def test_a_hidden_skill_is_eligible_and_not_listed() -> None:
+    library = LIBRARY.with_skill(skill_format.marked(CLEANING, state="deprecated"))
+    assert trace(did(), library=library)["cleaning-totals"].listed is False
+
+
+def test_only_calls_after_the_load_follow() -> None:
+    assert trace(did(ran(RUN), view("cleaning-totals")), "cleaning-totals")["cleaning-totals"].followed is False
+    assert trace(did(view("fleet-hours"), ran(RUN)), "cleaning-totals")["cleaning-totals"].followed  # /cleaning-totals
+
+
+def test_a_call_of_the_turn_that_loads_does_not_follow() -> None:
+    load, run = (ToolCall("a", "skill_view", {"name": CLEANING.name}), ToolCall("b", "terminal", {"command": RUN}))
+    shown = ToolResult("a", "skill_view", json.dumps({"name": CLEANING.name}))
+    messages = (
+        Message("assistant", tool_calls=(load, run)),
+        Message("user", results=(shown, ToolResult("b", "terminal", "{}"))),
+    )
+    found = trace(Trajectory(messages, (), "hermes", "answered"), CLEANING.name)
+    assert found[CLEANING.name].followed is False
+
+
+def test_a_near_miss_of_a_name_loads_what_was_shown() -> None:
+    found = trace(did(ran(RUN), view("cleaning-total", shown="cleaning-totals")), "cleaning-totals")
+    assert found["cleaning-totals"].followed is False
+
+
+def test_a_skill_of_this_very_episode_was_loaded_and_no_more_is_known() -> None:
+    assert trace(did(view("fresh")), "fresh")["fresh"] == SkillTrace("fresh", loaded=True)
+
+
+def test_writing_a_skill_down_is_not_following_it() -> None:
+    again = ("skill_manage", {"action": "edit", "name": "x", "content": RUN}, {"name": "x"})
+    assert trace(did(view("cleaning-totals"), again), "cleaning-totals")["cleaning-totals"].followed is False
+
+
+def test_an_empty_library_has_no_traces() -> None:
+    assert traces(Library(), (), (), SALES, did(ran(RUN)), {}) == ()
+
+
+def of(body: str, *commands: str) -> float | None:
+    from hermes_lab.skills.observe import done
+
+    return adherence(body, list(done(did(*map(ran, commands)).messages)))
+
+
+@pytest.mark.parametrize(
+    ("body", "command", "share"),
+    [
+        (f"Run: {RUN}", RUN, 1.0),
+        (f"Run: {RUN}", RUN.removesuffix(" --skip refunds"), 0.0),  # the naive way
+        ("Run: ./ledger sum <file> --rate {rate}", "./ledger sum a.csv --rate 3", 1.0),
+        ("Run: `make`", "make", 1.0),
+        ("```bash\n# first\ncd src\nmake  # all\nmake test\n```", "cd src && make test", 1.0),
+        ("```bash\ncd src\nmake test\n```", "make test", 0.5),
+        ("~~~\nmake test\n~~~\nAlso `git pull` and `make`.", "git pull", 0.5),
+        ("Say `--skip refunds` always.", "./ledger --skip=refunds", 1.0),
+        ("Be careful with `names`.", "names", None),
+        ("Only prose.", "ls", None),
+        ("```\n}\nelse:\n```", "else:", None),
+    ],
+)
+def test_adherence_is_the_share_of_lines_that_a_call_did(body: str, command: str, share: float | None) -> None:
+    assert of(body, command) == share
+
+
+def test_code_in_a_file_that_was_written_is_code_that_was_followed() -> None:
+    body = "```python\nreturn sorted(rows, key=amount)\n```"
+    turn = ("write_file", {"path": "a.py", "content": "def f(rows):\n    return sorted(rows, key=amount)\n"}, {})
+    assert trace(did(view("x"), turn), "x", library=Library([skill("x", "d", body)]))["x"].adherence == 1.0
+
+
+def test_a_line_must_be_done_by_one_call() -> None:
+    assert of("Run: git push --tags", "git push", "ls --tags") == 0.0
+
+
+@given(st.text(max_size=300))
+def test_any_body_has_lines_that_its_own_text_does(body: str) -> None:
+    lines = code_lines(body)
+    share = of(body, body)
+    assert (share is None) == (not lines)
+    assert share in (None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("suite", "precision", "recall"), [(LedgerSuite(), 0.95, 0.98), (RepairSuite(), 0.95, 0.70)], ids=["ledger", "repair"]
+)
+def test_similarity_tells_what_a_skill_is_about_in_worlds_that_it_was_not_tuned_on(
+    suite: LedgerSuite | RepairSuite, precision: float, recall: float
+) -> None:
+    """The figures of docs/learning.md: a skill is about the tasks that trigger its rule, and no others."""
+    true = claimed = about = missed = denied = 0
+    for split in ("validation", "heldout"):
+        for world in range(8):
+            library = suite.known_skills(split=split, world=world)
+            for task in suite.load(split=split, count=25, seed=1, world=world):
+                place = str(task.metadata.get("desk") or task.metadata["component"]).replace("_", "-")
+                rows = {row.name: row for row in traces(library, (), tuple(library.skills), task, did(), {})}
+                for name, row in rows.items():
+                    is_about = bool(task.triggers) and name.startswith(f"{place}-")
+                    about += is_about
+                    claimed += row.eligible is True
+                    true += is_about and row.eligible is True
+                    denied += row.eligible is False
+                    missed += is_about and row.eligible is False
+    print(f"precision {true / claimed:.3f} recall {true / about:.3f} wrongly denied {missed / denied:.4f} of {denied}")
+    assert true / claimed >= precision
+    assert true / about >= recall
+    assert missed / denied < 0.02

@@ -1,0 +1,182 @@
+"""Lanes learn by rounds: what each arm begins with, and what becomes of it, on the real command line."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.records import episode_files, read_episodes
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.placebo import placebo
+from hermes_lab.types import Episode, SkillWrite
+from runners.brief import Brief, _Review, _Skills
+from runners.lanes import LaneState, after_round, begin
+from tasks.jsonl import JsonlSuite
+from tasks.ledger.suite import LedgerSuite
+from tasks.registry import load_suite
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+ARMS = ("off", "on", "placebo", "oracle")
+
+
+def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def one_rule(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("one-rule") / "run"
+    done = lab("learn", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--quiet")
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def lane(run: Path, arm: str) -> list[Episode]:
+    return sorted((e for e in read_episodes(run) if e.lane.startswith(f"{arm}-")), key=lambda e: e.round)
+
+
+def test_the_loop_closes_on_its_own(one_rule: Path) -> None:
+    assert {arm: [e.success for e in lane(one_rule, arm)] for arm in ARMS} == {
+        "off": [False, False, False, False],
+        "on": [False, True, True, True],
+        "placebo": [False, False, False, False],
+        "oracle": [True, True, True, True],
+    }
+
+
+def test_the_log_tells_how_the_loop_closed(one_rule: Path) -> None:
+    first, second, *_ = lane(one_rule, "on")
+    assert [v.success for v in first.verdicts] == [False, True]  # it failed on the rule and recovered through feedback
+    assert first.observation is not None
+    assert first.observation.recovered
+    assert first.review is not None
+    assert first.review.trajectory is not None
+    (write,) = first.review.writes
+    assert (write.action, write.origin, write.episode) == ("create", "review", first.key)
+    assert (write.snapshot, write.triggers) == (first.skills.snapshot, first.task.triggers)
+    assert write.after == second.skills.snapshot  # the next round's library is what the review left
+    assert (second.skills.listed, second.skills.loaded) == ((write.name,), (write.name,))
+    (trace,) = second.skills.traces
+    assert (trace.name, trace.eligible, trace.by) == (write.name, True, "trigger")
+    assert (trace.listed, trace.loaded, trace.followed) == (True, True, True)
+    assert len(second.verdicts) == 1
+
+
+def test_arms_without_learning_never_review_and_a_placebo_reviews_as_the_real_arm_does(one_rule: Path) -> None:
+    assert not any(e.review for arm in ("off", "oracle") for e in lane(one_rule, arm))
+    assert [bool(e.review) for e in lane(one_rule, "placebo")] == [bool(e.review) for e in lane(one_rule, "on")]
+
+
+def test_a_placebo_loads_its_skill_and_learns_nothing_from_it(one_rule: Path) -> None:
+    last = lane(one_rule, "placebo")[-1]
+    (trace,) = last.skills.traces
+    assert (trace.loaded, trace.followed) == (True, None)  # there is no line to follow
+    text = (one_rule / "skills" / last.skills.snapshot / trace.name / "SKILL.md").read_text()
+    assert "ledger" not in text
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_any_episode_is_replayed_byte_for_byte(one_rule: Path, arm: str) -> None:
+    for episode in lane(one_rule, arm)[::3]:
+        done = lab("replay", one_rule, "--episode", episode.key, "--json")
+        assert done.returncode == 0, done.stdout
+        assert json.loads(done.stdout)["same"]
+
+
+def test_a_lane_resumes_at_a_rounds_border(one_rule: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(one_rule, run, symlinks=True)
+    for path in episode_files(run):
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[: len(lines) // 2]))
+    done = lab("learn", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--resume", "--quiet")
+    assert done.returncode == 0, done.stderr
+    for arm in ARMS:
+        again = [(e.success, e.skills.snapshot, e.experience) for e in lane(run, arm)]
+        assert again == [(e.success, e.skills.snapshot, e.experience) for e in lane(one_rule, arm)]
+
+
+def test_round_size_can_be_given_on_the_command_line(tmp_path: Path) -> None:
+    args = ("learn", "-c", CONFIGS / "one-rule.yaml", "-c", "learning.arms=[on]", "-c", "learning.rounds=1")
+    done = lab(*args, "--round-size", "3", "--out", tmp_path / "run", "--json")
+    assert json.loads(done.stdout)["wanted"] == 3
+
+
+def brief(key: str, **fields: object) -> Brief:
+    return Brief(suite="s", task_id=key, lane="on-r0-w0", round=0, sample=0, status="ok", **fields)  # type: ignore[arg-type]
+
+
+def write(name: str, body: str = "Do it.") -> SkillWrite:
+    text = skill_format.render(name, "How", body, origin="review")
+    return SkillWrite("create", name, text, "review", "e", "m", "0", triggers=(f"rule of {name}",))
+
+
+def test_reviews_come_by_cadence_counted_over_the_lane() -> None:
+    state = LaneState(Knowledge(idle=3))
+    worked = [brief("a", metrics={"iterations": 4.0}), brief("b", metrics={"iterations": 2.0})]
+    assert after_round(state, "on", worked, RunConfig()).knowledge.idle == 9
+    assert after_round(state, "on", [*worked, brief("c", review=_Review())], RunConfig()).knowledge.idle == 0
+
+
+def test_a_skill_that_fails_leaves_the_prompts_until_it_is_written_again() -> None:
+    state = after_round(LaneState(Knowledge()), "on", [brief("a", review=_Review(writes=(write("x"),)))], RunConfig())
+    assert list(state.knowledge.library.listed) == ["x"]
+    failed = [brief(f"t{n}", success=False, skills=_Skills(loaded=("x",))) for n in range(12)]
+    state = after_round(state, "on", failed, RunConfig())
+    assert list(state.knowledge.library.listed) == []
+    assert list(state.knowledge.library.skills) == ["x"]
+    state = after_round(state, "on", [brief("b", review=_Review(writes=(write("x", "Better."),)))], RunConfig())
+    assert list(state.knowledge.library.listed) == ["x"]
+    assert state.uses == ()
+    assert state.knowledge.learnt_from == {"x": ("rule of x",)}
+
+
+def test_what_an_arm_begins_with() -> None:
+    suite, given = LedgerSuite(), Library([skill_format.parse(write("given").text)])
+    first = {arm: begin(arm, given, suite, split="heldout", world=3) for arm in (*ARMS, "frozen")}  # type: ignore[arg-type]
+    assert first["off"].skills == {}
+    assert first["on"] is first["frozen"] is given
+    assert first["placebo"].snapshot == placebo(given).snapshot != given.snapshot
+    tasks = suite.load(split="heldout", count=99, seed=0, world=3)
+    rules = {trigger.split(":")[0] for task in tasks for trigger in task.triggers}
+    assert set(first["oracle"].skills) == {f"{desk}-totals" for desk in rules}
+
+
+def test_a_suite_that_cannot_tell_its_rules_has_no_oracle(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"prompt": "Go."}\n')
+    with pytest.raises(ConfigError, match="has no arm `oracle`"):
+        begin("oracle", Library(), JsonlSuite(tmp_path / "t.jsonl"), split="train", world=0)
+
+
+def test_a_placebo_costs_the_same_and_says_nothing() -> None:
+    real = LedgerSuite().known_skills(split="train", world=0)
+    empty = placebo(real)
+    assert empty.skills.keys() == real.skills.keys()
+    for name, skill in real.skills.items():
+        other = empty.skills[name]
+        assert len(skill_format.body(other)) == len(skill_format.body(skill))
+        assert len(other.description) == len(skill.description)
+        assert not set(other.text.split()) & {"./ledger", "--out", "desk's"}
+    assert placebo(empty).snapshot == empty.snapshot
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ruled": -1}, "suite.options.ruled"),
+        ({"ruled": 99}, "suite.options: a world has at most"),
+        ({"ruled": 0, "plain": 0}, "suite.options: a world has at least"),
+        ({"nope": 1}, "suite.options: ledger: .*nope"),
+    ],
+)
+def test_a_wrong_world_is_one_clear_line(options: dict[str, int], message: str) -> None:
+    config = RunConfig.model_validate({"suite": {"name": "ledger", "options": options}})
+    with pytest.raises(ConfigError, match=message):
+        load_suite(config.suite)
