@@ -19,3 +19,8 @@ class Knowledge:
     notes: Notes = field(default_factory=Notes)
     idle: int = 0
     learnt_from: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def notes_snapshot(self) -> str:
+        """The digest of the notes; empty where there are none."""
+        return "" if self.notes == Notes() else self.notes.snapshot

@@ -13,7 +13,7 @@ import msgspec
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.prompt import system_prompt
-from hermes_lab.agent.review import due, review
+from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.config import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, VerifierError
 from hermes_lab.knowledge import Knowledge
@@ -152,7 +152,7 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
     )
     if looked_back:
         looked_back = msgspec.structs.replace(looked_back, writes=_with_triggers(looked_back.writes, task))
-    remembered = MemoryUse(knowledge.notes.snapshot, tuple(notes.writes))
+    remembered = MemoryUse(knowledge.notes_snapshot, tuple(notes.writes))
     return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, looked_back)
 
 
@@ -205,7 +205,7 @@ def _is_due(
     """Whether the agent looks back: never on work that it did not deliver."""
     if job.review == "never" or trajectory.final_response is None:
         return False
-    return job.review == "always" or due(knowledge.idle, tool_iterations(trajectory), observation, config)
+    return job.review == "always" or due(knowledge.idle, tool_iterations(trajectory.messages), observation, config)
 
 
 def _with_triggers(writes: Iterable[SkillWrite], task: Task) -> tuple[SkillWrite, ...]:
@@ -244,17 +244,12 @@ def _record(
         verdicts=outcome.verdicts if outcome else (),
         trajectory=outcome.trajectory if outcome else None,
         skills=outcome.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),
-        memory=outcome.memory if outcome else MemoryUse(snapshot=knowledge.notes.snapshot),
+        memory=outcome.memory if outcome else MemoryUse(snapshot=knowledge.notes_snapshot),
         observation=outcome.observation if outcome else None,
         children=outcome.children if outcome else (),
         review=outcome.review if outcome else None,
         metrics=_metrics(outcome.trajectory, len(outcome.verdicts)) if outcome else {},
     )
-
-
-def tool_iterations(trajectory: Trajectory) -> int:
-    """Model calls that ran tools."""
-    return sum(bool(message.tool_calls) for message in trajectory.messages)
 
 
 def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
@@ -264,7 +259,7 @@ def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
     well_formed = first_reply is not None and bool(first_reply.tool_calls and results and results[0].executed)
     return {
         "api_calls": len(trajectory.steps),
-        "iterations": tool_iterations(trajectory),
+        "iterations": tool_iterations(trajectory.messages),
         "tool_calls": len(results),
         "tool_errors": sum(not r.ok for r in results),
         "first_call_ok": float(well_formed),

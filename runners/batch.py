@@ -12,8 +12,8 @@ from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import Job, Lab, run_episode
 from runners.brief import Brief, brief, read_briefs
 from runners.lanes import LaneState, after_round
-from runners.snapshots import keep_knowledge
 from runners.plan import Lane
+from runners.snapshots import keep_knowledge
 
 OnEpisode = Callable[[Brief], None]
 

@@ -85,7 +85,7 @@ def existing(library: Library, name: str) -> str:
     """The name, if there is a skill of it. Raises `ConfigError` with the nearest ones where there is none."""
     if name in library.skills:
         return name
-    near = difflib.get_close_matches(name, library.skills, n=3)
+    near = [known for known in library.skills if name in known] or difflib.get_close_matches(name, library.skills)
     hint = f"did you mean {', '.join(near)}?" if near else "`hermes-lab skills list` names them"
     raise ConfigError(f"no skill {name!r}; {hint}")
 
@@ -169,5 +169,5 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _run_of(folder: Path) -> Path | None:
-    """The run that a folder lies in."""
-    return next((parent for parent in folder.resolve().parents if is_run(parent)), None)
+    """The run that a folder is, or lies in."""
+    return next((place for place in (folder.resolve(), *folder.resolve().parents) if is_run(place)), None)

@@ -52,8 +52,8 @@ def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
 
 
 def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
-    """`learn`: a lane for each arm, replicate and world, those that have skills beginning with `library`. All arms of a replicate and world get the same tasks in the
-    same order, so that they can be compared task by task."""
+    """`learn`: a lane for each arm, replicate and world; those that have skills begin with `library`. All arms of a
+    replicate and world get the same tasks in the same order, so that they can be compared task by task."""
     if config.run.samples != 1:
         raise ConfigError("run.samples: `learn` takes 1; for more rollouts raise learning.replicates")
     for field, value in (("count", config.suite.count), ("world", config.suite.world)):

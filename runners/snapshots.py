@@ -11,25 +11,29 @@ from hermes_lab.types import Episode
 
 
 def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
-    """Writes `skills/<snapshot>/` and `memory/<snapshot>/`, and links them as `lanes/<lane>/home/skills` and
-    `.../memory`: what the lane knows now."""
+    """Writes `skills/<snapshot>/`, and `memory/<snapshot>/` where there are notes, and links them as
+    `lanes/<lane>/home/skills` and `.../memory`: what the lane knows now."""
+    home = out / "lanes" / lane / "home"
+    home.mkdir(parents=True, exist_ok=True)
     knowledge.library.save(out / "skills" / knowledge.library.snapshot)
-    _save_notes(knowledge.notes, out / "memory" / knowledge.notes.snapshot)
-    for kind, snapshot in (("skills", knowledge.library.snapshot), ("memory", knowledge.notes.snapshot)):
-        link = out / "lanes" / lane / "home" / kind
-        link.parent.mkdir(parents=True, exist_ok=True)
-        temporary = link.with_name(f".{kind}.tmp")
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(Path("../../..") / kind / snapshot)
-        temporary.replace(link)
+    _link(home / "skills", knowledge.library.snapshot)
+    if knowledge.notes_snapshot:
+        _save_notes(knowledge.notes, out / "memory" / knowledge.notes_snapshot)
+        _link(home / "memory", knowledge.notes_snapshot)
+
+
+def _link(link: Path, snapshot: str) -> None:
+    temporary = link.with_name(f".{link.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(Path("../../..") / link.name / snapshot)
+    temporary.replace(link)
 
 
 def knowledge_of(out: Path, episode: Episode) -> Knowledge:
     """What an episode of a run began with. Raises `ConfigError` where its snapshot is missing or broken."""
     library = Library.load(out / "skills" / episode.skills.snapshot)
-    if not episode.memory.snapshot:  # of a run before there were notes
-        return Knowledge(library)
-    return Knowledge(library, load_notes(out / "memory" / episode.memory.snapshot))
+    snapshot = episode.memory.snapshot
+    return Knowledge(library, load_notes(out / "memory" / snapshot) if snapshot else Notes())
 
 
 def load_notes(folder: Path) -> Notes:

@@ -99,7 +99,7 @@ class Delegation:
                     trajectory = None if error else self._trajectory(agent, stop)
                     seconds = time.monotonic() - started
                     self._children[place] = Child(goal, self._depth, trajectory, seconds, error, below.children)
-        return _told(trajectory) if trajectory else {"error": f"the child failed: {error.message if error else ''}"}
+        return _told(self._children[place])
 
     def _begin(self, sandbox: Sandbox, tools: Sequence[str]) -> tuple[Agent, "Delegation"]:
         """A child that has been told nothing yet, and its own children."""
@@ -128,14 +128,17 @@ def _described(failure: Exception) -> EpisodeError:
     return EpisodeError("internal", f"{type(failure).__name__}: {failure}", traceback.format_exc())
 
 
-def _told(trajectory: Trajectory) -> dict[str, Any]:
+def _told(child: Child) -> dict[str, Any]:
     """What the parent sees of a child's work."""
-    answer = trajectory.final_response
-    if answer and trajectory.tool_format == "hermes":
+    if child.error:
+        return {"error": f"the child failed: {child.error.message}"}
+    assert child.trajectory is not None
+    answer, stop = child.trajectory.final_response, child.trajectory.stop_reason
+    if answer and child.trajectory.tool_format == "hermes":
         answer = parse_reply(answer).content.strip()
     if not answer:
-        return {"error": f"the child gave no answer: {trajectory.stop_reason}"}
-    return {"answer": answer} | ({} if trajectory.stop_reason == "answered" else {"stopped": trajectory.stop_reason})
+        return {"error": f"the child gave no answer: {stop}"}
+    return {"answer": answer} | ({} if stop == "answered" else {"stopped": stop})
 
 
 def _narrowed(tools: Sequence[str], wanted: Sequence[str]) -> list[str]:

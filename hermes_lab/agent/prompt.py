@@ -62,8 +62,8 @@ GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
     ),
     (
         frozenset({"skill_manage"}),
-        "After five or more tool calls, an error that was hard to mend, or a new way of working, save with skill_manage "
-        "what later tasks will need. Patch a skill that fell short.",
+        "After five or more tool calls, an error that was hard to mend, or a new way of working, save with "
+        "skill_manage what later tasks will need. Patch a skill that fell short.",
     ),
     (
         frozenset({"skill_compile"}),
@@ -92,9 +92,10 @@ def system_prompt(
     profile: Profile = "full",
     isolated: bool = True,
 ) -> str:
-    """Identity, platform, guidance, the tools (in the text format; a native endpoint adds them itself), then what varies
-    from session to session: the `background` (context files, notes), and last the skills index, which varies most. So
-    a server's prefix cache holds for all that stands before. `more_skills` are those that the index leaves out.
+    """Identity, platform, guidance, the tools (in the text format; a native endpoint adds them itself), then what
+    varies from session to session: the `background` (context files, notes), and last the skills index, which varies
+    most. So a server's prefix cache holds for all that stands before. `more_skills` are those that the index leaves
+    out.
 
     `isolated` is False where commands run on the host itself: then the working folder is another one every time, and
     is not named.

@@ -13,7 +13,7 @@ from hermes_lab.errors import InfraError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.policy import review_gate
 from hermes_lab.tools.registry import Toolbox, ToolContext
-from hermes_lab.types import EpisodeError, Observation, Review, Verdict
+from hermes_lab.types import EpisodeError, Message, Observation, Review, Verdict
 
 REVIEW_TOOLS = frozenset({"skill_view", "skills_list", "skill_manage", "memory"})
 """All that a review can do. Every other name is refused before anything happens, however much it looks like these."""
@@ -35,6 +35,11 @@ def due(idle: int, iterations: int, observation: Observation, config: SkillsConf
     episode and `idle` those before it; and whenever the episode itself is worth it.
     """
     return observation.worth or idle + iterations >= config.review_every
+
+
+def tool_iterations(messages: Sequence[Message]) -> int:
+    """Model calls that ran tools."""
+    return sum(bool(message.tool_calls) for message in messages)
 
 
 async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], config: SkillsConfig) -> Review:

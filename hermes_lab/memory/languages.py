@@ -5,11 +5,11 @@ from itertools import chain
 from typing import NamedTuple
 
 
-def words(*parts: str | int) -> str:
-    """A regular expression for the parts that are text, with at most so many other words between them."""
-    return "".join(
-        rf"(?:\W{{1,6}}\w{{1,24}}){{0,{part}}}?\W{{1,6}}" if isinstance(part, int) else part for part in parts
-    )
+def words(*parts: str | int, between: str = r"\W") -> str:
+    """A regular expression for the parts that are text, with at most so many other words between them, parted by
+    characters `between`."""
+    gap = between + "{1,6}"
+    return "".join(rf"(?:{gap}\w{{1,24}}){{0,{part}}}?{gap}" if isinstance(part, int) else part for part in parts)
 
 
 def _near(*parts: str | int) -> str:

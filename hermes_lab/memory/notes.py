@@ -223,10 +223,9 @@ def _checked(text: str) -> str:
 
 
 def _one_entry(entries: tuple[str, ...], old: str) -> str:
-    old = _tidy(old)
-    if old in entries:
-        return old
-    found = [entry for entry in entries if old and old in entry]
+    if (whole := _tidy(old)) in entries:
+        return whole
+    found = [entry for entry in entries if whole and old in entry]
     if len(found) != 1:
         raise ToolError(f"old_text: in {len(found)} entries, must be in exactly one; there are:\n{_listing(entries)}")
     return found[0]

@@ -30,17 +30,18 @@ _DROP = (
 )
 _EARLIER = (
     r"(?:other|previous(?:ly)?|prior|preceding|above|earlier|former|initial|original|existing|before|past|your|system|safety|"
-    r"developer'?s?|operator'?s?|moral|ethical)"
+    r"security|developer'?s?|operator'?s?|moral|ethical)"
 )
 _RULES = (
     r"(?:instructions?|prompts?|rules?|guidelines?|guidance|directives?|directions?|orders?|constraints?|"
-    r"polic(?:y|ies)|restrictions?|programming|filters?|system message|safeguards?)\b"
+    r"polic(?:y|ies)|restrictions?|programming|filters?|system message|safeguards?|protocols?|"
+    r"commands?|context|tasks?|training|conversation)\b"
 )
 _GIVEN = r"(?:above|earlier|before|previously|so far|given|told|received|you (?:got|had|have|were)|until now)\b"
 _PRINCIPAL = r"(?:users?|operators?|developers?|owners?|maintainers?|humans?|rubric)\b"
 _UNBOUND = (
     r"(?:unrestricted|unfiltered|uncensored|jailbroken|amoral|do anything now|\bdan\b|no longer bound|"
-    r"(?:no|without|free (?:of|from)|any|ignoring)(?:\W{1,3}\w{1,16}){0,3}?\W{1,3}"
+    r"(?:no|without|free (?:of|from))(?:\W{1,3}\w{1,16}){0,3}?\W{1,3}"
     r"(?:restrictions?|filters?|rules|limits|limitations|morals?|ethics|guidelines|censorship|content polic(?:y|ies)))"
 )
 _ROLE = (
@@ -99,6 +100,10 @@ _INJECTION = (
         r"have changed|turned off)\b",
     ),
     r"\b(?:do not|don't) (?:follow|do|perform|continue) (?:the|your) (?:original|given|user's) (?:task|request)\b",
+    words(_DROP, 0, r"(?:all(?: of)?(?: the| these| those)?|any|every)", 0, _RULES),
+    rf"(?:^|[.!?,:;>\])]\s?){_DROP} {_RULES}",
+    r"\b(?:override|disable|bypass|remove|turn off|ignore) (?:all |any |your |the )?safety\b",
+    r"\bsystem override\b|\boverride (?:mode )?(?:activated|active|code)\b",
     r"\bskip the task\b",
     r"\bnew (?:instructions?|directives?|orders)\s?:",
     r"\b(?:real|actual|true) (?:instructions?|task)\b(?: (?:begin|start|follow)|\s?:)",
@@ -106,6 +111,7 @@ _INJECTION = (
     r"\b(?:follow|obey|trust) only (?:the |these |this )",
     r"\bfollow (?:these|this|the following)(?: \w{1,16}){0,2} instead\b",
     words(_ROLE, 14, _UNBOUND),
+    words(r"\byou are\b", 4, r"(?:\bdan\b|unrestricted|unfiltered|uncensored|jailbroken|do anything)"),
     words(
         _AI,
         6,
@@ -114,6 +120,12 @@ _INJECTION = (
         r"(?:restrictions?|filters?|rules|limits|ethics)\b",
     ),
     words(r"\b(?:policy|restrictions?|rules|guidelines)\b", 3, r"(?:do not|does not|no longer) apply to you\b"),
+    r"\b(?:reveal|show|print|output|leak|expose|disclose) (?:the )?(?:system|hidden|initial) (?:prompt|instructions)\b",
+    words(
+        r"\b(?:reveal|leak|disclose|dump|exfiltrate)\b",
+        4,
+        r"(?:secrets?|passwords?|credentials|(?:sensitive|confidential)(?: \w{1,12})? data)\b",
+    ),
     words(_SHOW, 5, r"\byour\b", 3, r"(?:prompt|instructions|guidelines|programming|system message)\b"),
     words(r"\b(?:reveal|show|print|output|repeat|display|leak|expose|disclose)", 2, r"\b(?:the|all)\b", 2, _PROMPT),
     words(
@@ -175,6 +187,7 @@ _EXFILTRATION_IN_WORDS = (
         _PRIVATE_THING,
         14,
         _OUTSIDE,
+        between=r"[^\w\n]",
     ),
 )
 _EXFILTRATION = (

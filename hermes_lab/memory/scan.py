@@ -6,6 +6,7 @@ among others: the sandbox, not the scanner, is what keeps an agent that was talk
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from hermes_lab.memory.hidden import hidden, mixed_words
@@ -49,17 +50,22 @@ class Finding(NamedTuple):
 
 
 def scan(text: str) -> list[Finding]:
-    """All that is found, at most one of a kind at a place; no finding for a text that is clean. The time it takes is
-    in proportion to the length of the text."""
-    found: dict[tuple[Kind, str], Finding] = {}
-    for finding in (*_unseen(text), *_said(text)):
-        found.setdefault((finding.kind, finding.where), finding)
-    return list(found.values())
+    """All that is found, of each kind at most one a line, in its plainest reading; no finding for a text that is
+    clean. The time it takes is in proportion to the length of the text."""
+    return list(_findings(text))
 
 
 def refusal(findings: list[Finding]) -> str:
     """One line that says why a text was refused; the piece itself is not repeated where a model reads it."""
     return "; ".join(dict.fromkeys(f"{finding.kind} in {finding.where}" for finding in findings[:3]))
+
+
+@lru_cache(maxsize=256)  # the notes of a run are the same in every episode
+def _findings(text: str) -> tuple[Finding, ...]:
+    found: dict[tuple[Kind, str], Finding] = {}
+    for finding in (*_unseen(text), *_said(text)):
+        found.setdefault((finding.kind, finding.where.partition(",")[0]), finding)
+    return tuple(found.values())
 
 
 def _unseen(text: str) -> Iterator[Finding]:

@@ -1,9 +1,10 @@
 """Memories in PostgreSQL with pgvector: many machines may share them, and an HNSW index finds them.
 
-The index orders by similarity, but asked for is the order by score. A search therefore fetches more than k: the
-`_NEAREST` most similar of the memories that are new enough to reach the floor at all. Decay only lowers, so no memory
-beyond them has a score above the last one's similarity; where the k-th best score (or the floor) is higher than that,
-the answer is proven. Else one exact scan decides, over those that are new enough to beat the k-th best.
+The index orders by similarity, but asked for is the order by score. Where only few memories are new enough to reach the
+floor at all, these are scanned. Else the index gives more than k: the `_NEAREST` most similar ones. Decay only lowers,
+so no memory beyond them has a score above the last one's similarity; where the k-th best score (or the floor) is higher
+than that, the answer is proven. If not, a scan decides, over those that are new enough to beat the k-th best. So the
+order by score is exact, and what may be missing is only what HNSW itself overlooks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        # Texts are long, and moved out of the way of a scan by PLAIN: vectors then stay with their rows.
+        # PLAIN keeps the vectors in their rows, where a scan needs them; of a long row the text is moved out instead.
         f"""CREATE TABLE hermes_memories (
             id text PRIMARY KEY, kind text NOT NULL, text text NOT NULL, source text NOT NULL, at text NOT NULL,
             metadata text NOT NULL, seconds float8 NOT NULL, vector vector({DIMENSIONS}) STORAGE PLAIN NOT NULL)""",
@@ -46,12 +47,16 @@ _INDEX = """CREATE INDEX hermes_memories_by_meaning ON hermes_memories
 _CONNECT_SECONDS = 10
 _ONE_WRITER = "SELECT pg_advisory_xact_lock(1214607981)"
 """Any number that is ours alone; held until the transaction ends."""
-_NEAREST = 100
-_EF_SEARCH = 160
-"""Candidates that HNSW keeps while it walks; at least `_NEAREST`. More find more, and take longer."""
+_FEW = 15_000
+"""Memories that a scan goes through in about the time that the index takes for a proof."""
+_NEAREST = 200
+_EF_SEARCH = 200
+"""Candidates that HNSW keeps while it walks: at least `_NEAREST`. More find more, and take longer."""
 _COLUMNS = "id, kind, text, source, at, metadata, -(vector <#> %(query)s) AS similarity"
 _WHERE = "kind = ANY(%(kinds)s) AND seconds >= %(oldest)s"
-_BY_INDEX = f"SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE} ORDER BY vector <#> %(query)s LIMIT %(count)s"
+_ARE_FEW = f"""SELECT count(*) <= {_FEW} FROM (
+    SELECT FROM hermes_memories WHERE seconds >= %(oldest)s ORDER BY seconds LIMIT {_FEW} + 1) AS young"""
+_BY_INDEX = f"SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE} ORDER BY vector <#> %(query)s LIMIT %(nearest)s"
 # The exponent is kept where 2 to its power is still a float8; what is that old has no score worth the name.
 _DECAY = f"power(2, greatest(-1000, least(0, (seconds - %(now)s) / {DAY} / %(half_life)s)))"
 _BY_SCAN = f"""SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE}
@@ -105,21 +110,24 @@ class PgvectorMemory:
         def rank(rows: list[Any]) -> list[Recalled]:
             return ranked(map(_memory, rows), k=k, now=now, floor=floor, half_life_days=half_life_days)
 
-        arguments = {
+        asked = {
             "query": self._embed([query])[0],
             "kinds": list(kinds),
+            "now": now.timestamp(),
+            "half_life": half_life_days,
             "oldest": _oldest(now, floor, half_life_days),
-            "count": max(_NEAREST, 2 * k),
+            "k": k,
+            "nearest": max(_NEAREST, 2 * k),
         }
         with self._transaction() as db:
-            near = db.execute(_BY_INDEX, arguments).fetchall()
-            found = rank(near)
-            worst = found[-1].score if len(found) == k else 0.0
-            if near and (max(worst, floor) > near[-1][-1] or near[-1][-1] <= 0):
-                return found
-            oldest = _oldest(now, max(worst, floor), half_life_days)
-            more = {"oldest": oldest, "now": now.timestamp(), "half_life": half_life_days, "k": k}
-            return rank(db.execute(_BY_SCAN, arguments | more).fetchall())
+            if asked["oldest"] == -math.inf or db.execute(_ARE_FEW, asked).fetchone() == (False,):
+                near = db.execute(_BY_INDEX, asked).fetchall()
+                found = rank(near)
+                worst = found[-1].score if len(found) == k else floor
+                if near and (near[-1][-1] < worst or near[-1][-1] <= 0):
+                    return found
+                asked["oldest"] = _oldest(now, worst, half_life_days)
+            return rank(db.execute(_BY_SCAN, asked).fetchall())
 
     def held(self, kind: Kind) -> dict[str, str]:
         """See `VectorMemory`."""

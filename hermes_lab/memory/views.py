@@ -72,17 +72,17 @@ def plain(text: str) -> str:
 
 
 def _readings(text: str) -> Iterator[tuple[str, str]]:
-    """The plain text, then what it is without a disguise, where it has one."""
+    """The plain text, then what it is without a disguise: of that only the lines that had one, and those beside."""
     as_it_stands = plain(text)
     yield as_it_stands, ""
-    for how, reading in (
-        ("look-alike letters", without_look_alikes(as_it_stands)),
-        ("spread letters", _SPREAD.sub(lambda spread: spread[0].replace(spread[1], ""), plain_lines(text))),
-        ("digits for letters", _LEET_WORD.sub(lambda word: word[0].translate(_LEET), as_it_stands)),
-        ("shuffled letters", _WORD.sub(_unshuffled, as_it_stands)),
+    for how, before, after in (
+        ("look-alike letters", as_it_stands, without_look_alikes(as_it_stands)),
+        ("spread letters", wide := _bare(text), _SPREAD.sub(lambda spread: spread[0].replace(spread[1], ""), wide)),
+        ("digits for letters", as_it_stands, _LEET_WORD.sub(lambda word: word[0].translate(_LEET), as_it_stands)),
+        ("shuffled letters", as_it_stands, _WORD.sub(_unshuffled, as_it_stands)),
     ):
-        if reading != as_it_stands:
-            yield reading, how
+        if after != before:
+            yield _changed(before, after), how
     for how, reading in (
         ("rot13", codecs.encode(as_it_stands, "rot13")),
         ("reversed", "\n".join(line[::-1] for line in as_it_stands.split("\n"))),
@@ -91,7 +91,14 @@ def _readings(text: str) -> Iterator[tuple[str, str]]:
             yield reading, how
 
 
-def plain_lines(text: str) -> str:
+def _changed(before: str, after: str) -> str:
+    """`after`, but lines are empty that are the same in `before`, as are their neighbours."""
+    lines = after.split("\n")
+    same = [True, *(old == new for old, new in zip(before.split("\n"), lines, strict=True)), True]
+    return "\n".join("" if all(same[n : n + 3]) else line for n, line in enumerate(lines))
+
+
+def _bare(text: str) -> str:
     """As `plain`, but blanks stay as many as they are: between spread letters they part the words."""
     return INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).lower()
 
@@ -104,9 +111,9 @@ def _unshuffled(word: re.Match[str]) -> str:
 def _decoded(text: str) -> Iterator[tuple[str, int, str]]:
     """What is encoded in the text, with the number of line breaks before it, and how."""
     bare = INVISIBLE.sub("", text)
-    unescaped = _ESCAPES.sub(_unescape, html.unescape(bare))
+    unescaped = "\n".join(map(_unescaped, bare.split("\n")))
     if unescaped != bare:
-        yield unescaped, 0, "escapes"
+        yield _changed(bare, unescaped), 0, "escapes"
     for how, pattern, decode in (("base64", _BASE64, _from_base64), ("hex", _HEX, _from_hex)):
         line = passed = 0
         for token in pattern.finditer(bare):
@@ -116,13 +123,15 @@ def _decoded(text: str) -> Iterator[tuple[str, int, str]]:
                 yield inner, line, how
 
 
+def _unescaped(line: str) -> str:
+    return _ESCAPES.sub(_unescape, html.unescape(line)).replace("\n", " ")
+
+
 def _unescape(match: re.Match[str]) -> str:
     run = match[0]
     if run.startswith("\\u"):
-        decoded = "".join(chr(int(digits, 16)) for digits in run[2:].split("\\u"))
-    else:
-        decoded = bytes.fromhex(run.replace("%", "").replace("\\x", "")).decode(errors="replace")
-    return decoded.replace("\n", " ")
+        return "".join(chr(int(digits, 16)) for digits in run[2:].split("\\u"))
+    return bytes.fromhex(run.replace("%", "").replace("\\x", "")).decode(errors="replace")
 
 
 def _from_base64(token: str) -> bytes:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ UNKEPT = (
 _MARK = "HERMES_LAB_SESSION"
 _KEPT = ("PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV")
 _PASSES = 200
+_ENVIRONMENT = slice(47, 49)  # of the fields of /proc/PID/stat behind the name: where it begins and ends in memory
 
 
 class LocalSandbox(PipedSandbox):
@@ -126,13 +128,34 @@ def _marked(session: str) -> list[int]:
 
 
 def _mark_of(pid: int) -> str:
+    start = f"{_MARK}=".encode()
     try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
-            start = f"{_MARK}=".encode()
-            marks = [entry for entry in file.read(1 << 20).split(b"\0") if entry.startswith(start)]
+        marks = [entry for entry in _environment(pid).split(b"\0") if entry.startswith(start)]
     except OSError:  # another user's, or gone
         return ""
     return os.fsdecode(marks[0].removeprefix(start)) if marks else ""
+
+
+def _environment(pid: int) -> bytes:
+    """What a process was told; one that begins another program at this moment seems to have been told nothing."""
+    for _ in range(_PASSES):
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
+            environment = file.read(1 << 20)
+        if environment or _has_none(pid):
+            break
+        time.sleep(0.0005)
+    return environment
+
+
+def _has_none(pid: int) -> bool:
+    """Whether it has no environment for certain: it is the kernel's, or dead, or was started with an empty one."""
+    try:
+        os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+    except OSError:
+        return True
+    with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+        begin, end = file.read(4096).rpartition(b")")[2].split()[_ENVIRONMENT]
+    return begin == end != b"0"
 
 
 def _is_dead(pid: int) -> bool:

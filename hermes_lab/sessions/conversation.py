@@ -11,15 +11,20 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.to_thread
 
+from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, result_messages
+from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.models.hermes_format import parse_reply
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
+from hermes_lab.sessions.knowledge import HomeKnowledge
+from hermes_lab.skills.observe import observe
+from hermes_lab.skills.slash import expand
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
-from hermes_lab.types import Message, ToolCall, ToolResult, Usage
+from hermes_lab.types import Message, Review, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import StopReason
 
 _INTERRUPTED = json.dumps({"error": "interrupted by the user"})
@@ -61,7 +66,6 @@ class SessionToolbox(Toolbox):
             toolsets = [name for name in names if name in known_tools() and name not in unavailable_tools()]
             disabled = ()
         super().__init__(toolsets, context, disabled)
-        self.context = context
         self.done: dict[str, ToolResult] = {}
         self._show = show
         self._frozen = frozen
@@ -92,25 +96,38 @@ class Conversation:
     """
 
     def __init__(
-        self, store: SessionStore, session: Session, model: ModelClient, toolbox: SessionToolbox, config: RunConfig
+        self,
+        store: SessionStore,
+        session: Session,
+        model: ModelClient,
+        toolbox: SessionToolbox,
+        config: RunConfig,
+        knowledge: HomeKnowledge | None = None,
     ) -> None:
         self.session = session
         self._store = store
         self._model = model
         self._toolbox = toolbox
         self._config = config
+        self._knowledge = knowledge
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
     async def submit(self, prompt: str) -> Turn:
-        """Works on a message, and stores the turn.
+        """Works on a message, and stores the turn. `/skill-name` at its beginning loads that skill; what earlier work
+        says to the message stands before it.
 
         A turn that is cancelled or fails ends every process that it started. It is kept if the model had replied, its
         open calls answered with an error; else the message counts as never sent. `session` tells which.
         """
+        skills, length = self._toolbox.context.skills, self.session.length
+        loaded = len(skills.loaded) if skills else 0
+        message = expand(prompt, skills) if skills else prompt
         agent = self._agent()
         before = await self._processes()
         try:
-            stop = await agent.submit(prompt)
+            if self._knowledge and (block := await anyio.to_thread.run_sync(self._knowledge.recall, prompt)):
+                message = f"{block}\n\n{message}"
+            stop = await agent.submit(message)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 try:
@@ -125,7 +142,27 @@ class Conversation:
         answer = agent.trajectory(stop).final_response
         if answer and self.session.tool_format == "hermes":
             answer = parse_reply(answer).content
+        if self._knowledge:
+            remember = partial(self._knowledge.remember, stop=stop, answer=answer, session=self.session.id)
+            said = [Message("user", prompt), *self.session.messages[length + 1 :]]
+            names = list(dict.fromkeys(skills.loaded[loaded:])) if skills else []
+            await anyio.to_thread.run_sync(remember, said, names)
         return Turn(stop, answer, agent.usage)
+
+    def wants_review(self, since: int) -> bool:
+        """Whether the agent should look back on what was said from message `since` on; never on a turn without an
+        answer."""
+        recent = self.session.messages[since:]
+        if not recent or recent[-1].role != "assistant" or recent[-1].tool_calls or not recent[-1].content.strip():
+            return False
+        answer = recent[-1].content
+        turns = Trajectory(recent, self.session.tools, self.session.tool_format, "answered", final_response=answer)
+        config = self._config.skills
+        return due(0, tool_iterations(recent), observe(turns, (), config), config)
+
+    async def review(self) -> Review:
+        """Has the agent look back on the session; what it saves is there for later ones."""
+        return await review(self._agent(), self._toolbox, (), self._config.skills)
 
     async def compress(self) -> bool:
         """Has the middle turns summarised now; False where nothing was changed."""
@@ -138,6 +175,8 @@ class Conversation:
     def _agent(self) -> Agent:
         agent = Agent(self._model, self._toolbox, self._agent_config, self.session.messages, self._config.model.price)
         agent.context.compressions += self.session.compressions
+        if isinstance(delegation := self._toolbox.context.delegate, Delegation):
+            delegation.serve(agent, self._toolbox)
         return agent
 
     async def _keep(self, agent: Agent) -> None:

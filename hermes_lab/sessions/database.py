@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -17,7 +16,7 @@ from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.sessions import query as queries
 from hermes_lab.sessions import schema
 from hermes_lab.sessions.home import hermes_home
-from hermes_lab.sessions.keys import SessionKey, check_name, is_id
+from hermes_lab.sessions.keys import SessionKey, check_name, is_id, new_id
 from hermes_lab.types import Compression, Message, Usage
 from hermes_lab.types.message import Role
 from hermes_lab.types.trajectory import ToolFormat
@@ -94,11 +93,13 @@ class SessionStore:
         tools: Sequence[dict[str, Any]],
         tool_format: ToolFormat = "native",
         name: str = "",
+        id: str = "",
     ) -> Session:
-        """Begins a session with its first messages, usually the system prompt alone. Raises `ConfigError` for a name
+        """Begins a session with its first messages, usually the system prompt alone; `id` is one of `new_id`, where it
+        had to be known before. Raises `ConfigError` for a name
         that is none or is taken."""
         now = datetime.now(UTC)
-        id, time = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}", _text(now)
+        id, time = id or new_id(now), _text(now)
         columns = (id, str(key), check_name(name) if name else None, model, tool_format, _encode(tools), time, time)
         with self._open() as db, _transaction(db):
             try:

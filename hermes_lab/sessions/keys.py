@@ -1,7 +1,9 @@
 """The two ways to name a session: its key says where it is held, its name is a person's own."""
 
 import re
+import secrets
 from dataclasses import dataclass
+from datetime import datetime
 
 from hermes_lab.errors import ConfigError
 
@@ -53,3 +55,8 @@ def check_name(name: str) -> str:
 def is_id(text: str) -> bool:
     """Whether it can only be the id of a session, or the beginning of one: ids begin with the day, YYYYMMDD."""
     return _ID.match(text) is not None
+
+
+def new_id(now: datetime) -> str:
+    """An id that no other session has; later ones sort after earlier ones."""
+    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"

@@ -34,15 +34,9 @@ class Anatomy(Struct, frozen=True):
     source: str
 
 
-def frontmatter(skill: Skill) -> dict[str, Any]:
-    """The fields at the head of a SKILL.md."""
-    head = yaml.safe_load(skill.text.replace("\r\n", "\n").split("\n---\n", 1)[0].removeprefix("---\n"))
-    return head if isinstance(head, dict) else {}
-
-
 def anatomy(skill: Skill) -> Anatomy:
     """The parts of a skill that its headings and frontmatter name."""
-    head = frontmatter(skill)
+    head = yaml.safe_load(skill_format.frontmatter(skill))
     metadata = head.get("metadata") or {}
     sections, template = _read(skill_format.body(skill))
     compatibility = str(head.get("compatibility") or "")
@@ -55,7 +49,7 @@ def anatomy(skill: Skill) -> Anatomy:
         pitfalls=_items(sections, "pitfall", "common mistake", "gotcha"),
         verification=_text(sections, "verif", "check"),
         tags=_words(metadata.get("tags")),
-        source=str(metadata.get("hermes-source", "")),
+        source=skill_format.mark(skill, "source"),
     )
 
 

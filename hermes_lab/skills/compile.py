@@ -10,6 +10,8 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import anyio.to_thread
+
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from hermes_lab.skills.session import SkillSession
 
 _log = logging.getLogger(__name__)
+_MAX_CHARS = 100_000
 _TEXT = """\
 # {name}
 
@@ -101,7 +104,7 @@ async def compile_skill(
         more = f"heal it and try again, {left} of {heal_attempts} times" if left else "do the task without it"
         error.args = (f"{error}; {more}",)
         raise
-    _register(_skill(draft, function), session)
+    await anyio.to_thread.run_sync(_register, _skill(draft, function), session)  # it may wait for a lock
     _log.info("[Core] Skill '%s' successfully registered.", draft.name)
     return function
 
@@ -110,7 +113,8 @@ async def _validated(draft: Draft, compiler: Compiler, sandbox: "Sandbox") -> Fu
     try:
         function = _read(draft, compiler.missing)
         skill = _skill(draft, function)
-        if errors := [str(problem) for problem in check_skill(skill) if problem.severity == "error"]:
+        problems = await anyio.to_thread.run_sync(check_skill, skill)
+        if errors := [str(problem) for problem in problems if problem.severity == "error"]:
             raise ToolError(f"refused: {'; '.join(errors)}")
     except ToolError as error:
         _log.warning("[Compiler] Refused '%s.py': %s", draft.name, error)
@@ -131,6 +135,8 @@ def _read(draft: Draft, missing: set[str]) -> Function:
     """The drafted function, as far as it can be judged without a look at what it does."""
     if not draft.purpose.strip():
         raise ToolError("purpose: say when to use it")
+    if max(len(draft.code), len(draft.tests)) > _MAX_CHARS:
+        raise ToolError(f"code: longer than {_MAX_CHARS} characters, or the tests are")
     function = read_function(draft.code, draft.name)
     try:
         tests = ast.parse(draft.tests)
@@ -207,6 +213,7 @@ def _example(draft: Draft) -> str:
 
 def _register(skill: Skill, session: "SkillSession") -> None:
     action: Action = "edit" if skill.name in session.library.skills else "create"
-    session.manage(SkillEdit(action, skill.name, description=skill.description, content=skill.text))
+    name = skill_format.compiled(skill)
+    session.manage(SkillEdit(action, skill.name, content=skill.text, compiled=name))
     for path, data in skill.files.items():
         session.manage(SkillEdit("write_file", skill.name, path=path, content=data.decode()))

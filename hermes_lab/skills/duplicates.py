@@ -1,15 +1,17 @@
 """Which skills say the same thing: alike as a whole, and at odds in nothing.
 
-The cosine of two embeddings alone tells what skills are about, not what they say: `fleet-totals` with `--drop
-status=held` and the same with `status=void` have 0.96 of it. So skills are duplicates only where their words also agree,
-and where neither has an exact thing (an option, a number, a negation, the subject in its name) against the other's.
-`docs/curator.md` has the measurements.
+The cosine of two embeddings tells what skills are about, and not what they say: two that call a reading over 120 and
+one over 150 a fault have 0.93 of it. So duplicates must share their words too, and neither may have a fact against the
+other's: an option, a number, a negation, the subject in its name, or another word in the same place of a sentence.
+Duplicates that stay apart cost a line of a prompt; two rules that are merged may cost a rule. `docs/curator.md` has the
+measurements.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class _Facts(NamedTuple):
     words: frozenset[str]
     exact: frozenset[str]
     options: frozenset[str]
+    places: dict[tuple[str, ...], str]
+    has_code: bool
     scripts: dict[str, bytes]
 
 
@@ -70,12 +74,18 @@ def cluster(likeness: np.ndarray, groups: Sequence[Collection[int]], at_least: f
     """
     import numpy as np
 
+    if not groups:
+        return []
     members = [sorted(group) for group in groups]
     weakest = [1.0] * len(members)
-    links = np.array([[likeness[np.ix_(a, b)].min() for b in members] for a in members]).reshape(len(members), -1)
+    order = [place for group in members for place in group]
+    starts = list(accumulate((len(group) for group in members[:-1]), initial=0))
+    links = likeness[np.ix_(order, order)]
+    for axis in (0, 1):
+        links = np.minimum.reduceat(links, starts, axis=axis)
     np.fill_diagonal(links, -1.0)
-    joined = set()
-    while links.size and links.max() >= max(at_least, 1e-9):
+    joined: set[int] = set()
+    while links.max() >= max(at_least, 1e-9):
         one, other = (int(place) for place in np.unravel_index(links.argmax(), links.shape))
         weakest[one] = min(weakest[one], weakest[other], float(links.max()))
         members[one] += members[other]
@@ -86,39 +96,50 @@ def cluster(likeness: np.ndarray, groups: Sequence[Collection[int]], at_least: f
 
 
 def _at_odds(one: _Facts, other: _Facts) -> bool:
-    """Whether each of two skills says something that the other does not, where words cannot be two names of a thing."""
+    """Whether the skills say two things, as far as words show it. To say more than the other is not to be at odds."""
     if one.options != other.options or (one.scripts and other.scripts and one.scripts != other.scripts):
         return True
     if one.exact - other.exact and other.exact - one.exact:
         return True
     if one.subject - other.words and other.subject - one.words:
         return True
-    fewer = min(len(one.words), len(other.words))
-    return len(one.words & other.words) < SHARED_WORDS * fewer
+    if any(  # another word in its place
+        one.places[place] not in other.words and other.places[place] not in one.words
+        for place in one.places.keys() & other.places.keys()
+    ):
+        return True
+    # Where no code anchors what is meant, any two words may be opposites: one must say all that the other says.
+    share = SHARED_WORDS if one.has_code and other.has_code else 1.0
+    return len(one.words & other.words) < share * min(len(one.words), len(other.words))
 
 
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[a-z]+(?:'t)?")
 _ITEM_NUMBER = re.compile(r"^\s*\d+[.)]\s", re.MULTILINE)
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*(?:[= ](?!-)[^\s`\"']+)?", re.IGNORECASE)
 _QUOTED = re.compile(r"(?<!\w)([\"'])(?P<text>[^\"'{}\n]{1,60}?)\1")
+_METHOD = re.compile(r"\.(\w+)\(")
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
-_EMPTY = frozenset(
-    """a all also an and any any are as ask asked at be by do does each else every for from has have here how i if in
-    into is it its must need of on one or per s so than that the their them then there these they this those to use
-    used using was what when which with you""".split()
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_EMPTY = _set(
+    """a all also an and any are as ask asked at be by do does each else every for from has have here how i if in into
+    is it its must need of on one or per s so than that the their them then there these they this those to use used
+    using was what when which with you"""
 )
-_NEGATIONS = frozenset("cannot neither never no nobody none nor not nothing without".split())
-_SIDES = frozenset(
-    "above after before below down even false less max maximum min minimum more odd ours over theirs true under up".split()
+_NEGATIONS = _set("cannot neither never no nobody none nor not nothing without")
+_SIDES = _set(
+    """above after before below down even false less max maximum min minimum more odd ours over theirs true under up"""
 )
 _NUMBERS = {
-    word: str(number)
-    for number, words in enumerate(
-        "zero/once/two twice/three third/four fourth/five fifth/six sixth/seven seventh/eight eighth/nine ninth/"
-        "ten tenth".split("/")
-    )
-    for word in words.split()
-} | {"half": "1/2", "fifty": "50", "hundred": "100", "thousand": "1000"}
+    "zero": "0", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
+    "nine": "9", "ten": "10", "fifty": "50", "hundred": "100", "thousand": "1000", "half": "1/2", "once": "1",
+    "twice": "2", "third": "3", "fourth": "4", "fifth": "5", "sixth": "6", "seventh": "7", "eighth": "8",
+    "ninth": "9", "tenth": "10",
+}  # fmt: skip
 _ENDINGS = ("ations", "ation", "ions", "ings", "ion", "ing", "als", "ers", "al", "er", "ed", "es", "s", "e")
 
 
@@ -126,13 +147,27 @@ def _facts(content: Content) -> _Facts:
     body = _ITEM_NUMBER.sub(" ", content.body)
     name = content.name.replace("-", " ")
     exact = {fact for token in _tokens(body) if (fact := _exact(token))}
+    options = frozenset(" ".join(match[0].split()) for match in _OPTION.finditer(body))
     return _Facts(
         subject=_words(name),
         words=_words(f"{name} {content.description} {body}"),
-        exact=frozenset(exact | {match["text"] for match in _QUOTED.finditer(body)}),
-        options=frozenset(" ".join(match[0].split()) for match in _OPTION.finditer(body)),
+        exact=frozenset(exact | {match["text"] for match in _QUOTED.finditer(body)} | {*_METHOD.findall(body)}),
+        options=options,
+        places=_places(_CODE.sub(" ", body)),
+        has_code=bool(options) or bool(_CODE.search(body)),
         scripts=content.scripts,
     )
+
+
+def _places(prose: str) -> dict[tuple[str, ...], str]:
+    """The words that stand between the same neighbours: two before and one after, or one before and two after."""
+    tokens = _tokens(prose)
+    found = {}
+    for at in range(1, len(tokens) - 1):
+        for first, last in ((at - 2, at + 1), (at - 1, at + 2)):
+            if first >= 0 and last < len(tokens) and (word := _words(tokens[at])):
+                found[(str(at - first), *tokens[first:at], *tokens[at + 1 : last + 1])] = next(iter(word))
+    return found
 
 
 def _tokens(text: str) -> list[str]:

@@ -6,6 +6,9 @@ that a folder of skills says everything there is to know of them and can be shar
 
 import re
 import sys
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 import msgspec
@@ -20,7 +23,7 @@ MAX_DESCRIPTION = 1024
 MAX_TEXT = 100_000
 MAX_FILE = 1 << 20
 FOLDERS = ("references", "templates", "scripts", "assets")
-"""The folders that a skill's other files lie in."""
+"""The folders in which an agent may write a skill's other files; a person's or a published skill may have more."""
 
 State = Literal["active", "deprecated", "stale", "archived"]
 """`active` skills are listed in prompts. `deprecated` ones failed and wait to be rewritten, `stale` ones were long
@@ -29,46 +32,86 @@ unused and are still listed, `archived` ones are put away."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---\n(?P<head>.*?)\n---\n(?P<body>.*)", re.DOTALL)
 _OURS = "hermes-"
+_MAX_DEPTH = 20
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
 _PLATFORM = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 
 
 def render(name: str, description: str, body: str, **ours: str) -> str:
     """The text of a SKILL.md; `ours` are fields of Hermes Lab's, such as `origin`."""
-    head: dict[str, Any] = {"name": name, "description": description}
-    return _render(_with_ours(head, ours), body)
+    head: dict[str, Any] = {"name": name, "description": " ".join(description.split())}
+    return _render(_with_marks(head, ours), body)
 
 
 def parse(text: str, files: dict[str, bytes] | None = None) -> Skill:
     """Reads and checks a SKILL.md. Raises `ToolError` that names the field."""
+    if len(text) > MAX_TEXT:
+        raise ToolError(f"content: longer than {MAX_TEXT} characters")
+    encoded(text)
     head, body = _split(text)
     name, description = head.get("name"), head.get("description")
     check_name(name)
-    if not isinstance(description, str) or not 0 < len(description.strip()) <= MAX_DESCRIPTION:
+    if not isinstance(description, str) or not description.strip() or len(description) > MAX_DESCRIPTION:
         raise ToolError(f"description: give 1-{MAX_DESCRIPTION} characters")
-    if not isinstance(metadata := head.get("metadata", {}), dict):
-        raise ToolError(f"metadata: give `name: value` pairs, not {metadata!r}")
+    if not isinstance(head.get("metadata", {}), dict):
+        raise ToolError("metadata: give `name: value` pairs")
     if not body.strip():
         raise ToolError("content: the skill has no body")
-    if len(text) > MAX_TEXT:
-        raise ToolError(f"content: longer than {MAX_TEXT} characters")
     return Skill(cast(str, name), " ".join(description.split()), text, files or {})
 
 
 def check_name(name: object) -> None:
     """Raises `ToolError` for what is no skill's name, and so could lead out of the library's folder."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
-        raise ToolError(f"name: {name!r} is not 1-{MAX_NAME} lowercase letters, digits and single hyphens")
+        raise ToolError(f"name: {name!r:.80} is not 1-{MAX_NAME} lowercase letters, digits and single hyphens")
 
 
 def check_path(path: str) -> None:
-    """Raises `ToolError` for a path that is none of a skill's other files."""
+    """Raises `ToolError` for a path that is none of a skill's other files, on any file system: it leads out of the
+    folder, is hidden, is SKILL.md under another name, or has a second spelling in Unicode."""
     parts = path.split("/")
-    if len(parts) < 2 or parts[0] not in FOLDERS:
-        raise ToolError(f"path: {path!r} is not below {', '.join(f'{folder}/' for folder in FOLDERS)}")
-    if any(part in ("", ".", "..") or part.startswith(".") or len(part) > 255 for part in parts):
-        raise ToolError(f"path: {path!r} has an empty, hidden or overlong part")
-    if not path.isprintable() or "\\" in path or len(parts) > 8:
-        raise ToolError(f"path: {path!r} has a character that a file's name may not have, or is too deep")
+    if not all(parts) or any(map(ignored, parts)):
+        raise ToolError(f"path: {path!r} has an empty or hidden part")
+    if not path.isprintable() or "\\" in path or unicodedata.normalize("NFC", path) != path:
+        raise ToolError(f"path: {path!r} has a character that a file's name may not have")
+    if len(parts) > 8 or any(len(part.encode()) > 255 for part in parts):
+        raise ToolError(f"path: {path!r} is too deep, or has an overlong part")
+    if parts[0].casefold() == "skill.md":
+        raise ToolError(f"path: {path!r} is the skill itself; leave path out")
+
+
+def ignored(name: str) -> bool:
+    """Whether a file or folder of that name is no part of a skill: hidden, an editor's copy, or Python's cache."""
+    return name.startswith(".") or name.endswith("~") or name == "__pycache__"
+
+
+def check_standard(skill: Skill) -> None:
+    """Raises `ToolError` where the frontmatter breaks the Agent Skills standard, as its own validator sees it."""
+    from skills_ref.errors import ParseError
+    from skills_ref.parser import parse_frontmatter
+    from skills_ref.validator import validate_metadata
+
+    if "---" in frontmatter(skill):  # the validator takes it for the end
+        raise ToolError("description: '---' may not stand in the frontmatter")
+    try:
+        mistakes = validate_metadata(parse_frontmatter(skill.text)[0])
+    except ParseError as error:
+        mistakes = [" ".join(str(error).split())]
+    if mistakes:
+        raise ToolError(f"SKILL.md: {'; '.join(mistakes)}")
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text. Raises `ToolError` for half a surrogate pair, which a model can write as an escape."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ToolError("content: holds half a character, which cannot be written") from None
+
+
+def frontmatter(skill: Skill) -> str:
+    """The YAML between the two lines of dashes."""
+    return _match(skill.text)["head"]
 
 
 def body(skill: Skill) -> str:
@@ -76,41 +119,44 @@ def body(skill: Skill) -> str:
     return _split(skill.text)[1].strip()
 
 
+def rewritten(skill: Skill, description: str, body: str) -> Skill:
+    """The skill with another description and body; the rest of its frontmatter stays."""
+    head = {**_split(skill.text)[0], "description": " ".join(description.split())}
+    return parse(_render(head, body), skill.files)
+
+
 def shown(skill: Skill) -> str:
     """The SKILL.md as an agent sees it: without what Hermes Lab keeps in it."""
-    head, text = _split(skill.text)
-    if not _ours(head):
-        return skill.text
-    kept = {key: value for key, value in head["metadata"].items() if not str(key).startswith(_OURS)}
-    head = {**head, "metadata": kept} if kept else {key: head[key] for key in head if key != "metadata"}
-    return _render(head, text)
+    return remarked(skill, {}).text
 
 
 def state(skill: Skill) -> State:
     """Where a skill is in its life; one that does not say is active."""
-    found = _field(skill, "state")
+    found = mark(skill, "state")
     return cast(State, found) if found in ("deprecated", "stale", "archived") else "active"
 
 
 def pinned(skill: Skill) -> bool:
     """Whether a person protected the skill: nobody else changes it."""
-    return _field(skill, "pinned") == "true"
+    return mark(skill, "pinned") == "true"
 
 
 def origin(skill: Skill) -> Origin:
     """Who wrote the skill first; one that does not say is a person's."""
-    found = _field(skill, "origin")
+    found = mark(skill, "origin")
     return cast(Origin, found) if found in ("foreground", "review", "curator", "bundled", "installed") else "user"
 
 
 def compiled(skill: Skill) -> str:
     """The function `scripts/NAME.py` of a skill that was compiled, which is a tool of that name; "" for any other."""
-    return _field(skill, "compiled")
+    return mark(skill, "compiled")
 
 
 def for_here(skill: Skill) -> bool:
     """Whether the skill is for this platform: its `metadata` may name `platforms`, such as `linux, macos`."""
-    platforms = str((_split(skill.text)[0].get("metadata") or {}).get("platforms", ""))
+    if "platforms" not in skill.text:
+        return True
+    platforms = _scalar((_split(skill.text)[0].get("metadata") or {}).get("platforms", ""))
     return not platforms or _PLATFORM in re.split(r"[,\s]+", platforms.lower())
 
 
@@ -119,44 +165,78 @@ def listed(skill: Skill) -> bool:
     return state(skill) in ("active", "stale") and for_here(skill)
 
 
-def marked(skill: Skill, **ours: str) -> Skill:
-    """The skill with fields of Hermes Lab's set (`state`, `pinned`, `origin`, ...); an empty value takes one out."""
-    head, text = _split(skill.text)
-    return msgspec.structs.replace(skill, text=_render(_with_ours(head, ours), text))
-
-
-def _field(skill: Skill, key: str) -> str:
+def mark(skill: Skill, key: str) -> str:
+    """A field of Hermes Lab's; "" where the skill has none of that name."""
     # Most skills have no such field, and this is asked of every skill of a library.
-    return _ours(_split(skill.text)[0]).get(_OURS + key, "") if _OURS + key in skill.text else ""
+    return marks(skill).get(key, "") if _OURS + key in skill.text else ""
 
 
-def _ours(head: dict[str, Any]) -> dict[str, str]:
+def marks(skill: Skill) -> dict[str, str]:
+    """The fields of Hermes Lab's by their names (`state`, `pinned`, `origin`, ...)."""
+    return _marks(_split(skill.text)[0]) if _OURS in skill.text else {}
+
+
+def marked(skill: Skill, **ours: str) -> Skill:
+    """The skill with fields of Hermes Lab's set; an empty value takes one out."""
+    return remarked(skill, {**marks(skill), **ours})
+
+
+def remarked(skill: Skill, ours: Mapping[str, str]) -> Skill:
+    """The skill with exactly these fields of Hermes Lab's."""
+    ours = {key: value for key, value in ours.items() if value}
+    if marks(skill) == ours:
+        return skill
+    head, text = _split(skill.text)
+    return msgspec.structs.replace(skill, text=_render(_with_marks(head, ours), text))
+
+
+def _marks(head: Mapping[str, Any]) -> dict[str, str]:
     metadata = head.get("metadata") or {}
-    return {str(key): str(value) for key, value in metadata.items() if str(key).startswith(_OURS)}
+    return {str(key).removeprefix(_OURS): _scalar(metadata[key]) for key in metadata if str(key).startswith(_OURS)}
 
 
-def _with_ours(head: dict[str, Any], ours: dict[str, str]) -> dict[str, Any]:
-    metadata = dict(head.get("metadata") or {})
-    for key, value in ours.items():
-        metadata[_OURS + key] = value
-    metadata = {key: value for key, value in metadata.items() if value != ""}
+def _scalar(value: object) -> str:
+    """A value as YAML writes it: a person may have left out the quotes around `true`."""
+    return str(value).lower() if isinstance(value, bool) else "" if isinstance(value, (dict, list)) else str(value)
+
+
+def _with_marks(head: Mapping[str, Any], ours: Mapping[str, str]) -> dict[str, Any]:
+    """The frontmatter with these fields of ours, and no others of ours."""
+    metadata = {key: value for key, value in (head.get("metadata") or {}).items() if not str(key).startswith(_OURS)}
+    metadata |= {_OURS + key: value for key, value in ours.items() if value}
     head = {key: value for key, value in head.items() if key != "metadata"}
     return {**head, "metadata": metadata} if metadata else head
 
 
-def _render(head: dict[str, Any], body: str) -> str:
-    dumped = yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=10_000)
+def _render(head: Mapping[str, Any], body: str) -> str:
+    dumped = yaml.safe_dump(dict(head), sort_keys=False, allow_unicode=True, width=10_000)
     return f"---\n{dumped}---\n\n{body.strip()}\n"
 
 
-def _split(text: str) -> tuple[dict[str, Any], str]:
+def _split(text: str) -> tuple[Mapping[str, Any], str]:
+    match = _match(text)
+    return _read(match["head"]), match["body"]
+
+
+def _match(text: str) -> re.Match[str]:
     match = _FRONTMATTER.fullmatch(text.replace("\r\n", "\n"))
     if match is None:
         raise ToolError("SKILL.md: begins with no frontmatter (--- name, description ---)")
+    return match
+
+
+@lru_cache(maxsize=4096)
+def _read(frontmatter: str) -> Mapping[str, Any]:
     try:
-        head = yaml.safe_load(match["head"])
+        depth = 0
+        for event in yaml.parse(frontmatter, _LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            # Loading would grow without bounds, or overflow the stack and end this process.
+            if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+                raise ToolError("SKILL.md: the frontmatter has YAML aliases, or is nested too deep")
+        head = yaml.load(frontmatter, _LOADER)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ToolError("SKILL.md: the frontmatter is not YAML") from None
     if not isinstance(head, dict):
         raise ToolError("SKILL.md: the frontmatter is no mapping")
-    return head, match["body"]
+    return head

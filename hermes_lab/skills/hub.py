@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.anatomy import frontmatter
 from hermes_lab.skills.library import Library, load_skill
 from hermes_lab.types import Skill
 
@@ -79,8 +78,8 @@ def choose(fetched: Fetched, names: Sequence[str] = ()) -> list[Skill]:
 
 def source_of(skill: Skill) -> tuple[str, str] | None:
     """The source and ref that a skill was installed from."""
-    source = _mark(skill, "source")
-    return (source, _mark(skill, "ref")) if source else None
+    source = skill_format.mark(skill, "source")
+    return (source, skill_format.mark(skill, "ref")) if source else None
 
 
 def sources(skills: Iterable[Skill]) -> dict[tuple[str, str], list[Skill]]:
@@ -94,14 +93,14 @@ def sources(skills: Iterable[Skill]) -> dict[tuple[str, str], list[Skill]]:
 
 def edited(skill: Skill) -> bool:
     """Whether an installed skill is no longer what was installed; state and pin are no part of it."""
-    return _digest(skill) != _mark(skill, "installed")
+    return _digest(skill) != skill_format.mark(skill, "installed")
 
 
 def newer(fetched: Fetched, mine: Iterable[Skill]) -> dict[str, Skill]:
     """Of installed skills those that their source has in another form now. One that it no longer has stays."""
     held = {skill.name for skill in fetched.skills}
     again = choose(fetched, names) if (names := [skill.name for skill in mine if skill.name in held]) else []
-    was = {skill.name: _mark(skill, "installed") for skill in mine}
+    was = {skill.name: skill_format.mark(skill, "installed") for skill in mine}
     return {skill.name: skill for skill in again if _digest(skill) != was[skill.name]}
 
 
@@ -119,13 +118,11 @@ def add(library: Library, skills: Sequence[Skill], *, replace: bool) -> Library:
 
 
 def _installed(skill: Skill, fetched: Fetched) -> Skill:
-    ours = {"state": "", "pinned": "", "absorbed-into": "", "source": fetched.source, "ref": fetched.ref}
-    skill = skill_format.marked(skill, origin="installed", commit=fetched.commit, **ours)
+    """The skill without the marks of a former life, save that it is compiled, and with where it is from and a digest
+    of what came."""
+    here = {"origin": "installed", "source": fetched.source, "ref": fetched.ref, "commit": fetched.commit}
+    skill = skill_format.remarked(skill, {**here, "compiled": skill_format.compiled(skill)})
     return skill_format.marked(skill, installed=_digest(skill))
-
-
-def _mark(skill: Skill, key: str) -> str:
-    return str((frontmatter(skill).get("metadata") or {}).get(f"hermes-{key}", ""))
 
 
 def _digest(skill: Skill) -> str:

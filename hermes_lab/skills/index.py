@@ -23,9 +23,10 @@ from hermes_lab.errors import InfraError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.anatomy import anatomy
 from hermes_lab.skills.health import health
+from hermes_lab.skills.history import Change
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.stats import SkillStats, Use, stats
-from hermes_lab.skills.store import Change, SkillStore
+from hermes_lab.skills.store import SkillStore
 from hermes_lab.skills.validate import Problem, check_skill
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
@@ -129,7 +130,7 @@ class Index:
         with _transaction(self._db) as db:
             if db.execute("SELECT value FROM state").fetchone() == (state,):
                 return
-            known = {(entry.id, entry.name): entry for entry in self.entries()}
+            known = {entry.id: entry for entry in self.entries()}
             vectors = dict(db.execute("SELECT id, embedding FROM skills"))
             entries = _entries(library, changes, uses, self._config, known)
             unknown = [entry for entry in entries if entry.id not in vectors]
@@ -152,7 +153,7 @@ class Index:
 
     def similar(self, skill: Skill, threshold: float) -> list[Hit]:
         """The other skills that are at least so alike, best first."""
-        hits = self._nearest(_embed([_of_content(skill)])[0])
+        hits = self._nearest(_embed([_of_content(skill, "")])[0])
         return [hit for hit in hits if hit.score >= threshold and hit.entry.name != skill.name]
 
     def _nearest(self, vector: np.ndarray) -> list[Hit]:
@@ -182,14 +183,32 @@ class Index:
 
 def index_path(store: SkillStore) -> Path:
     """Where a store's index lies."""
-    return store.root / ".hermes" / "index.sqlite"
+    return Path(store.root, ".hermes", "index.sqlite")
 
 
 def current_uses(uses: Iterable[Use], changes: Iterable[Change]) -> list[Use]:
     """The uses of the skills as they are: a skill that was written begins anew, since what went before was of another
     text."""
-    written = {change.name: change.at for change in changes if change.name}
+    written = last_written(changes)
     return [use for use in uses if use.at >= written.get(use.name, "")]
+
+
+def last_written(changes: Iterable[Change]) -> dict[str, str]:
+    """When each skill was last written, by name. Marks such as a pin, what the curator does, and going back to an
+    earlier state are no writes."""
+    written = {}
+    for change in changes:
+        if change.action is not None:
+            written[change.name] = change.at
+        elif change.origin == "installed":
+            written |= dict.fromkeys(change.changed, change.at)
+    return written
+
+
+def last_touched(changes: Iterable[Change]) -> dict[str, str]:
+    """When anybody but the curator last changed anything of each skill, by name: one that a person brought back is not
+    put away again at once."""
+    return {name: change.at for change in changes if change.origin != "curator" for name in change.changed}
 
 
 def _entries(
@@ -197,17 +216,18 @@ def _entries(
     changes: Sequence[Change],
     uses: Sequence[Use],
     config: SkillsConfig,
-    known: Mapping[tuple[str, str], Entry],
+    known: Mapping[str, Entry],
 ) -> list[Entry]:
-    entries = [_of_content(skill, known) for skill in library.skills.values()]
+    entries = [_of_content(skill, library.digests[name], known) for name, skill in library.skills.items()]
     fared = stats(current_uses(uses, changes), alpha=config.ema_alpha)
     problems = {entry.name: entry.problems for entry in entries}
     verdicts = {verdict.name: verdict for verdict in health(library, fared, problems, config)}
     first: dict[str, Change] = {}
     last: dict[str, Change] = {}
     for change in changes:
-        first.setdefault(change.name, change)
-        last[change.name] = change
+        for name in change.changed:
+            first.setdefault(name, change)
+            last[name] = change
     return [
         msgspec.structs.replace(
             entry,
@@ -220,13 +240,12 @@ def _entries(
     ]
 
 
-def _of_content(skill: Skill, known: Mapping[tuple[str, str], Entry] = MappingProxyType({})) -> Entry:
+def _of_content(skill: Skill, digest: str, known: Mapping[str, Entry] = MappingProxyType({})) -> Entry:
     """The row of a skill that nothing has become of yet."""
-    id_ = Library([skill]).snapshot
-    if (id_, skill.name) in known:
-        return known[id_, skill.name]
+    if digest in known:
+        return known[digest]
     return Entry(
-        id=id_,
+        id=digest,
         name=skill.name,
         description=skill.description,
         state=skill_format.state(skill),

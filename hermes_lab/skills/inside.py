@@ -72,6 +72,7 @@ def test(name: str, script: str, tests: str) -> int:
 
     With a `name`, a test must have called that function of `script`."""
     sys.path.insert(0, str(Path(script).parent))
+    sys.argv = [tests]
     ran: set[CodeType] = set()
     sys.setprofile(lambda frame, event, _: ran.add(frame.f_code) if event == "call" else None)
     try:

@@ -1,22 +1,28 @@
 """A library of skills as an immutable value; its snapshot id is a digest of its content."""
 
 import hashlib
-import os
 import shutil
-import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
-from hermes_lab.errors import ConfigError, ToolError
+from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.folder import Transfer, files_of, read_skill, skill_folders, sync_folder
 from hermes_lab.types import Skill, SkillWrite
 
-_SKILL = "SKILL.md"
+
+class _Facts(NamedTuple):
+    """What is worked out of a skill once, and handed on from library to library."""
+
+    digest: str
+    listed: bool
 
 
 class Library:
@@ -24,29 +30,36 @@ class Library:
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self.skills: Mapping[str, Skill] = MappingProxyType({s.name: s for s in sorted(skills, key=lambda s: s.name)})
+        self._facts: dict[str, _Facts] = {}
+
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """The digest of each skill with its files: 64 hexadecimal digits."""
+        return MappingProxyType({name: self._of(skill).digest for name, skill in self.skills.items()})
 
     @cached_property
     def snapshot(self) -> str:
         """The digest of all skills with their files: 16 hexadecimal digits."""
-        content = hashlib.sha256()
-        for skill in self.skills.values():
-            content.update(f"{skill.name}\0{hashlib.sha256(skill.text.encode()).hexdigest()}\n".encode())
-            for path, data in sorted(skill.files.items()):
-                content.update(f"{skill.name}/{path}\0{hashlib.sha256(data).hexdigest()}\n".encode())
-        return content.hexdigest()[:16]
+        return snapshot_of(self.digests)
 
     @cached_property
     def listed(self) -> Mapping[str, Skill]:
         """The skills that prompts name."""
-        return MappingProxyType({name: skill for name, skill in self.skills.items() if skill_format.listed(skill)})
+        return MappingProxyType({name: skill for name, skill in self.skills.items() if self._of(skill).listed})
 
     def with_skill(self, skill: Skill) -> "Library":
         """This library with one skill added or replaced."""
-        return Library({**self.skills, skill.name: skill}.values())
+        return self.with_changes({skill.name: skill})
 
     def without(self, name: str) -> "Library":
         """This library less one skill."""
-        return Library(skill for skill in self.skills.values() if skill.name != name)
+        return self.with_changes({name: None})
+
+    def with_changes(self, changes: Mapping[str, Skill | None]) -> "Library":
+        """This library with skills added or replaced, or, where None is given, left out."""
+        changed = Library(skill for skill in {**self.skills, **changes}.values() if skill is not None)
+        changed._facts = {name: facts for name, facts in self._facts.items() if name not in changes}
+        return changed
 
     def after(self, write: SkillWrite) -> "Library":
         """This library once `write` is done to it, as far as it can be: a file of a skill that is gone is left out."""
@@ -72,7 +85,7 @@ class Library:
         file that is no skill's."""
         if not folder.is_dir():
             raise ConfigError(f"{folder}: no folder of skills")
-        return cls(load_skill(path.parent) for path in sorted(folder.glob(f"[!.]*/{_SKILL}")))
+        return cls(load_skill(path) for path in skill_folders(folder))
 
     def save(self, folder: Path) -> None:
         """Writes the library as `<folder>/<name>/SKILL.md`, whole or not at all; one that exists stays as it is."""
@@ -84,11 +97,41 @@ class Library:
             temporary.chmod(0o755)
             for skill in self.skills.values():
                 save_skill(skill, temporary / skill.name)
+            sync_folder(temporary)
             temporary.rename(folder)
-        except OSError:
+            sync_folder(folder.parent)
+        except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            if not folder.exists():
+            if not (isinstance(error, OSError) and folder.exists()):
                 raise
+
+    def pack(self) -> bytes:
+        """The library in one piece, with what was worked out of it, for this platform."""
+        facts = [self._of(skill) for skill in self.skills.values()]
+        return msgspec.msgpack.encode((sys.platform, list(self.skills.values()), facts))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Library":
+        """What `pack` packed. Raises `ValueError` for anything else, and on another platform."""
+        platform, skills, facts = _unpack(data)
+        if platform != sys.platform or len(skills) != len(facts):
+            raise ValueError("packed elsewhere")
+        library = cls(skills)
+        library._facts = dict(zip(library.skills, facts, strict=True))
+        return library
+
+    def _of(self, skill: Skill) -> _Facts:
+        if (facts := self._facts.get(skill.name)) is None:
+            facts = self._facts[skill.name] = _Facts(_digest(skill), skill_format.listed(skill))
+        return facts
+
+
+_unpack = msgspec.msgpack.Decoder(tuple[str, list[Skill], list[_Facts]]).decode
+
+
+def snapshot_of(digests: Mapping[str, str]) -> str:
+    """The snapshot id of a library with skills of these digests, by name."""
+    return hashlib.sha256("".join(f"{digests[name]}\n" for name in sorted(digests)).encode()).hexdigest()[:16]
 
 
 def index(skills: Iterable[Skill]) -> str:
@@ -98,50 +141,14 @@ def index(skills: Iterable[Skill]) -> str:
 
 def load_skill(folder: Path) -> Skill:
     """Reads a skill's folder. Raises `ConfigError` naming the file with the mistake; a link is one."""
-    path = folder / _SKILL
-    try:
-        text = _read(path).decode()
-        files = {str(found.relative_to(folder)): _read(found) for found in _other_files(folder)}
-        for name in files:
-            skill_format.check_path(name)
-        skill = skill_format.parse(text, files)
-    except (ToolError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from None
-    if skill.name != folder.name:
-        raise ConfigError(f"{path}: name: {skill.name!r} is not its folder's name")
-    return skill
+    return read_skill(folder).skill
 
 
 def save_skill(skill: Skill, folder: Path) -> None:
     """Writes a skill into a folder that is not there yet."""
+    files = files_of(skill)
     folder.mkdir()
-    (folder / _SKILL).write_bytes(skill.text.encode())
-    for path, data in skill.files.items():
-        skill_format.check_path(path)
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
-
-
-def _other_files(folder: Path) -> list[Path]:
-    found = []
-    for at, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(at, name)
-            if not name.startswith(".") and path != folder / _SKILL and path.parent != folder:
-                found.append(path)
-    return found
-
-
-def _read(path: Path) -> bytes:
-    """A regular file's bytes, through no link at its end; folders that are links are never walked into."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > skill_format.MAX_FILE:
-            raise ConfigError(f"{path}: no regular file of at most {skill_format.MAX_FILE >> 20} MiB")
-        return file.read()
+    Transfer(folder.parent, folder, {folder.name: ({}, files)}).carry_out()
 
 
 def merge(library: Library, episodes: Iterable[Iterable[SkillWrite]]) -> Library:
@@ -156,3 +163,10 @@ def merge(library: Library, episodes: Iterable[Iterable[SkillWrite]]) -> Library
             if owners.setdefault(write.name, number) == number:
                 library = library.after(write)
     return library
+
+
+def _digest(skill: Skill) -> str:
+    content = hashlib.sha256(f"{skill.name}\0{hashlib.sha256(skill.text.encode()).hexdigest()}\n".encode())
+    for path, data in sorted(skill.files.items()):
+        content.update(f"{path}\0{hashlib.sha256(data).hexdigest()}\n".encode())
+    return content.hexdigest()

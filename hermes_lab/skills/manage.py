@@ -1,139 +1,165 @@
 """What `skill_manage` may do to a library: every action checked, as a function from library to library."""
 
+import difflib
+from collections.abc import Collection
+
 import msgspec
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.folder import SKILL
 from hermes_lab.skills.library import Library
+from hermes_lab.tools.replace import replace
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
 
 _MAX_FILES = 100
+_NAMED = 20
 
 
 def apply(library: Library, edit: SkillEdit, *, origin: Origin, episode: str, model: str) -> tuple[Library, SkillWrite]:
     """The library after `edit`, and the record of it. Raises `ToolError` that says how to mend the edit."""
     skill_format.check_name(edit.name)
     before = library.skills.get(edit.name)
-    if edit.action == "create":
-        if before is not None:
-            raise ToolError(f"a skill {edit.name!r} exists; use action=patch to change it")
-        skill = _created(edit, origin)
-    elif before is None:
-        raise ToolError(f"no skill {edit.name!r}; there are: {', '.join(library.skills) or 'none yet'}")
-    elif skill_format.pinned(before) and origin != "user":
+    if before is not None and skill_format.pinned(before) and origin != "user":
         raise ToolError(f"{edit.name!r} is pinned: only a person may change it")
+    path = ""
+    if edit.action == "create":
+        after = library.with_skill(_created(before, edit, origin))
+    elif before is None:
+        raise ToolError(f"no skill {edit.name!r}; there are: {named(edit.name, library.skills)}")
     elif edit.action == "delete":
-        return _deleted(library, before, edit, origin, episode, model)
+        after = _without(library, edit)
+    elif edit.action == "edit":
+        after = library.with_skill(_edited(before, edit))
     else:
-        skill = _CHANGES[edit.action](before, edit)
-    after = library.with_skill(skill)
-    # A patch may name SKILL.md, or nothing, for the skill's own text.
-    path = edit.path if edit.action in ("patch", "write_file", "remove_file") and edit.path != "SKILL.md" else ""
+        # A patch may name SKILL.md, or nothing, for the skill's own text.
+        path = "" if edit.action == "patch" and edit.path == SKILL else edit.path
+        after = library.with_skill(_CHANGES[edit.action](before, edit, path))
     return after, SkillWrite(
         action=edit.action,
-        name=skill.name,
-        text=skill.files.get(path, b"").decode() if path else skill.text,
+        name=edit.name,
+        text=_text(after.skills.get(edit.name), path),
         origin=origin,
         episode=episode,
         model=model,
         snapshot=library.snapshot,
         after=after.snapshot,
         path=path,
+        absorbed_into=edit.absorbed_into if edit.action == "delete" else "",
     )
 
 
-def _created(edit: SkillEdit, origin: Origin) -> Skill:
+def named(name: str, known: Collection[str]) -> str:
+    """The names that there are, for an error; of many those that are most like `name`."""
+    if len(known) <= _NAMED:
+        return ", ".join(known) or "none yet"
+    near = difflib.get_close_matches(name, known, n=_NAMED, cutoff=0.3)
+    return f"{', '.join(near)}{', ' if near else ''}and {len(known) - len(near)} others"
+
+
+def _created(before: Skill | None, edit: SkillEdit, origin: Origin) -> Skill:
     """`content` is the body, or a whole SKILL.md whose frontmatter then says name and description."""
-    content = edit.content
-    text = content if content.startswith("---\n") else skill_format.render(edit.name, edit.description, content)
-    skill = _same_name(skill_format.parse(text), edit.name)
-    return skill if origin == "user" else skill_format.marked(skill, origin=origin, state="", pinned="")
+    if before is not None:
+        raise ToolError(f"a skill {edit.name!r} exists; use action=patch to change it")
+    whole = edit.content.startswith("---\n")
+    text = edit.content if whole else skill_format.render(edit.name, edit.description, edit.content)
+    skill = skill_format.parse(text)
+    return _sound(
+        skill if origin == "user" else skill_format.remarked(skill, {"origin": origin, "compiled": edit.compiled}),
+        edit.name,
+    )
 
 
 def _edited(before: Skill, edit: SkillEdit) -> Skill:
-    """The whole SKILL.md anew; a rewritten skill is active again."""
-    content = edit.content
-    if not content.startswith("---\n"):
-        content = skill_format.render(edit.name, edit.description or before.description, content)
-    skill = _same_name(skill_format.parse(content, before.files), edit.name)
-    pinned = "true" if skill_format.pinned(before) else ""
-    origin = skill_format.origin(before)
-    return skill_format.marked(skill, origin="" if origin == "user" else origin, pinned=pinned, state="")
+    """The whole SKILL.md anew, or the body alone."""
+    if edit.content.startswith("---\n"):
+        return _kept(before, skill_format.parse(edit.content, before.files))
+    return _kept(before, skill_format.rewritten(before, edit.description or before.description, edit.content))
 
 
-def _patched(before: Skill, edit: SkillEdit) -> Skill:
-    path = "" if edit.path == "SKILL.md" else edit.path
-    if not path:
-        skill = _same_name(skill_format.parse(_replaced(before.text, edit, edit.name), before.files), edit.name)
-        return skill if skill_format.state(skill) == "active" else skill_format.marked(skill, state="")
-    if path not in before.files:
-        raise ToolError(f"path: {edit.name!r} has no file {path!r}; it has: {', '.join(before.files) or 'none'}")
+def _patched(before: Skill, edit: SkillEdit, path: str) -> Skill:
+    if not path:  # in the text as the agent sees it
+        text = _replaced(skill_format.shown(before), edit)
+        return _kept(before, skill_format.parse(text, before.files))
+    _check_there(before, path)
     try:
         text = before.files[path].decode()
     except UnicodeDecodeError:
         raise ToolError(f"path: {path!r} is no text") from None
-    return _with_file(before, path, _replaced(text, edit, path))
+    return _with_file(before, path, _replaced(text, edit))
 
 
-def _written(before: Skill, edit: SkillEdit) -> Skill:
-    skill_format.check_path(edit.path)
-    if edit.path not in before.files and len(before.files) >= _MAX_FILES:
-        raise ToolError(f"path: {edit.name!r} has {_MAX_FILES} files already")
-    return _with_file(before, edit.path, edit.content)
+def _written(before: Skill, edit: SkillEdit, path: str) -> Skill:
+    skill_format.check_path(path)
+    if path not in before.files:
+        if path.partition("/")[0] not in skill_format.FOLDERS or "/" not in path:
+            raise ToolError(f"path: {path!r} is not below {', '.join(f'{name}/' for name in skill_format.FOLDERS)}")
+        if len(before.files) >= _MAX_FILES:
+            raise ToolError(f"path: {edit.name!r} has {_MAX_FILES} files already")
+        if clash := next((other for other in before.files if _clash(path.casefold(), other.casefold())), ""):
+            raise ToolError(f"path: there is {clash!r}, and on some disks {path!r} would be in its place")
+    return _with_file(before, path, edit.content)
 
 
-def _removed(before: Skill, edit: SkillEdit) -> Skill:
-    if edit.path not in before.files:
-        raise ToolError(f"path: {edit.name!r} has no file {edit.path!r}; it has: {', '.join(before.files) or 'none'}")
-    files = {path: data for path, data in before.files.items() if path != edit.path}
-    return msgspec.structs.replace(before, files=files)
-
-
-_CHANGES = {"edit": _edited, "patch": _patched, "write_file": _written, "remove_file": _removed}
-
-
-def _deleted(
-    library: Library, before: Skill, edit: SkillEdit, origin: Origin, episode: str, model: str
-) -> tuple[Library, SkillWrite]:
-    into = edit.absorbed_into
-    if into and (into == before.name or into not in library.skills):
-        raise ToolError(f"absorbed_into: no other skill {into!r}")
-    after = library.without(before.name)
-    write = SkillWrite(
-        action="delete",
-        name=before.name,
-        text="",
-        origin=origin,
-        episode=episode,
-        model=model,
-        snapshot=library.snapshot,
-        after=after.snapshot,
-        absorbed_into=into,
+def _removed(before: Skill, _edit: SkillEdit, path: str) -> Skill:
+    _check_there(before, path)
+    return msgspec.structs.replace(
+        before, files={other: before.files[other] for other in before.files if other != path}
     )
-    return after, write
 
 
-def _replaced(text: str, edit: SkillEdit, where: str) -> str:
-    found = text.count(edit.old_string) if edit.old_string else 0
-    if found != 1:
-        raise ToolError(f"old_string: found {found} times in {where!r}, must be there exactly once")
-    return text.replace(edit.old_string, edit.new_string)
+_CHANGES = {"patch": _patched, "write_file": _written, "remove_file": _removed}
+
+
+def _without(library: Library, edit: SkillEdit) -> Library:
+    if edit.absorbed_into and (edit.absorbed_into == edit.name or edit.absorbed_into not in library.skills):
+        raise ToolError(f"absorbed_into: no other skill {edit.absorbed_into!r}")
+    return library.without(edit.name)
+
+
+def _kept(before: Skill, skill: Skill) -> Skill:
+    """A skill whose text was written anew: what Hermes Lab keeps of it stays, but it is active again."""
+    ours = {key: value for key, value in skill_format.marks(before).items() if key not in ("state", "absorbed-into")}
+    skill = skill_format.remarked(skill, ours)
+    same = skill_format.frontmatter(skill) == skill_format.frontmatter(before)
+    return skill if same else _sound(skill, before.name)
+
+
+def _sound(skill: Skill, name: str) -> Skill:
+    """The skill, once its text is one that the standard and this library take."""
+    if skill.name != name:
+        raise ToolError(f"name: {name!r}, but the frontmatter says {skill.name!r}")
+    skill_format.check_standard(skill)
+    return skill_format.parse(skill.text, skill.files)
 
 
 def _with_file(before: Skill, path: str, content: str) -> Skill:
-    try:
-        data = content.encode()
-    except UnicodeEncodeError:
-        raise ToolError("content: holds half a character, which cannot be written") from None
+    data = skill_format.encoded(content)
     if len(data) > skill_format.MAX_FILE:
         raise ToolError(f"content: longer than {skill_format.MAX_FILE >> 20} MiB")
-    if any(other.startswith(f"{path}/") or path.startswith(f"{other}/") for other in before.files):
-        raise ToolError(f"path: {path!r} would be both a file and a folder")
     return msgspec.structs.replace(before, files={**before.files, path: data})
 
 
-def _same_name(skill: Skill, name: str) -> Skill:
-    if skill.name != name:
-        raise ToolError(f"name: {name!r}, but the frontmatter says {skill.name!r}")
-    return skill
+def _replaced(text: str, edit: SkillEdit) -> str:
+    """As the tool `patch` does it, but always for one passage."""
+    if edit.old_string and (found := text.count(edit.old_string)) > 1:
+        raise ToolError(f"old_string: found {found} times, must be there exactly once; quote more around it")
+    return replace(text, edit.old_string, edit.new_string).text
+
+
+def _check_there(skill: Skill, path: str) -> None:
+    if path not in skill.files:
+        raise ToolError(f"path: {skill.name!r} has no file {path!r}; it has: {', '.join(skill.files) or 'none'}")
+
+
+def _clash(one: str, other: str) -> bool:
+    """Whether two paths are the same, or one is a folder in the other."""
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+def _text(skill: Skill | None, path: str) -> str:
+    """The file of a write as it is after it; "" where it is gone."""
+    if skill is None:
+        return ""
+    return skill.files.get(path, b"").decode() if path else skill.text

@@ -53,13 +53,13 @@ _FORBIDDEN = {kind: re.compile(rf"\b({'|'.join(claims)})\b", re.IGNORECASE) for 
 _CURABLE = frozenset({"a missing program", "a missing credential", "a passing failure"})
 """What a skill may well tell how to mend."""
 _CONDITION = re.compile(r"\b(if|when|whenever|where|unless|in case|until|before)\b", re.IGNORECASE)
-_CLAUSE = r"(^|[,:;(`]|\b(and|then|so|must|please|first|instead))[\W\d]*"
+_CLAUSE = r"(^|[,:;(`]|\b(and|then|so|must|please|first|instead))[\W\d]{0,8}"
 _MEND = (
     r"(pip|uv|apt|apt-get|brew|conda|npm|cargo|install|use|run|call|set|export|pass|read|ask|request|renew|refresh"
     r"|log in|retry|wait|back off|raise|increase|lower|reduce|split|fall back|start|restart|add|put|try)"
 )
-_REMEDY = re.compile(rf"{_CLAUSE}{_MEND}\b", re.IGNORECASE)
-"""An instruction: what to do about it, at the beginning of a clause."""
+_REMEDY = re.compile(rf"{_CLAUSE}{_MEND}\b(?!:)", re.IGNORECASE)
+"""What to do about it, at the beginning of a clause; `Run:` is the skill's own command and cures nothing."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
 _FENCE = re.compile(r"\s*(```|~~~)")
 
@@ -79,7 +79,8 @@ def review_gate(config: SkillsConfig) -> Gate:
     """
 
     def gate(library: Library, edit: SkillEdit) -> SkillEdit:
-        if found := objection("\n".join((edit.description, edit.content, edit.new_string))):
+        said = "" if _is_script(edit) else "\n".join((edit.description, edit.content, edit.new_string))
+        if found := objection(said):
             raise ToolError(
                 f"not saved, since it records {found.kind}: {found.sentence[:200]!r}. "
                 "Write what later tasks should do, or nothing."
@@ -106,6 +107,10 @@ def objection(text: str) -> Objection | None:
                 continue
             return Objection(kind, sentence)
     return None
+
+
+def _is_script(edit: SkillEdit) -> bool:
+    return bool(edit.path) and not edit.path.endswith((".md", ".txt"))
 
 
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:

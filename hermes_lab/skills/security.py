@@ -134,9 +134,12 @@ class _Script:
                         yield self._error(node, f"reads secrets: {secret[0]}")
 
     def _used(self, node: ast.AST, name: str) -> Iterator[Problem]:
-        for known, why in {**_FORBIDDEN, **_DOUBTFUL}.items():
-            if name == known or name.startswith(f"{known}."):
-                yield self._problem("error" if known in _FORBIDDEN else "warning", node, f"{known} {why}")
+        parts = name.split(".")
+        for known in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
+            if known in _FORBIDDEN:
+                yield self._error(node, f"{known} {_FORBIDDEN[known]}")
+            elif known in _DOUBTFUL:
+                yield self._problem("warning", node, f"{known} {_DOUBTFUL[known]}")
 
     def _called(self, node: ast.Call) -> Iterator[Problem]:
         name = self._dotted(node.func).removeprefix("builtins.")

@@ -1,11 +1,12 @@
 """An agent's view of a library: it begins with a frozen snapshot and sees its own writes."""
 
 import difflib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.manage import apply
+from hermes_lab.skills.manage import apply, named
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
 
@@ -50,9 +51,9 @@ class SkillSession:
     def view(self, name: str) -> Skill:
         """The skill of that name, or of the one name that is nearly it. Raises `ToolError` listing what there is."""
         known = self.library.skills
-        match = name if name in known else next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.87)), None)
-        if match is None:
-            raise ToolError(f"no skill {name!r}; there are: {', '.join(known) or 'none yet'}")
+        match = name if name in known else _nearly(name, known)
+        if not match:
+            raise ToolError(f"no skill {name!r}; there are: {named(name, known)}")
         self.loaded.append(match)
         return known[match]
 
@@ -68,3 +69,10 @@ class SkillSession:
             )
         self.writes.append(write)
         return write
+
+
+def _nearly(name: str, known: Collection[str]) -> str:
+    """The one name that is nearly `name`; "" where there is none, or several."""
+    name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    near = [name] if name in known else difflib.get_close_matches(name, known, n=2, cutoff=0.87)
+    return near[0] if len(near) == 1 else ""

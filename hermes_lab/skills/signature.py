@@ -4,6 +4,7 @@ import ast
 import inspect
 import keyword
 import re
+import sys
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -29,6 +30,8 @@ def check_function_name(name: str) -> None:
     """Raises `ToolError` for a name that no compiled skill may have."""
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME or keyword.iskeyword(name):
         raise ToolError(f"name: {name!r} is not 1-{_MAX_NAME} lowercase letters, digits and single underscores")
+    if name in sys.stdlib_module_names or name.startswith("test_"):
+        raise ToolError(f"name: {name!r} is that of a module of Python's, or of a test; choose another name")
 
 
 def read_function(source: str, name: str) -> Function:

@@ -8,8 +8,8 @@ from msgspec import Struct
 from hermes_lab.config import SkillsConfig
 
 RECENT = 40
-"""Judged uses, the newest ones, that the posterior counts. A skill that was good for a year and fails since last week
-is found some 28 uses later (`docs/learning.md`), where a posterior of everything would take as long as the skill is old."""
+"""Judged uses, the newest ones, that the posterior counts. A skill that was good for a year and then fails is found
+some 28 uses later (`docs/learning.md`), where a posterior of everything would take as long as the skill is old."""
 _LEVEL = 0.95
 
 

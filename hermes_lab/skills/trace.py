@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ELIGIBLE = 0.35
 UNLIKE = 0.25
 """Cosine of a skill's name and description to the sentence of the prompt that is most like them: from `ELIGIBLE` on the
-skill is about the task, under `UNLIKE` it is not, and in between the texts do not tell. Chosen on the training worlds
-of both suites; `docs/learning.md` has precision and recall on the others."""
+skill is about the task, under `UNLIKE` it is not, and in between the texts do not tell. Chosen on worlds 0-7
+of both suites; `docs/learning.md` has precision and recall on others."""
 _SENTENCES = 50
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+|\n+")
 _FENCED = re.compile(r"^(```+|~~~+)[^\n]*\n(?P<code>.*?)^\1", re.DOTALL | re.MULTILINE)

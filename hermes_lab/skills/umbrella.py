@@ -8,10 +8,8 @@ giving a skill back leaves no trace.
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
-import yaml
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
@@ -32,6 +30,7 @@ def absorb(library: Library, umbrella: str, names: Sequence[str]) -> Library:
     would be over a limit."""
     for name in names:
         head, member = library.skills[umbrella], library.skills[name]
+        head = msgspec.structs.replace(head, files=_without(head, member))
         place = _free_place(head, name)
         files = {**head.files, **_carried(head, member, place)}
         if len(files) > MAX_FILES:
@@ -48,31 +47,39 @@ def restore(library: Library, name: str) -> Library:
     """The library with an archived skill active again, and given back by the umbrella that absorbed it. The two are not
     merged again: a person has said that they differ."""
     skill = library.skills[name]
-    into, place = field(skill, "absorbed-into"), field(skill, "absorbed-as")
+    into = skill_format.mark(skill, "absorbed-into")
     apart = " ".join(sorted({*apart_from(skill), into} - {""}))
     back = {"state": "", "absorbed-into": "", "absorbed-as": "", "apart-from": apart}
     library = library.with_skill(skill_format.marked(skill, **back))
     head = library.skills.get(into)
     if head is None:
         return library
-    files = {path: data for path, data in head.files.items() if not _is_of(place, path)}
-    head = msgspec.structs.replace(head, files=files)
+    head = msgspec.structs.replace(head, files=_without(head, skill))
     return library.with_skill(_with_list(head, members(library, into)))
 
 
 def members(library: Library, umbrella: str) -> list[Skill]:
     """The skills that `umbrella` absorbed itself, by name."""
-    return [skill for skill in library.skills.values() if field(skill, "absorbed-into") == umbrella]
+    return [skill for skill in library.skills.values() if umbrella in skill.text and _home(skill) == umbrella]
+
+
+def households(library: Library) -> dict[str, list[Skill]]:
+    """What every umbrella absorbed itself, by the umbrella's name."""
+    found: dict[str, list[Skill]] = {}
+    for skill in library.skills.values():
+        if home := _home(skill):
+            found.setdefault(home, []).append(skill)
+    return found
 
 
 def apart_from(skill: Skill) -> frozenset[str]:
     """The skills that a person wants this one kept apart from."""
-    return frozenset(field(skill, "apart-from").split())
+    return frozenset(skill_format.mark(skill, "apart-from").split())
 
 
-def own(library: Library, skill: Skill) -> Content:
+def own(skill: Skill, absorbed: Sequence[Skill]) -> Content:
     """What a skill says by itself, without what it absorbed."""
-    places = [field(member, "absorbed-as") for member in members(library, skill.name)]
+    places = [skill_format.mark(member, "absorbed-as") for member in absorbed]
     scripts = {
         path: data
         for path, data in skill.files.items()
@@ -81,17 +88,14 @@ def own(library: Library, skill: Skill) -> Content:
     return Content(skill.name, _own_description(skill), _own_body(skill), scripts)
 
 
-def field(skill: Skill, key: str) -> str:
-    """A field that Hermes Lab keeps of a skill; empty where it has none."""
-    metadata = _head(skill).get("metadata") or {} if f"hermes-{key}" in skill.text else {}
-    return str(metadata.get(f"hermes-{key}", ""))
+def _home(skill: Skill) -> str:
+    """The umbrella that holds a skill. One that somebody wrote anew since it was absorbed is its own again."""
+    return skill_format.mark(skill, "absorbed-into") if skill_format.state(skill) == "archived" else ""
 
 
 def _carried(head: Skill, member: Skill, place: str) -> dict[str, bytes]:
     """The files that a skill brings along: its text as a reference, in which paths are those of the umbrella."""
-    moved = {
-        path: path if head.files.get(path) == data else _path(place, path) for path, data in member.files.items()
-    }
+    moved = {path: path if head.files.get(path) == data else _path(place, path) for path, data in member.files.items()}
     text = f"# {member.name}\n\n{member.description}\n\n{skill_format.body(member)}\n"
     for old in sorted(moved, key=len, reverse=True):
         text = re.sub(rf"(?<![\w-])(?<![\w-]/){re.escape(old)}(?![\w/-])", moved[old].replace("\\", r"\\"), text)
@@ -99,14 +103,20 @@ def _carried(head: Skill, member: Skill, place: str) -> dict[str, bytes]:
     return {**files, f"references/{place}.md": text.encode()}
 
 
+def _without(head: Skill, member: Skill) -> dict[str, bytes]:
+    """The umbrella's files less those that came with `member`."""
+    place = skill_format.mark(member, "absorbed-as") if skill_format.mark(member, "absorbed-into") == head.name else ""
+    return {path: data for path, data in head.files.items() if not (place and _is_of(place, path))}
+
+
 def _path(place: str, path: str) -> str:
-    folder, _, rest = path.partition("/")
-    return f"{folder}/{place}/{rest}"
+    folder, _, rest = path.rpartition("/") if path.count("/") == 0 else path.partition("/")
+    return f"{folder or 'references'}/{place}/{rest}"
 
 
 def _is_of(place: str, path: str) -> bool:
     """Whether a file of an umbrella came with the skill that was absorbed as `place`."""
-    return path == f"references/{place}.md" or path.split("/")[1] == place
+    return path == f"references/{place}.md" or path.split("/")[1:2] == [place]
 
 
 def _free_place(head: Skill, name: str) -> str:
@@ -120,18 +130,19 @@ def _free_place(head: Skill, name: str) -> str:
 def _with_list(head: Skill, absorbed: Sequence[Skill]) -> Skill:
     """The umbrella with a description and a list that name what it absorbed, and nothing else."""
     description, body = _own_description(head), _own_body(head)
-    lines = [f"- Read `references/{field(skill, 'absorbed-as')}.md` for: {skill.description}" for skill in absorbed]
-    fields = _head(head)
-    fields["description"] = _with_triggers(description, absorbed) if absorbed else description
+    lines = [
+        f"- Read `references/{skill_format.mark(skill, 'absorbed-as')}.md` for: {skill.description}"
+        for skill in absorbed
+    ]
+    told = _with_triggers(description, absorbed) if absorbed else description
     text = "\n".join([body, *(["", _LIST, "", *lines] if lines else [])])
-    dumped = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=10_000)
-    skill = skill_format.parse(f"---\n{dumped}---\n\n{text}\n", head.files)
+    skill = skill_format.rewritten(head, told, text)
     return skill_format.marked(skill, **{"own-description": description if absorbed else ""})
 
 
 def _with_triggers(description: str, absorbed: Sequence[Skill]) -> str:
     """The description, and when else to use the skill, within what a description may have."""
-    text = description if description.endswith((".", "!", "?")) else f"{description}."
+    text = _ended(description)
     for skill in absorbed:
         room = skill_format.MAX_DESCRIPTION - len(text) - len(" Also: .")
         trigger = _trigger(skill.description).rstrip(".")
@@ -152,15 +163,15 @@ def _trigger(description: str) -> str:
 
 def _own_description(skill: Skill) -> str:
     """The description before the first merge, unless it was rewritten since."""
-    before = field(skill, "own-description")
-    return before if before and skill.description.startswith(before) else skill.description
+    before = skill_format.mark(skill, "own-description")
+    ended = _ended(before)
+    told = skill.description in (before, ended) or skill.description.startswith(f"{ended} Also: ")
+    return before if before and told else skill.description
+
+
+def _ended(description: str) -> str:
+    return description if description.endswith((".", "!", "?")) else f"{description}."
 
 
 def _own_body(skill: Skill) -> str:
     return _SECTION.sub("", skill_format.body(skill)).strip()
-
-
-def _head(skill: Skill) -> dict[str, Any]:
-    text = skill_format.marked(skill).text  # as this package writes it
-    head: dict[str, Any] = yaml.safe_load(text.removeprefix("---\n").partition("\n---\n")[0])
-    return head

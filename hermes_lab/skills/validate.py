@@ -85,17 +85,11 @@ def _end(said: list[str]) -> str:
 
 def _standard(skill: Skill) -> Iterator[Problem]:
     """The Agent Skills standard, and what Hermes Lab asks for besides."""
-    from skills_ref.errors import ParseError
-    from skills_ref.parser import parse_frontmatter
-    from skills_ref.validator import validate_metadata
-
     try:
         skill_format.parse(skill.text, skill.files)
-        mistakes = validate_metadata(parse_frontmatter(skill.text)[0])
-    except (ToolError, ParseError) as error:
-        mistakes = [str(error)]
-    for mistake in mistakes:
-        yield Problem("error", _SKILL, 0, mistake)
+        skill_format.check_standard(skill)
+    except ToolError as error:
+        yield Problem("error", _SKILL, 0, str(error).removeprefix(f"{_SKILL}: "))
     if name := skill_format.compiled(skill):
         if f"scripts/{name}.py" not in skill.files:
             yield Problem("error", _SKILL, 0, f"is compiled, but scripts/{name}.py is not there")

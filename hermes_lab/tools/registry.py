@@ -39,7 +39,7 @@ Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
 """Has a child agent work on a goal, with some context, with these toolsets; gives the answer of the tool."""
 T = TypeVar("T")
 _ENTRY_POINTS = "hermes_lab.tools"
-_WITH_COMPILED = frozenset({"skill_view", "skill_compile"})
+_WITH_COMPILED = frozenset({"skill_view", "skill_compile"})  # beside these, compiled skills are tools
 _AT_ONCE = 8
 _THREADS = 64
 _encode = json.JSONEncoder(ensure_ascii=False).encode

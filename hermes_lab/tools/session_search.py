@@ -39,6 +39,7 @@ def session_search(
     """
     if ctx.sessions is None:
         raise ToolError("no sessions are stored here")
+    session = session.encode(errors="replace").decode()  # a lone surrogate, which SQLite does not take
     if place is not None:
         return {"note": NOTE} | _around(ctx.sessions, session, place)
     if not query.strip():

@@ -26,4 +26,14 @@ async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, A
         return {**answer, "folder": await lay_out(skill, ctx.sandbox), "files": sorted(skill.files)}
     if path not in skill.files:
         raise ToolError(f"path: {skill.name!r} has no file {path!r}; it has: {', '.join(skill.files) or 'none'}")
-    return {"name": skill.name, "path": path, "content": skill.files[path].decode(errors="replace"), **note}
+    return {"name": skill.name, "path": path, "content": _text(skill.files[path], path), **note}
+
+
+def _text(data: bytes, path: str) -> str:
+    """At most as much as a skill itself may be."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"path: {path!r} is no text; it has {len(data)} bytes") from None
+    cut = len(text) - skill_format.MAX_TEXT
+    return text if cut <= 0 else f"{text[: skill_format.MAX_TEXT]}\n[... {cut} characters cut]"

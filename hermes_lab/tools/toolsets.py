@@ -4,6 +4,7 @@ COMPOSITES: dict[str, tuple[str, ...]] = {
     "shell": ("terminal", "process"),
     "reading": ("read_file", "search_files"),
     "coding": ("shell", "file", "code_execution", "todo"),
-    "core": ("shell", "file", "code_execution", "todo", "skills", "clarify"),
+    "learning": ("skills", "memory"),
+    "core": ("coding", "learning", "skill_compile", "session_search", "delegate_task", "clarify"),
 }
 """Name -> toolsets or tools, in the order in which a model sees them."""

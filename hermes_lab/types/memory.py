@@ -29,7 +29,8 @@ class MemoryWrite(Struct, frozen=True, omit_defaults=True):
 
 
 class MemoryUse(Struct, frozen=True, omit_defaults=True):
-    """The notes as an episode met them: the digest of the frozen snapshot that its prompt held, and what it wrote."""
+    """The notes as an episode met them: the digest of the frozen snapshot that its prompt held, empty
+    where there were none; and what it wrote."""
 
     snapshot: str = ""
     writes: tuple[MemoryWrite, ...] = ()

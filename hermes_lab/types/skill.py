@@ -7,6 +7,7 @@ from msgspec import Struct
 Origin = Literal["foreground", "review", "curator", "user", "bundled", "installed"]
 """Who wrote: the agent at work, the agent's review, the curator, a person, this package, or whoever a skill was
 installed from."""
+BY_AGENTS: frozenset[Origin] = frozenset({"foreground", "review", "curator"})
 Action = Literal["create", "edit", "patch", "delete", "write_file", "remove_file"]
 
 
@@ -25,7 +26,7 @@ class SkillEdit(Struct, frozen=True, omit_defaults=True):
 
     create: description and content · edit: content (and description) · patch: old_string, new_string, and `path` for
     another file than SKILL.md · delete: absorbed_into, the skill that holds its content now · write_file: path, content
-    · remove_file: path.
+    · remove_file: path. `compiled`, with create, is the harness's alone to give: the function that it has tested.
     """
 
     action: Action
@@ -36,6 +37,7 @@ class SkillEdit(Struct, frozen=True, omit_defaults=True):
     new_string: str = ""
     path: str = ""
     absorbed_into: str = ""
+    compiled: str = ""
 
 
 class SkillWrite(Struct, frozen=True, omit_defaults=True):

@@ -1,15 +1,18 @@
 """`chat`: the agent as a person uses it."""
 
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import anyio
 import anyio.to_thread
 import typer
 
+from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.config import RunConfig, load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
@@ -18,18 +21,18 @@ from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.conversation import Conversation, SessionToolbox
-from hermes_lab.sessions.keys import check_name, is_id
-from hermes_lab.skills.library import Library
-from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import ToolContext, check_toolsets
-from hermes_lab.types import Message
+from hermes_lab.sessions.keys import check_name, is_id, new_id
+from hermes_lab.sessions.knowledge import HomeKnowledge, Views
+from hermes_lab.sessions.reviews import ReviewLog
+from hermes_lab.skills.listing import choose
+from hermes_lab.tools.registry import Toolbox, ToolContext, check_toolsets
+from hermes_lab.types import Message, Review
 from runners.commands import options
+from runners.narration import narrated
 from runners.terminal import Terminal
 
 _KEY = SessionKey("cli", "local")
 _DEFAULTS = ("agent.toolsets=[core]",)
-_NOT_HERE = ("skill_manage",)
-"""A chat reads skills; they are written in runs, where what they do is measured."""
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +44,8 @@ def register(app: typer.Typer) -> None:
         "hermes-lab chat -c model.base_url=http://127.0.0.1:8000/v1 -c model.name=my-model\n\n"
         "hermes-lab chat 'What is the 1000th prime?' -c model.yaml   (the answer alone goes to stdout)\n\n"
         "hermes-lab chat --session taxes -c model.yaml   (begins that session, or goes on with it)\n\n"
+        "What the agent learns is kept in the Hermes home ($HERMES_HOME): skills (`hermes-lab skills`), MEMORY.md and "
+        "USER.md. `/skill-name what to do` loads a skill.\n\n"
         "In the loop Ctrl-C stops a turn, /compress summarises earlier turns, /exit or Ctrl-D leaves.",
     )(chat)
 
@@ -60,7 +65,6 @@ def chat(
     if loaded.agent.distribution:
         raise ConfigError("agent.distribution: it draws tools for the tasks of a run; for chat give agent.toolsets")
     check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)
-    library = Library.load(Path(loaded.skills.library)) if loaded.skills.library else Library()
     terminal = Terminal(json=json)
     if prompt is None and not terminal.is_there:
         prompt = sys.stdin.buffer.read().decode(errors="replace")
@@ -71,7 +75,8 @@ def chat(
     try:
         store = SessionStore()
         kept = _find(store, session) if session else None
-        return anyio.run(_chat, _Chat(loaded, library, store, terminal, session, kept), prompt)
+        with closing(HomeKnowledge(hermes_home(), loaded)) as knowledge:
+            return anyio.run(_chat, _Chat(loaded, knowledge, store, terminal, session, kept), prompt)
     except (InfraError, BaseExceptionGroup) as error:
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
@@ -86,7 +91,7 @@ class _Chat:
     """What a chat is held with. `kept`: the session that it goes on with; else one is begun, named `name` if at all."""
 
     config: RunConfig
-    library: Library
+    knowledge: HomeKnowledge
     store: SessionStore
     terminal: Terminal
     name: str
@@ -121,7 +126,8 @@ async def _chat(chat: _Chat, prompt: str | None) -> int:
             terminal.note(f"sandbox.backend {config.sandbox.backend}: {promise}")
         terminal.note("files that the agent makes are lost when this chat ends")
         try:
-            return await _talk(conversation, prompt, terminal)
+            with narrated(terminal.note):
+                return await _talk(conversation, prompt, terminal)
         finally:
             with anyio.CancelScope(shield=True):
                 if chat.kept or conversation.session.length > begun.length:
@@ -133,32 +139,66 @@ async def _chat(chat: _Chat, prompt: str | None) -> int:
 async def _open(chat: _Chat, model: ModelClient, sandbox: Sandbox) -> Conversation:
     """A stored session with the prompt and the tools that it began with, or a new one."""
     config, agent, terminal = chat.config, chat.config.agent, chat.terminal
-    skills = SkillSession(chat.library, origin="foreground", episode=chat.name or "chat", model=model.identity.name)
-    context = ToolContext(sandbox=sandbox, skills=skills, config=config.sandbox, ask=terminal.ask)
+    library = await anyio.to_thread.run_sync(chat.knowledge.library)
+    listed = choose(library, "", config.skills.max_listed)
+    background = await anyio.to_thread.run_sync(chat.knowledge.background)
+
+    def system(toolbox: Toolbox) -> Message:
+        text = system_prompt(
+            toolbox.schemas,
+            agent.tool_format,
+            skills=listed,
+            more_skills=len(library.listed) - len(listed),
+            background=background,
+            profile=agent.prompt,
+            isolated=config.sandbox.backend != "local",
+        )
+        return Message("system", text)
+
+    views = partial(chat.knowledge.views, library, model=model.identity.name)
     if chat.kept:
         session = await anyio.to_thread.run_sync(chat.store.load, chat.kept.id)
+        context = _context(chat, model, sandbox, views(session=session.id), system)
         toolbox = SessionToolbox((), context, show=terminal.call, frozen=session.tools)
-        return Conversation(chat.store, session, model, toolbox, config)
-    toolbox = SessionToolbox(agent.toolsets, context, show=terminal.call, disabled=(*agent.disabled_tools, *_NOT_HERE))
-    isolated = config.sandbox.backend != "local"
-    system = system_prompt(toolbox.schemas, chat.library, agent.tool_format, profile=agent.prompt, isolated=isolated)
+        return Conversation(chat.store, session, model, toolbox, config, chat.knowledge)
+    session_id = new_id(datetime.now(UTC))
+    context = _context(chat, model, sandbox, views(session=session_id), system)
+    toolbox = SessionToolbox(agent.toolsets, context, show=terminal.call, disabled=agent.disabled_tools)
     begin = partial(
         chat.store.create,
         _KEY,
         name=chat.name,
         model=model.identity.adapter or model.identity.name,
-        messages=[Message("system", system)],
+        messages=[system(toolbox)],
         tools=toolbox.schemas,
         tool_format=agent.tool_format,
+        id=session_id,
     )
-    return Conversation(chat.store, await anyio.to_thread.run_sync(begin), model, toolbox, config)
+    return Conversation(chat.store, await anyio.to_thread.run_sync(begin), model, toolbox, config, chat.knowledge)
+
+
+def _context(
+    chat: _Chat, model: ModelClient, sandbox: Sandbox, views: Views, system: Callable[[Toolbox], Message]
+) -> ToolContext:
+    return ToolContext(
+        sandbox=sandbox,
+        skills=views.skills,
+        notes=views.notes,
+        config=chat.config.sandbox,
+        ask=chat.terminal.ask,
+        sessions=chat.store,
+        delegate=Delegation(model, chat.config, sandbox, views.skills, system),
+        heal_attempts=chat.config.skills.heal_attempts,
+    )
 
 
 async def _talk(conversation: Conversation, prompt: str | None, terminal: Terminal) -> int:
     """One turn, or turn after turn; the exit code."""
     if prompt is not None:
         failed = await _do(conversation, prompt, terminal)
-        return 3 if failed else 130 if terminal.interrupted else 0
+        code = 3 if failed else 130 if terminal.interrupted else 0
+        await _look_back(conversation, terminal)
+        return code
     while not terminal.terminated:
         try:
             line = terminal.read("> ")
@@ -169,6 +209,7 @@ async def _talk(conversation: Conversation, prompt: str | None, terminal: Termin
             break
         if line.strip():
             await _do(conversation, line, terminal)
+            await _look_back(conversation, terminal)
     return 130 if terminal.terminated else 0
 
 
@@ -189,6 +230,27 @@ async def _do(conversation: Conversation, line: str, terminal: Terminal) -> bool
     if terminal.interrupted:
         terminal.note(f"interrupted; {_fate(conversation, before)}")
     return False
+
+
+async def _look_back(conversation: Conversation, terminal: Terminal) -> None:
+    """After an answer, a review where one is due; Ctrl-C leaves it out. It never harms what was answered."""
+    log = ReviewLog(hermes_home(), conversation.session.id)
+    if terminal.interrupted or not conversation.wants_review(log.last()):
+        return
+    terminal.note("looking back on this session; Ctrl-C leaves it out")
+    length = conversation.session.length
+    with terminal.interruptible():
+        review = await conversation.review()
+        await anyio.to_thread.run_sync(log.append, review, length)
+        terminal.note(_learnt(review))
+
+
+def _learnt(review: Review) -> str:
+    if review.error:
+        return f"the review failed: {review.error.message}"
+    saved = [f"{write.action} {write.name}" for write in review.writes]
+    saved += [f"{write.action} a note in {write.target}" for write in review.memory]
+    return f"learnt: {', '.join(saved)}" if saved else "nothing to save"
 
 
 def _fate(conversation: Conversation, before: int) -> str:

@@ -1,6 +1,6 @@
 """`replay`: an episode once more, from its recorded replies or with the live model, and where it went another way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
-from hermes_lab.types import Episode, Message
+from hermes_lab.types import Child, Episode, Message, Trajectory
 from runners.commands import options
 from runners.plan import plan_learn, plan_run
 from runners.snapshots import knowledge_of
@@ -101,9 +101,16 @@ def _job(config: RunConfig, manifest: RunManifest, recorded: Episode) -> Job:
 
 
 def _spoken(episode: Episode) -> list[Message]:
-    """All that was said, the review included."""
-    trajectories = (episode.trajectory, episode.review.trajectory if episode.review else None)
+    """All that was said, by child agents too, and the review."""
+    trajectories = [episode.trajectory, *_of_children(episode.children)]
+    trajectories.append(episode.review.trajectory if episode.review else None)
     return [message for trajectory in trajectories if trajectory for message in trajectory.messages]
+
+
+def _of_children(children: Sequence[Child]) -> Iterator[Trajectory | None]:
+    for child in children:
+        yield child.trajectory
+        yield from _of_children(child.children)
 
 
 def _difference(then: Sequence[Message], now: Sequence[Message]) -> str:

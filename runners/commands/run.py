@@ -22,6 +22,7 @@ from runners.batch import Done, owes, read_done, run_lanes
 from runners.commands import options
 from runners.folder import check_folder, lock_folder, open_folder
 from runners.interrupt import one_interrupt
+from runners.narration import narrated
 from runners.open_files import allow_open_files
 from runners.plan import Lane, plan_learn, plan_run, tasks_digest
 from runners.progress import LiveTable, Plain, Progress, Quiet, Tally
@@ -147,7 +148,7 @@ async def _run(
             say=say,
         ) as model:
             lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
-            with progress:
+            with progress, narrated(say):
                 await run_lanes(lab, lanes, folder, done, progress)
 
 

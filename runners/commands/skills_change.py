@@ -6,19 +6,21 @@ from typing import Annotated
 
 import typer
 
-from hermes_lab.config import load_config
+from hermes_lab.config import SkillsConfig, load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import curate as curator
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills import hub
+from hermes_lab.skills import hub, umbrella
+from hermes_lab.skills.index import Index, current_uses, last_touched
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.stats import stats
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.skills.validate import check_skill
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
 from runners.commands import options
 from runners.commands.skills_look import In, Lib, names, print_json
-from runners.libraries import existing, find_store, full_snapshot
+from runners.libraries import existing, find_store, full_snapshot, home_skills
 from runners.tables import counted, table
 from runners.terminal import printable
 
@@ -74,7 +76,14 @@ def curate(
     """`hermes-lab skills curate`."""
     store = find_store(library)
     chosen = load_config(config or []).skills
-    proposals = curator.propose(store, datetime.now(UTC), chosen)
+    planned = store.load()
+    proposals = _proposals(store, planned, chosen)
+
+    def make(now: Library) -> Library:
+        if now.snapshot != planned.snapshot:
+            raise ConfigError(f"{store.root}: was changed meanwhile, and nothing was done; give the command again")
+        return curator.carry_out(now, proposals)
+
     if json and not apply:
         print_json({"library": str(store.root), "proposals": proposals})
         return
@@ -84,7 +93,7 @@ def curate(
             typer.echo(line)
     if apply and proposals:
         reason = f"curated: {counted(len(proposals), 'proposal')}"
-        _change(store, lambda now: curator.carry_out(now, proposals), "curator", reason, json, quiet)
+        _change(store, make, "curator", reason, json, quiet)
     elif not quiet:
         options.say("nothing was changed; --apply does it" if proposals else "nothing to do")
 
@@ -133,6 +142,20 @@ def update(
     _change(store, lambda now: hub.add(now, ready, replace=True), "installed", reason, json, quiet)
 
 
+def _proposals(store: SkillStore, library: Library, config: SkillsConfig) -> list[curator.Proposal]:
+    changes = list(store.history())
+    with Index.of(store, config) as index:
+        problems = {entry.name: entry.problems for entry in index.entries()}
+    return curator.plan(
+        library,
+        stats(current_uses(store.uses(), changes), alpha=config.ema_alpha),
+        datetime.now(UTC),
+        config,
+        last_changed=last_touched(changes),
+        problems=problems,
+    )
+
+
 def _mark(library: str, skills: list[str], done: str, marks: dict[str, str], json: bool, quiet: bool) -> None:
     def make(now: Library) -> Library:
         for name in skills:
@@ -145,18 +168,17 @@ def _mark(library: str, skills: list[str], done: str, marks: dict[str, str], jso
 def _restored(store: SkillStore, now: Library, names: Iterable[str]) -> Library:
     """A skill that is there is active again; one that is gone comes back as it was last."""
     for name in names:
-        skill = now.skills.get(name) or _last(store, name)
-        now = now.with_skill(skill_format.marked(skill or now.skills[existing(now, name)], state="", **_ABSORBED))
+        if name not in now.skills and (skill := _last(store, name)):
+            now = now.with_skill(skill)
+        now = umbrella.restore(now, existing(now, name))
     return now
 
 
-_ABSORBED = {"absorbed-into": ""}
-
-
 def _last(store: SkillStore, name: str) -> Skill | None:
+    """A skill that is gone, as it was."""
     for change in reversed(list(store.history())):
-        if name in (past := store.at(change.before)).skills:
-            return past.skills[name]
+        if change.changed.get(name) == "":
+            return store.at(change.before).skills[name]
     return None
 
 
@@ -166,12 +188,10 @@ def _sound(skills: Iterable[Skill], say: Callable[[str], None]) -> list[Skill]:
     sound, refused = [], []
     for skill in skills:
         problems = check_skill(skill)
-        lines = [f"{skill.name}/{p.path}{f':{p.line}' if p.line else ''}: {p.message}" for p in problems]
-        errors = [line for line, problem in zip(lines, problems, strict=True) if problem.severity == "error"]
-        for line, problem in zip(lines, problems, strict=True):
+        for problem in problems:
             if problem.severity != "error":
-                say(f"warning: {printable(line)}")
-        refused += errors[:1]
+                say(f"warning: {skill.name}/{printable(str(problem))}")
+        refused += [f"{skill.name}/{problem}" for problem in problems if problem.severity == "error"][:1]
         sound.append(skill)
     if refused:
         raise ConfigError(f"nothing was installed: {printable('; '.join(refused))}")
@@ -188,4 +208,5 @@ def _change(
     elif not quiet and change.before == change.after:
         options.say("nothing changed: it was so already")
     elif not quiet:
-        options.say(f"{reason}; back: hermes-lab skills restore --snapshot {change.before}")
+        where = "" if store.root == home_skills() else f" --in {store.root}"
+        options.say(f"{reason}; back: hermes-lab skills restore --snapshot {change.before}{where}")

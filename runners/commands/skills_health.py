@@ -9,9 +9,10 @@ from analysis.funnel import STAGES, Funnel, funnels, read_seen
 from analysis.intervals import Rate
 from hermes_lab.skills.index import Entry
 from runners.commands import options
-from runners.commands.skills_look import Lib, print_json
+from runners.commands.skills_look import Lib, print_json, report
 from runners.libraries import Place, find_all
-from runners.tables import counted, interval, solved, table
+from runners.tables import counted, table
+from runners.terminal import printable
 
 
 def health(library: Lib = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
@@ -21,7 +22,7 @@ def health(library: Lib = "", json: options.Json = False, quiet: options.Quiet =
     run, lane = places[0].run, places[0].lane if len(places) == 1 else ""
     came = funnels(seen for seen in read_seen(run) if lane in ("", seen.lane)) if run else None
     if json:
-        content: dict[str, Any] = {"libraries": found}
+        content: dict[str, Any] = {"libraries": {name: list(map(report, entries)) for name, entries in found.items()}}
         print_json(content if came is None else content | {"funnels": [funnel.report() for funnel in came]})
         return
     for name, entries in found.items():
@@ -43,19 +44,14 @@ def _entries(place: Place) -> list[Entry]:
 
 
 def _show(title: str, entries: Sequence[Entry]) -> None:
-    if title:
+    if title and entries:
         typer.echo(f"\n{title}")
-    header = ("NAME", "HEALTH", "STATE", "USES", "SOLVED", "95 %", "WHY")
-    rows = [
-        (e.name, e.health, e.state, str(e.uses or "-"), solved(e.solved, e.judged), interval(e.low, e.high), e.reason)
-        for e in entries
-    ]
-    for line in table(header, rows) if rows else ():
+    rows = [(entry.name, entry.health, entry.state, entry.reason) for entry in entries]
+    for line in table(("NAME", "HEALTH", "STATE", "WHY"), rows) if rows else ():
         typer.echo(line)
     for entry in entries:
         for problem in entry.problems:
-            where = f"{problem.path}:{problem.line}" if problem.line else problem.path
-            typer.echo(f"{problem.severity}: {entry.name}/{where}: {problem.message}")
+            typer.echo(f"{problem.severity}: {entry.name}/{printable(str(problem))}")
 
 
 def _funnel_table(came: Sequence[Funnel]) -> list[str]:

@@ -8,6 +8,7 @@ import typer
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.diff import diff as differences
+from hermes_lab.skills.history import Change
 from hermes_lab.skills.index import Entry
 from runners.commands import options
 from runners.libraries import FORMS, existing, find, home_skills
@@ -32,7 +33,7 @@ def list_(library: Lib = "", json: options.Json = False, quiet: options.Quiet = 
     with place.index() as index:
         entries = index.entries()
     if json:
-        print_json({"library": place.name, "snapshot": place.library.snapshot, "skills": entries})
+        print_json({"library": place.name, "snapshot": place.library.snapshot, "skills": list(map(report, entries))})
         return
     if entries:
         header = ("NAME", "STATE", "PIN", "ORIGIN", "USES", "SOLVED", "95 %", "DESCRIPTION")
@@ -50,7 +51,7 @@ def show(name: Name, library: In = "", json: options.Json = False) -> None:
         entry = next(entry for entry in index.entries() if entry.name == skill.name)
     if json:
         files = {path: len(data) for path, data in skill.files.items()}
-        print_json({**msgspec.to_builtins(entry), "text": skill.text, "files": files})
+        print_json({**report(entry), "text": skill.text, "files": files})
         return
     for line in _facts(entry):
         typer.echo(line)
@@ -70,7 +71,7 @@ def search(
     with place.index() as index:
         hits = index.search(query, limit)
     if json:
-        print_json({"library": place.name, "hits": hits})
+        print_json({"library": place.name, "hits": [{"score": hit.score, **report(hit.entry)} for hit in hits]})
         return
     for line in table(
         ("LIKE", "NAME", "STATE", "DESCRIPTION"),
@@ -96,7 +97,7 @@ def history(
         return
     for line in table(
         ("AT", "BY", "BEFORE", "AFTER", "WHAT"),
-        [(c.at[:19].replace("T", " "), c.origin, c.before, c.after, f"{c.action} {c.name}") for c in changes],
+        [(c.at[:19].replace("T", " "), c.origin, c.before, c.after, _what(c)) for c in changes],
     ):
         typer.echo(line)
 
@@ -125,6 +126,16 @@ def diff(
 def print_json(content: Any) -> None:
     """One JSON object."""
     typer.echo(msgspec.json.encode(content).decode())
+
+
+def report(entry: Entry) -> dict[str, Any]:
+    """A row of the index for JSON."""
+    return {**msgspec.structs.asdict(entry), "problems": [problem._asdict() for problem in entry.problems]}
+
+
+def _what(change: Change) -> str:
+    by = f" ({change.reason})" if change.reason else ""
+    return f"{change.action} {change.name}{by}" if change.action else change.reason
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

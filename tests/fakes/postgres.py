@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 _NOBODY = 65534
-_READY_SECONDS = 60
+_READY_SECONDS = 120
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",
@@ -65,13 +66,18 @@ def postgres() -> Iterator[Postgres]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([binaries / "postgres", "-D", data, "-k", folder, *settings], stderr=log, **options)
     try:
-        while not (data / "postmaster.pid").exists() or "ready" not in (data / "postmaster.pid").read_text():
-            if process.poll() is not None:
-                raise RuntimeError((folder / "log").read_text())
-            with_patience = [binaries / "pg_isready", "-h", folder, "-t", "1"]
-            subprocess.run(with_patience, capture_output=True, timeout=_READY_SECONDS, **options)
+        _wait(process, data / "postmaster.pid", folder / "log")
         yield server
     finally:
         process.send_signal(signal.SIGQUIT)
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(process: "subprocess.Popen[bytes]", status: Path, log: Path) -> None:
+    """Until the server takes connections."""
+    deadline = time.monotonic() + _READY_SECONDS
+    while not status.exists() or "ready" not in status.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(log.read_text())
+        time.sleep(0.01)

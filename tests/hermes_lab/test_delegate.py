@@ -214,7 +214,7 @@ async def test_depth_is_a_setting(sandbox: Sandbox) -> None:
         (["reading"], ["read_file", "search_files"]),
         (["file", "clarify_me"], "clarify_me"),
         (["terminal", "read_file"], ["terminal", "read_file"]),
-        (["core"], ["terminal", "patch", "read_file", "search_files", "write_file"]),
+        (["coding"], ["terminal", "patch", "read_file", "search_files", "write_file"]),
         (["clarify"], "a child cannot have 'clarify'; it may have: terminal, patch"),
         (["process"], "a child cannot have 'process'"),
         (["termnal"], "did you mean terminal?"),

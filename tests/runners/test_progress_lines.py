@@ -7,6 +7,7 @@ import pytest
 from fakes.episodes import episode, trajectory
 from rich.console import Console
 
+from hermes_lab.skills.library import Library
 from hermes_lab.types import EpisodeError, Message, Task, Usage
 from runners import progress
 from runners.brief import brief

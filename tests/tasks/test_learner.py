@@ -6,6 +6,7 @@ import pytest
 
 from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.config import AgentConfig, RunConfig
+from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.hermes_format import render_results
 from hermes_lab.models.scripted import Policy, ScriptedModel
 from hermes_lab.protocols import Sandbox
@@ -220,10 +221,10 @@ async def test_the_real_agent_learns_from_one_episode_to_the_next(
 ) -> None:
     config = RunConfig(agent=AgentConfig(tool_format=tool_format, toolsets=("terminal", "skills")))
     lab = Lab(config, "digest", SUITE, ScriptedModel(learner(), tool_format=tool_format), open_sandbox)
-    job = Job(first_task(ruled=True), "lane", round=0, sample=0, experience=0, place=0, learn=True)
-    before = await run_episode(lab, job, Library())
+    job = Job(first_task(ruled=True), "lane", round=0, sample=0, experience=0, place=0, review="always")
+    before = await run_episode(lab, job, Knowledge())
     assert (before.error, before.success, len(before.verdicts)) == (None, False, 2)
     assert before.review is not None
-    after = await run_episode(lab, job, merge(Library(), [before.review.writes]))
+    after = await run_episode(lab, job, Knowledge(merge(Library(), [before.review.writes])))
     assert (after.error, after.success, len(after.verdicts)) == (None, True, 1)
     assert after.skills.loaded == (f"{job.task.metadata['desk']}-totals",)

@@ -14,7 +14,7 @@ from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.library import Library, merge
+from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.validate import check_skill
 from hermes_lab.tools.registry import Toolbox, ToolContext
@@ -126,7 +126,7 @@ async def test_the_walk_through(sandbox: Sandbox, caplog: pytest.LogCaptureFixtu
     assert rows == [["Product", "Revenue"], ["Lamp", "120.5"], ["Desk", "899"]]
     assert (await sandbox.exec("ls")).output == "march.csv\n"
 
-    skill = merge(Library(), [episode.session.writes]).skills["generate-csv-report"]
+    skill = episode.session.library.skills["generate-csv-report"]
     assert skill.files["scripts/generate_csv_report.py"].decode().strip() == HEALED.strip()
     assert not check_skill(skill)
     for documented in (
@@ -186,6 +186,46 @@ async def test_a_missing_module_is_named_and_not_run_again(sandbox: Sandbox, cap
     assert healed.ok
     ran = [message for message in caplog.messages if message.startswith("[Sandbox]")]
     assert ran == [LOG[2], LOG[4]]
+
+
+async def test_a_compiled_skill_can_be_compiled_anew_and_another_skill_is_not_touched(sandbox: Sandbox) -> None:
+    first = Episode(sandbox, Library(), compiling(HEALED), answering("Done."))
+    await first.run()
+    semicolons = HEALED.replace("csv.writer(file)", "csv.writer(file, delimiter=';')")
+    again = compiling(semicolons, TESTS.replace('"Product,Revenue", "Pen,2"', '"Product;Revenue", "Pen;2"'))
+    second = Episode(sandbox, first.session.library, again, answering("Done."))
+    assert (await second.run())[0].ok
+    skill = second.session.library.skills["generate-csv-report"]
+    assert b"delimiter" in skill.files["scripts/generate_csv_report.py"]
+    assert skill_format.compiled(skill) == "generate_csv_report"
+
+    by_hand = skill_format.parse(skill_format.render("generate-csv-report", "By hand", "Do it."))
+    third = Episode(sandbox, Library([by_hand]), compiling(HEALED), answering("Done."))
+    (refused,) = await third.run()
+    assert "there is a skill 'generate-csv-report' already" in refused.content
+    assert not third.session.writes
+
+
+@pytest.mark.parametrize(
+    ("code", "tests", "name", "why"),
+    [
+        (HEALED, TESTS, "terminal", "there is a tool 'terminal' already"),
+        (HEALED, TESTS, "Report", "is not 1-64 lowercase letters"),
+        (HEALED, "from generate_csv_report import generate_csv_report", "generate_csv_report", "they assert nothing"),
+        (HEALED, "assert True", "generate_csv_report", "they assert nothing"),
+        (HEALED, "assert (", "generate_csv_report", "tests: no valid Python"),
+        ("x = 1", TESTS, "generate_csv_report", "defines no function generate_csv_report"),
+        ("#" * 100_001, TESTS, "generate_csv_report", "longer than 100000 characters"),
+        ("\ud800" + HEALED, TESTS, "generate_csv_report", "code: "),
+    ],
+)
+async def test_a_draft_that_cannot_be_a_tool_is_never_run(
+    code: str, tests: str, name: str, why: str, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    (result,) = await Episode(sandbox, Library(), compiling(code, tests, name), answering("No.")).run()
+    assert why in json.loads(result.content)["error"]
+    assert not any(message.startswith("[Sandbox]") for message in caplog.messages)
 
 
 BREAKOUTS = {

@@ -64,8 +64,8 @@ def test_a_tag_is_fetched_as_it_was(repository: Path) -> None:
 
 
 def test_a_repository_that_is_itself_a_skill_may_have_any_name(tmp_path: Path) -> None:
-    folder = tmp_path / "odd Name"
-    save_skill(skill("tidy"), folder)
+    save_skill(skill("tidy"), tmp_path / "tidy")
+    folder = (tmp_path / "tidy").rename(tmp_path / "odd Name")
     git(folder, "init", "-q")
     commit(folder)
     assert [one.name for one in hub.fetch(folder.as_uri(), say=say).skills] == ["tidy"]

@@ -129,33 +129,73 @@ ONE_OFFS = [
     ("Tell me what notes.md says about 3 May.", file("read_file", "notes.md")),
     ("Download https://example.org/a.pdf to a.pdf", ran("curl -o a.pdf https://example.org/a.pdf")),
     ("Add 'Bob, 555-1234' to contacts.csv", ran("echo 'Bob, 555-1234' >> contacts.csv"), ran("tail -1 contacts.csv")),
+    ("Delete the folder /tmp/old-2023.", ran("rm -r /tmp/old-2023"), ran("ls /tmp")),
+    ("Put 'Dear Ms Weber' into letter.txt, read-only.", file("write_file", "letter.txt"), ran("chmod a-w letter.txt")),
 ]
-CLASSES = [
+PROCEDURES = [
     (
         "Make report.csv of last month's sales in sales.db.",
+        ran("sqlite3 sales.db '.schema'"),
         ran("sqlite3 -header -csv sales.db 'select product, sum(revenue) from sales group by product' > report.csv"),
+        ran("head report.csv"),
     ),
-    ("The tests of app.py fail; mend them.", ran("python3 -m pytest -x -q"), file("read_file", "app.py"), ran("ls -l")),
+    (
+        "The tests of app.py fail; mend them.",
+        ran("python3 -m pytest -x -q", 1),
+        file("read_file", "app.py"),
+        file("patch", "app.py"),
+        ran("python3 -m pytest -q"),
+    ),
     ("Find which commit broke test_sum.", *CLASS_WORK),
     (
-        "Make the images below photos/ JPEG.",
-        ran("find photos/ -name '*.png' -exec mogrify -format jpg -quality 85 {} +"),
+        "Convert all images below photos/ to JPEG of at most 1 MB.",
+        ran("find photos/ -name '*.png' -exec mogrify -format jpg -define jpeg:extent=1MB {} +"),
+        ran("du -sh photos/"),
     ),
     ("Why is my container killed?", ran("docker stats --no-stream"), ran("dmesg | grep -i oom")),
     ("Deploy the site.", ran("npm run build"), ran("rsync -av --delete dist/ web:/srv/www/")),
     (
-        "Clean raw.csv: drop duplicates, dates as ISO.",
-        ("execute_code", {"code": "frame = frame.drop_duplicates(subset=key, keep=last, inplace=False)"}, {}),
+        "Clean the data in raw.csv: drop duplicates, dates as ISO.",
+        (
+            "execute_code",
+            {
+                "code": "import pandas as pd\nframe = pd.read_csv('raw.csv').drop_duplicates()\n"
+                "frame['date'] = pd.to_datetime(frame['date'], dayfirst=True)\nframe.to_csv('clean.csv', index=False)"
+            },
+            {},
+        ),
+        ran("wc -l clean.csv raw.csv"),
     ),
-    ("Total cleaning.csv with ./ledger.", ran("./ledger sum cleaning.csv --out answer.json --skip refunds")),
+    (
+        "Release version 1.4.0.",
+        ran("git log --oneline v1.3.0..HEAD"),
+        file("patch", "CHANGELOG.md"),
+        ran("git tag -a v1.4.0 -m 1.4.0"),
+        ran("git push --follow-tags"),
+    ),
+    (
+        "Where do we use the old API?",
+        ("search_files", {"pattern": "old_api", "path": "."}, {}),
+        file("read_file", "a.py"),
+        file("read_file", "b.py"),
+    ),
+    ("Install the project.", ran("python3 -m venv .venv"), ran(".venv/bin/pip install -e '.[dev]'")),
 ]
+MISSED = {
+    "Delete the folder /tmp/old-2023.",
+    "Put 'Dear Ms Weber' into letter.txt, read-only.",
+    "Where do we use the old API?",
+}
+"""What the proxy gets wrong of these twenty, on which its bounds were chosen: docs/learning.md tells the figures."""
 
 
-@pytest.mark.parametrize("case", ONE_OFFS, ids=lambda case: case[0])
-def test_a_copy_of_the_prompt_is_a_one_off(case: tuple[str, *tuple[Turn, ...]]) -> None:
-    assert not worked(case[0], *case[1:])
+def test_the_proxy_tells_one_offs_from_procedures_as_well_as_the_documentation_says() -> None:
+    wrong = {prompt for prompt, *turns in ONE_OFFS if worked(prompt, *turns)}
+    wrong |= {prompt for prompt, *turns in PROCEDURES if not worked(prompt, *turns)}
+    assert (len(ONE_OFFS), len(PROCEDURES), wrong) == (10, 10, MISSED)
 
 
-@pytest.mark.parametrize("case", CLASSES, ids=lambda case: case[0])
-def test_a_procedure_is_of_a_class(case: tuple[str, *tuple[Turn, ...]]) -> None:
-    assert worked(case[0], *case[1:])
+def test_an_option_that_the_prompt_did_not_name_makes_a_command_a_procedure() -> None:
+    prompt = "Total cleaning.csv with ./ledger."
+    assert worked(prompt, ran("./ledger sum cleaning.csv --out answer.json --skip refunds"))
+    assert not worked(prompt, ran("./ledger sum cleaning.csv --out answer.json"))

@@ -14,7 +14,7 @@ CONFIG = SkillsConfig()
 
 
 def skill(name: str, **ours: str) -> Skill:
-    return skill_format.parse(skill_format.render(name, f"About {name}", "Do it.", **ours))
+    return skill_format.parse(skill_format.render(name, f"About {name}", "Do it.", **{"origin": "review", **ours}))
 
 
 def fared(**outcomes: tuple[bool, ...]) -> dict[str, SkillStats]:
@@ -34,8 +34,9 @@ def test_nothing_to_refine_is_the_same_library() -> None:
     assert refine(library, fared(good=(True,) * 30), CONFIG) is library
 
 
-def test_a_pinned_skill_is_told_of_and_left() -> None:
-    library = Library([skill("pin", pinned="true")])
+@pytest.mark.parametrize("ours", [{"pinned": "true"}, {"origin": ""}, {"origin": "installed"}])
+def test_a_skill_that_is_a_persons_is_told_of_and_left(ours: dict[str, str]) -> None:
+    library = Library([skill("pin", **ours)])
     fates = fared(pin=(False,) * 10)
     assert failing(library, fates, CONFIG) == ("pin",)
     assert refine(library, fates, CONFIG) is library

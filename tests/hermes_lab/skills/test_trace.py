@@ -172,15 +172,15 @@ def test_any_body_has_lines_that_its_own_text_does(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suite", "precision", "recall"), [(LedgerSuite(), 0.95, 0.98), (RepairSuite(), 0.95, 0.70)], ids=["ledger", "repair"]
+    ("suite", "precision", "recall"), [(LedgerSuite(), 0.9, 0.95), (RepairSuite(), 0.9, 0.65)], ids=["ledger", "repair"]
 )
-def test_similarity_tells_what_a_skill_is_about_in_worlds_that_it_was_not_tuned_on(
+def test_similarity_tells_what_a_skill_is_about_in_worlds_that_its_threshold_was_not_chosen_on(
     suite: LedgerSuite | RepairSuite, precision: float, recall: float
 ) -> None:
     """The figures of docs/learning.md: a skill is about the tasks that trigger its rule, and no others."""
     true = claimed = about = missed = denied = 0
-    for split in ("validation", "heldout"):
-        for world in range(8):
+    for split in suite.splits:
+        for world in range(100, 106):
             library = suite.known_skills(split=split, world=world)
             for task in suite.load(split=split, count=25, seed=1, world=world):
                 place = str(task.metadata.get("desk") or task.metadata["component"]).replace("_", "-")

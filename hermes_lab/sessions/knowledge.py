@@ -1,0 +1,108 @@
+"""What a session draws on besides what was said in it: the skills, notes and memories of a Hermes home."""
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes_lab.config import RunConfig
+from hermes_lab.memory.context_files import context_block
+from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession
+from hermes_lab.memory.notes_store import NotesStore
+from hermes_lab.memory.providers import GuardedProvider, open_provider
+from hermes_lab.memory.recall import recall_block, remember_episode, remember_library
+from hermes_lab.memory.vector import VectorMemory, open_memory
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.session import SkillSession
+from hermes_lab.skills.stats import Use
+from hermes_lab.skills.store import SkillStore
+from hermes_lab.types import MemoryWrite, Message, SkillEdit, SkillWrite
+from hermes_lab.types.skill import Origin
+from hermes_lab.types.trajectory import StopReason
+
+
+class Views(NamedTuple):
+    """What the tools of a session act on: writes reach the disk at once, and prompts from the next session on."""
+
+    skills: SkillSession
+    notes: NotesSession
+
+
+class HomeKnowledge:
+    """The knowledge of one home. Everything here may block, and raises `ConfigError` and `InfraError` as its parts
+    do."""
+
+    def __init__(self, home: Path, config: RunConfig) -> None:
+        self._home = home
+        self._config = config
+        self._store = SkillStore(Path(config.skills.library) if config.skills.library else home / "skills")
+        self._notes = NotesStore(home, config.memory)
+        self._memory: VectorMemory | None = open_memory(config.memory, home, os.environ)
+        self._provider: GuardedProvider | None = open_provider(config.memory.provider)
+
+    def library(self) -> Library:
+        """The skills as they are now. What it lists can be recalled, too."""
+        library = self._store.load()
+        if self._memory:
+            remember_library(self._memory, library, at=datetime.now(UTC))
+        return library
+
+    def views(self, library: Library, *, session: str, model: str) -> Views:
+        """A session's own views of `library` and of the notes."""
+
+        def commit_skill(edit: SkillEdit, origin: Origin) -> tuple[Library, SkillWrite]:
+            return self._store.commit(edit, origin, episode=session, model=model)
+
+        def commit_note(edit: NotesEdit, origin: Origin) -> tuple[Notes, MemoryWrite | None]:
+            return self._notes.commit(edit, origin, episode=session, model=model)
+
+        return Views(
+            SkillSession(library, origin="foreground", episode=session, model=model, commit=commit_skill),
+            NotesSession(
+                self._notes.load(),
+                config=self._config.memory,
+                origin="foreground",
+                episode=session,
+                model=model,
+                commit=commit_note,
+            ),
+        )
+
+    def background(self) -> list[str]:
+        """What stands in a new session's prompt before the skills: context files, then the notes."""
+        return [context_block(self._home), self._notes.load().render(self._config.memory)]
+
+    def recall(self, message: str) -> str:
+        """What earlier work may say to a message, fenced as background; "" where there is nothing."""
+        config = self._config.memory
+        found = (
+            self._memory.search(
+                message,
+                k=config.top_k,
+                now=datetime.now(UTC),
+                floor=config.relevance,
+                half_life_days=config.half_life_days,
+            )
+            if self._memory
+            else ()
+        )
+        external = self._provider.recall(message, config.top_k) if self._provider else ()
+        return recall_block(found, external) if found or external else ""
+
+    def remember(
+        self, turn: Sequence[Message], loaded: Sequence[str], *, stop: StopReason, answer: str | None, session: str
+    ) -> None:
+        """Takes note of a finished turn, and of the skills that were loaded in it."""
+        now = datetime.now(UTC)
+        for name in loaded:
+            self._store.note_use(Use(name, None, now.isoformat(timespec="seconds")))
+        if self._memory:
+            remember_episode(self._memory, turn, stop=stop, answer=answer, source=session, at=now)
+        if self._provider and answer:
+            self._provider.remember(answer)
+
+    def close(self) -> None:
+        """Gives back the memory's connections."""
+        if self._memory:
+            self._memory.close()

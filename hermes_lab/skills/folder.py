@@ -1,0 +1,197 @@
+"""A skill's folder on disk: read, and changed, through no link, whoever may have planted one."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes_lab.errors import ConfigError, ToolError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.types import Skill
+
+SKILL = "SKILL.md"
+Files = Mapping[str, bytes]
+"""What a skill's folder holds, by path, SKILL.md included; nothing where there is no skill."""
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Reading(NamedTuple):
+    """A skill as it was read. `stamps` are the times (ns) at which its folder, `""`, and everything below it were last
+    changed, taken before that was read: while they all stand, the skill is the same."""
+
+    skill: Skill
+    stamps: dict[str, int]
+
+
+def files_of(skill: Skill | None) -> Files:
+    """The files that a skill is. Raises `ToolError` for a name or path that leads out of its folder."""
+    if skill is None:
+        return {}
+    skill_format.check_name(skill.name)
+    for path in skill.files:
+        skill_format.check_path(path)
+    return {SKILL: skill.text.encode(), **skill.files}
+
+
+def skill_folders(root: Path) -> list[Path]:
+    """The folders below `root` with a SKILL.md, by name; hidden ones are none."""
+    return [path for path in sorted(root.iterdir()) if path.name[0] != "." and os.path.lexists(path / SKILL)]
+
+
+def read_skill(folder: Path) -> Reading:
+    """Reads a skill's folder. Raises `ConfigError` naming the file with the mistake; a link is one."""
+    files: dict[str, bytes] = {}
+    stamps: dict[str, int] = {}
+    try:
+        _read_into(files, stamps, folder, "", None)
+        if SKILL not in files:
+            raise ToolError("is not there")
+        text = files.pop(SKILL).decode()
+        skill = skill_format.parse(text, files)
+        if skill.name != folder.name:
+            raise ToolError(f"name: {skill.name!r} is not its folder's name")
+    except (ToolError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{folder / SKILL}: {error}") from None
+    except OSError as error:
+        problem = "is a link, and none is followed" if Path(error.filename).is_symlink() else error.strerror
+        raise ConfigError(f"{error.filename}: cannot be read: {problem}") from None
+    return Reading(skill, stamps)
+
+
+class Transfer:
+    """A change to folders of skills below `root`: for each, the files that it has and those that it shall have.
+
+    What needs room on the disk is written to `scratch` when this is made; `carry_out` renames and removes.
+    """
+
+    def __init__(self, root: Path, scratch: Path, changes: Mapping[str, tuple[Files, Files]]) -> None:
+        self._root = root
+        self._changes = changes
+        self._staged = {
+            (name, path): write_synced(scratch, data)
+            for name, (before, after) in changes.items()
+            for path, data in after.items()
+            if before.get(path) != data
+        }
+
+    def carry_out(self) -> None:
+        """Makes every file what it shall be where it is what it was. One that is neither is a person's, who wrote it
+        just now, and stays. It may be done again, also by another process after a crash of this one."""
+        for name, (before, after) in self._changes.items():
+            gone = [path for path in before if path not in after]
+            # SKILL.md goes first and comes last: whoever looks on sees a skill only while it is whole.
+            for path in sorted(gone, key=lambda path: path != SKILL):
+                self._remove(name, path, before[path])
+            _drop_empty(self._root, [_parts(name, path)[:-1] for path in gone])
+            for path in sorted(after, key=lambda path: path == SKILL):
+                if staged := self._staged.get((name, path)):
+                    self._put(name, path, staged, before.get(path))
+        self._sync()
+
+    def _sync(self) -> None:
+        both = ((name, path) for name, files in self._changes.items() for path in (*files[0], *files[1]))
+        for folder in {tuple(_parts(name, path)[:-1]) for name, path in both}:
+            with suppress(FileNotFoundError), _folder(self._root, folder) as descriptor:
+                os.fsync(descriptor)
+        sync_folder(self._root)
+
+    def _remove(self, name: str, path: str, was: bytes) -> None:
+        *folder, last = _parts(name, path)
+        with suppress(FileNotFoundError), _folder(self._root, folder) as descriptor:
+            if _read(descriptor, last) == was:
+                os.unlink(last, dir_fd=descriptor)
+
+    def _put(self, name: str, path: str, staged: Path, was: bytes | None) -> None:
+        *folder, last = _parts(name, path)
+        with _folder(self._root, folder, make=True) as descriptor:
+            if _read(descriptor, last) == was:
+                os.rename(staged, last, dst_dir_fd=descriptor)
+
+
+def write_synced(folder: Path, data: bytes) -> Path:
+    """A new file in `folder`, whose content is on the disk."""
+    descriptor, path = tempfile.mkstemp(dir=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o644)
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+    return Path(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Has the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_into(files: dict[str, bytes], stamps: dict[str, int], root: Path, at: str, above: int | None) -> None:
+    """Reads what is at `at` below `root`, whose folder is open as `above`."""
+    where = root / at
+    try:
+        descriptor = os.open(where if above is None else where.name, _OPEN, dir_fd=above)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(where)) from None
+    try:
+        status = os.fstat(descriptor)
+        stamps[at] = status.st_ctime_ns
+        if stat.S_ISDIR(status.st_mode):
+            with os.scandir(descriptor) as entries:
+                names = sorted(entry.name for entry in entries if not skill_format.ignored(entry.name))
+            for path in (f"{at}/{name}" if at else name for name in names):
+                if path != SKILL:
+                    skill_format.check_path(path)
+                with suppress(FileNotFoundError):  # an editor's, gone meanwhile
+                    _read_into(files, stamps, root, path, descriptor)
+        elif stat.S_ISREG(status.st_mode) and status.st_size <= skill_format.MAX_FILE:
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                files[at] = file.read()
+        else:
+            raise ConfigError(f"{where}: no regular file of at most {skill_format.MAX_FILE >> 20} MiB")
+    finally:
+        os.close(descriptor)
+
+
+def _parts(name: str, path: str) -> list[str]:
+    return [name, *path.split("/")]
+
+
+@contextmanager
+def _folder(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
+    """A folder below `root`, opened part by part."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=descriptor)
+            above = descriptor
+            descriptor = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=above)
+            os.close(above)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, name: str) -> bytes | None:
+    """A file in an open folder; None where there is none."""
+    try:
+        with os.fdopen(os.open(name, _OPEN, dir_fd=descriptor), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _drop_empty(root: Path, folders: Sequence[Sequence[str]]) -> None:
+    """Removes those of the folders, and of the folders they are in, that are empty now."""
+    paths = {tuple(parts[:depth]) for parts in folders for depth in range(1, len(parts) + 1)}
+    for *above, last in sorted(paths, key=len, reverse=True):
+        with suppress(OSError), _folder(root, above) as descriptor:
+            os.rmdir(last, dir_fd=descriptor)

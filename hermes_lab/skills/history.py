@@ -1,0 +1,140 @@
+"""The history of a library: a line for every change, which is also how a change survives a crash.
+
+A change's line is written before the change is made, and ends in `?`; afterwards a line break takes the place of that,
+which needs no room on the disk. So a `?` at the end tells the next who comes of a change that was begun, and anything
+else after the last line break, of one that was not.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.types.skill import Action, Origin
+
+VERSION = 1
+_BEGUN = b"?"
+_CHUNK = 1 << 13
+
+
+class Change(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One change of a library: from the snapshot `before` to `after`, `at` an ISO time.
+
+    A write to one skill has its `action` and `name`, with the `episode` and `model` it is from; a change of the whole
+    has its `reason` instead. `changed` names the digests of the skills that it left otherwise, "" for one that is gone.
+    """
+
+    v: int = VERSION
+    at: str
+    origin: Origin
+    before: str
+    after: str
+    action: Action | None = None
+    name: str = ""
+    episode: str = ""
+    model: str = ""
+    reason: str = ""
+    changed: dict[str, str] = {}
+
+
+class History:
+    """The file of a library's changes. Whoever writes to it holds the library's lock."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def size(self) -> int:
+        """In bytes: it tells of any change that was begun, made or taken back."""
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def read(self) -> Iterator[Change]:
+        """Every change that was made, the oldest first. Raises `ConfigError` naming the line that is none."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    yield self._decode(line, f"line {number}")
+
+    def last(self) -> Change | None:
+        """The newest change that was made."""
+        lines = self._tail(2).split(b"\n")
+        return self._decode(lines[-2], "last line") if len(lines) > 1 else None
+
+    def pending(self) -> Change | None:
+        """A change that was begun and not finished. What is left of one that was not even begun is removed."""
+        rest = self._tail(1).rpartition(b"\n")[2]
+        if rest.endswith(_BEGUN):
+            return self._decode(rest[:-1], "the change that was begun")
+        if rest:
+            self.cut(self.size - len(rest))
+        return None
+
+    def begin(self, change: Change) -> None:
+        """Puts on the disk what will be done."""
+        size = self.size
+        try:
+            self._append(msgspec.json.encode(change) + _BEGUN)
+        except OSError:
+            self.cut(size)
+            raise
+
+    def finish(self) -> None:
+        """The change that was begun is made."""
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, b"\n", self.size - 1)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def cut(self, size: int) -> None:
+        """Forgets what was written since the file had this size."""
+        if self.size > size:
+            os.truncate(self._path, size)
+
+    def add(self, changes: Iterable[Change]) -> None:
+        """Takes down changes that are made already."""
+        self._append(b"".join(msgspec.json.encode(change) + b"\n" for change in changes))
+
+    def _append(self, data: bytes) -> None:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            with memoryview(data) as rest:
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _tail(self, breaks: int) -> bytes:
+        """The end of the file, from before its last so many line breaks, or the whole."""
+        if not self._path.exists():
+            return b""
+        with self._path.open("rb") as file:
+            at = file.seek(0, os.SEEK_END)
+            tail = b""
+            while at and tail.count(b"\n") < breaks:
+                start = max(0, at - _CHUNK - len(tail))
+                file.seek(start)
+                tail, at = file.read(at - start) + tail, start
+        return tail
+
+    def _decode(self, line: bytes, where: str) -> Change:
+        try:
+            change = _decoder.decode(line)
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{self._path}: {where}: not a change: {error}") from None
+        if change.v > VERSION:
+            raise ConfigError(f"{self._path}: version {change.v} is newer than this Hermes Lab reads ({VERSION})")
+        return change
+
+
+_decoder = msgspec.json.Decoder(Change)

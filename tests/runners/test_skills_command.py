@@ -1,0 +1,300 @@
+"""`hermes-lab skills`: libraries, runs and past states, for people and as JSON."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.episodes import episode, write_run
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import Library, save_skill
+from hermes_lab.skills.stats import Use
+from hermes_lab.skills.store import SkillStore
+from hermes_lab.types import Skill
+from hermes_lab.types.episode import SkillTrace, SkillUse
+from runners.cli import app
+
+COMMANDS = (
+    *("list", "show", "search", "history", "diff", "health", "pin", "unpin", "archive", "restore", "curate", "install"),
+    "update",
+)
+
+
+def skill(name: str, body: str = "Do it.", **ours: str) -> Skill:
+    return skill_format.parse(skill_format.render(name, f"About {name}.", body, **ours))
+
+
+def skills(*args: object) -> None:
+    assert not app(["skills", *map(str, args)], standalone_mode=False)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SkillStore:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    store = SkillStore(tmp_path / "home" / "skills")
+    store.change(lambda _: Library([skill("fleet"), skill("canteen")]), origin="user", reason="begun")
+    return store
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    def run(*args: object) -> Any:
+        capsys.readouterr()
+        skills(*args, "--json")
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two lanes; in `on`, the library grew by `fleet` after its first round, and `fleet` changed after the second."""
+    folder = tmp_path / "run"
+    libraries = [Library(), Library([skill("fleet", "Miles.")]), Library([skill("fleet", "Yards.")])]
+    for library in libraries:
+        library.save(folder / "skills" / library.snapshot)
+    for lane, library in (("off-r0-w0", libraries[0]), ("on-r0-w0", libraries[2])):
+        link = folder / "lanes" / lane / "home" / "skills"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(Path("../../..") / "skills" / library.snapshot)
+    (folder / "run.json").write_text("{}")
+    used = SkillTrace("fleet", True, "trigger", True, True, True)
+    return write_run(
+        folder,
+        episode("t0", lane="off-r0-w0", success=False, skills=SkillUse(libraries[0].snapshot)),
+        episode("t1", lane="on-r0-w0", round=1, success=False, skills=use(libraries[1], used)),
+        episode("t2", lane="on-r0-w0", round=2, success=True, skills=use(libraries[2], used)),
+        episode("t3", lane="on-r0-w0", round=2, success=True, skills=use(libraries[2], used)),
+    )
+
+
+def use(library: Library, trace: SkillTrace) -> SkillUse:
+    return SkillUse(library.snapshot, ("fleet",), ("fleet",), traces=(trace,))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_list_is_a_table_with_dashes_where_nothing_was_measured(
+    store: SkillStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for success in (True, True, False):
+        store.note_use(Use("fleet", success, "2999-01-01T00:00:00+00:00"))
+    skills("list")
+    out, err = capsys.readouterr()
+    header, canteen, fleet = out.splitlines()
+    assert header.split() == ["NAME", "STATE", "PIN", "ORIGIN", "USES", "SOLVED", "95", "%", "DESCRIPTION"]
+    assert canteen.split() == ["canteen", "active", "user", "-", "-", "-", "About", "canteen."]
+    assert fleet.split()[:5] == ["fleet", "active", "user", "3", "2/3"]
+    assert f"2 skills, snapshot {store.load().snapshot}" in err
+    skills("list", "--quiet")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_skill_is_shown_as_the_agent_sees_it(printed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    skills("pin", "fleet")
+    skills("show", "fleet")
+    out = capsys.readouterr().out
+    assert "state      active, pinned" in out
+    assert "hermes-pinned" not in out
+    assert out.endswith("Do it.\n")
+    assert printed("show", "fleet")["pinned"] is True
+
+
+def test_a_wrong_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("show", "pin", "archive", "restore"):
+        with pytest.raises(ConfigError, match="did you mean fleet"):
+            skills(command, "fleets")
+
+
+def test_a_search_finds_by_meaning(printed: Any) -> None:
+    hits = printed("search", "food in the canteen", "-n", 1)["hits"]
+    assert [hit["name"] for hit in hits] == ["canteen"]
+
+
+def test_marks_are_set_and_taken_back_and_each_can_be_undone(store: SkillStore, printed: Any) -> None:
+    begun = store.load().snapshot
+    for command, check in (
+        ("pin", lambda one: skill_format.pinned(one)),
+        ("unpin", lambda one: not skill_format.pinned(one)),
+        ("archive", lambda one: skill_format.state(one) == "archived"),
+        ("restore", lambda one: skill_format.state(one) == "active"),
+    ):
+        report = printed(command, "fleet")
+        assert check(store.load().skills["fleet"]), command
+        assert report["after"] == store.load().snapshot
+    assert store.load().snapshot == begun
+    skills("archive", "fleet", "canteen")
+    assert not store.load().listed
+    skills("restore", "--snapshot", begun[:6])
+    assert store.load().snapshot == begun
+
+
+def test_a_restored_library_can_be_restored_from(store: SkillStore, printed: Any) -> None:
+    begun = store.load().snapshot
+    skills("archive", "fleet")
+    archived = store.load().snapshot
+    assert printed("restore", "--snapshot", begun)["before"] == archived
+    skills("restore", "--snapshot", archived)
+    assert store.load().snapshot == archived
+
+
+def test_a_deleted_skill_comes_back_as_it_was_last(store: SkillStore) -> None:
+    fleet = store.load().skills["fleet"]
+    store.change(lambda now: now.without("fleet"), origin="user", reason="deleted")
+    skills("restore", "fleet")
+    assert store.load().skills["fleet"] == fleet
+
+
+def test_the_history_names_the_snapshots_to_go_back_to(store: SkillStore, printed: Any) -> None:
+    begun = store.load().snapshot
+    skills("archive", "fleet")
+    last = printed("history", "-n", 1)["changes"]
+    assert [(one["before"], one["after"]) for one in last] == [(begun, store.load().snapshot)]
+
+
+def test_a_diff_is_of_any_two_libraries(
+    store: SkillStore, run: Path, tmp_path: Path, printed: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = store.load().snapshot
+    skills("archive", "fleet")
+    assert [one["name"] for one in printed("diff", begun)["skills"]] == ["fleet"]
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    save_skill(skill("fleet", "Miles."), folder / "fleet")
+    capsys.readouterr()
+    skills("diff", folder, f"{run}:on-r0-w0")
+    out, err = capsys.readouterr()
+    assert "-Miles.\n+Yards.\n" in out
+    assert err.endswith(": 1 changed\n")
+    first = Library([skill("fleet", "Miles.")]).snapshot
+    assert printed("diff", f"{run}@{first[:5]}", folder)["skills"] == []
+    assert not (folder / ".hermes").exists(), "looking at a folder leaves nothing in it"
+
+
+def test_a_run_is_shown_with_the_uses_of_the_very_text_and_never_changed(
+    run: Path, printed: Any, tmp_path: Path
+) -> None:
+    before = tree(run)
+    (fleet,) = printed("list", f"{run}:on-r0-w0")["skills"]
+    assert (fleet["judged"], fleet["solved"]) == (2, 2)
+    first = Library([skill("fleet", "Miles.")]).snapshot
+    (fleet,) = printed("list", f"{run}@{first}")["skills"]
+    assert (fleet["judged"], fleet["solved"]) == (1, 0)
+    assert printed("search", "fleet", "--in", f"{run}:on-r0-w0")["hits"]
+    assert "Yards" in printed("show", "fleet", "--in", f"{run}:on-r0-w0")["text"]
+    for where in (f"{run}:on-r0-w0", f"{run}@{first}", run, run / "skills" / first, run / "lanes/on-r0-w0/home/skills"):
+        for command in (["pin", "fleet"], ["archive", "fleet"], ["install", str(tmp_path / "home" / "skills")]):
+            with pytest.raises(ConfigError, match=r"never changed|several lanes"):
+                skills(*command, "--in", where)
+        with pytest.raises(ConfigError, match=r"never changed|several lanes"):
+            skills("curate", where)
+    assert tree(run) == before
+
+
+def test_a_run_of_several_lanes_asks_which(run: Path) -> None:
+    with pytest.raises(ConfigError, match=r"several lanes; there are: .*:off-r0-w0, .*:on-r0-w0"):
+        skills("list", run)
+
+
+@pytest.mark.parametrize("what", ["nowhere", "0000000", "{run}:off", "{run}@ffff", "{home}@ffff"])
+def test_what_means_no_library_is_one_line(what: str, run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        skills("list", what.format(run=run, home=tmp_path / "home" / "skills"))
+    assert "\n" not in str(raised.value)
+
+
+def test_the_health_of_a_run_is_its_funnel(run: Path, printed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (funnel,) = printed("health", run)["funnels"]
+    stages = ("arm", "eligible", "listed", "loaded", "followed", "solved", "astray")
+    assert [funnel[stage] for stage in stages] == ["on", 3, 3, 3, 3, 2, 0]
+    assert (funnel["with_it"]["count"], funnel["without_it"]["rate"]) == (2, None)
+    skills("health", run)
+    line = capsys.readouterr().out.splitlines()[-1].split()
+    assert line[:8] == ["on", "fleet", "3", "3", "3", "3", "2", "0"]
+    assert line[-1] == "-"
+
+
+def test_the_health_of_a_library_names_what_is_wrong(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
+    path = store.root / "fleet" / "scripts" / "broken.py"
+    path.parent.mkdir()
+    path.write_text("def f(:\n")
+    skills("health")
+    assert "error: fleet/scripts/broken.py:1:" in capsys.readouterr().out
+
+
+def test_an_installation_is_checked_whole_before_anything_is_written(store: SkillStore, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    save_skill(skill("good"), folder / "good")
+    save_skill(skill("bad"), folder / "bad")
+    (folder / "bad" / "scripts").mkdir()
+    (folder / "bad" / "scripts" / "run.py").write_text("def f(:\n")
+    before = store.load().snapshot
+    with pytest.raises(ConfigError, match=r"bad/scripts/run\.py:1"):
+        skills("install", folder)
+    assert store.load().snapshot == before
+    skills("install", folder, "good")
+    assert skill_format.origin(store.load().skills["good"]) == "installed"
+
+
+def test_a_repository_is_installed_and_updated(store: SkillStore, tmp_path: Path, printed: Any) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    save_skill(skill("tidy"), repository / "tidy")
+    commit(repository)
+    skills("install", repository.as_uri())
+    with pytest.raises(ConfigError, match="--replace"):
+        skills("install", repository.as_uri())
+    assert printed("update")["before"] == store.load().snapshot, "nothing is new"
+    (repository / "tidy" / "SKILL.md").write_text(skill("tidy", "Do it well.").text)
+    commit(repository)
+    skills("update", "tidy")
+    assert "Do it well." in store.load().skills["tidy"].text
+    (store.root / "tidy" / "SKILL.md").write_text(store.load().skills["tidy"].text + "\nMine.\n")
+    (repository / "tidy" / "SKILL.md").write_text(skill("tidy", "Do it best.").text)
+    commit(repository)
+    with pytest.raises(ConfigError, match="changed here"):
+        skills("update")
+    with pytest.raises(ConfigError, match="not installed"):
+        skills("update", "fleet")
+    assert "Mine." in store.load().skills["tidy"].text
+
+
+def commit(repository: Path) -> None:
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for args in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "skills"]):
+        subprocess.run(["git", "-C", str(repository), *who, *args], check=True, capture_output=True)
+
+
+def test_curate_changes_nothing_without_apply(store: SkillStore, printed: Any) -> None:
+    about, body = "Add up the fleet's miles.", "Convert the fleet's miles to kilometres before adding them up."
+    old = [
+        skill_format.parse(skill_format.render(name, about, body, origin="review"))
+        for name in ("fleet-miles", "fleet-miles-sum")
+    ]
+    store.change(lambda now: Library([*now.skills.values(), *old]), origin="review", reason="learnt")
+    before = store.load().snapshot
+    (proposal,) = printed("curate")["proposals"]
+    assert (proposal["action"], sorted(proposal["names"])) == ("merge", ["fleet-miles", "fleet-miles-sum"])
+    assert store.load().snapshot == before
+    report = printed("curate", "--apply")
+    assert len([name for name in store.load().listed if name.startswith("fleet-")]) == 1
+    skills("restore", "--snapshot", report["before"])
+    assert store.load().snapshot == before
+
+
+def test_an_empty_home_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Any) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "new"))
+    assert printed("list")["skills"] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    skills(command, "--help")
+    assert f"hermes-lab skills {command}" in " ".join(capsys.readouterr().out.split())
