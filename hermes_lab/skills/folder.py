@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.skills import format as skill_format
@@ -65,7 +65,7 @@ def read_skill(folder: Path) -> Reading:
 class Transfer:
     """A change to folders of skills below `root`: for each, the files that it has and those that it shall have.
 
-    What needs room on the disk is written to `scratch` when this is made; `carry_out` renames and removes.
+    What needs room on the disk is written when this is made, files to `scratch`; `carry_out` renames and removes.
     """
 
     def __init__(self, root: Path, scratch: Path, changes: Mapping[str, tuple[Files, Files]]) -> None:
@@ -77,6 +77,15 @@ class Transfer:
             for path, data in after.items()
             if before.get(path) != data
         }
+        folders = [_parts(name, path)[:-1] for name, path in self._staged]
+        try:
+            for folder in folders:
+                # Where a file is still in the place of a folder, that is made once the file is gone.
+                with suppress(NotADirectoryError), _folder(root, folder, make=True):
+                    pass
+        except OSError:
+            _drop_empty(root, folders)
+            raise
 
     def carry_out(self) -> None:
         """Makes every file what it shall be where it is what it was. One that is neither is a person's, who wrote it
@@ -95,13 +104,13 @@ class Transfer:
     def _sync(self) -> None:
         both = ((name, path) for name, files in self._changes.items() for path in (*files[0], *files[1]))
         for folder in {tuple(_parts(name, path)[:-1]) for name, path in both}:
-            with suppress(FileNotFoundError), _folder(self._root, folder) as descriptor:
+            with suppress(FileNotFoundError, NotADirectoryError), _folder(self._root, folder) as descriptor:
                 os.fsync(descriptor)
         sync_folder(self._root)
 
     def _remove(self, name: str, path: str, was: bytes) -> None:
         *folder, last = _parts(name, path)
-        with suppress(FileNotFoundError), _folder(self._root, folder) as descriptor:
+        with suppress(FileNotFoundError, NotADirectoryError), _folder(self._root, folder) as descriptor:
             if _read(descriptor, last) == was:
                 os.unlink(last, dir_fd=descriptor)
 
@@ -169,9 +178,8 @@ def _folder(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=descriptor)
+            if make and not _is_there(descriptor, part):
+                os.mkdir(part, dir_fd=descriptor)
             above = descriptor
             descriptor = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=above)
             os.close(above)
@@ -180,13 +188,27 @@ def _folder(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator
         os.close(descriptor)
 
 
-def _read(descriptor: int, name: str) -> bytes | None:
-    """A file in an open folder; None where there is none."""
+def _is_there(folder: int, name: str) -> bool:
     try:
-        with os.fdopen(os.open(name, _OPEN, dir_fd=descriptor), "rb") as file:
-            return file.read()
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _read(folder: int, name: str) -> bytes | Literal["no file"] | None:
+    """A file in an open folder; None where nothing is."""
+    try:
+        descriptor = os.open(name, _OPEN, dir_fd=folder)
     except FileNotFoundError:
         return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return "no file"
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def _drop_empty(root: Path, folders: Sequence[Sequence[str]]) -> None:

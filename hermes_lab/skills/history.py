@@ -87,11 +87,10 @@ class History:
             raise
 
     def finish(self) -> None:
-        """The change that was begun is made."""
+        """The change that was begun is made. Should this not reach the disk, it is finished once more: no harm."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(descriptor, b"\n", self.size - 1)
-            os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

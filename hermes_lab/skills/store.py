@@ -132,8 +132,8 @@ class SkillStore:
         change = Change(at=_now(), origin=origin, before=before.snapshot, after=after.snapshot, changed=changed, **what)
         if not changed and change.action is None:
             return change
-        moves = {name: (files_of(before.skills.get(name)), files_of(after.skills.get(name))) for name in changed}
         self._keep(after, changed)
+        moves = {name: (files_of(before.skills.get(name)), files_of(after.skills.get(name))) for name in changed}
         transfer = Transfer(self.root, self._scratch, moves)
         size = self._history.size
         self._history.begin(change)

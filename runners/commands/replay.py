@@ -46,7 +46,7 @@ def replay(
 ) -> int:
     """`hermes-lab replay`."""
     manifest = read_manifest(run)
-    recorded = _find(run, episode)
+    recorded = find_episode(run, episode)
     if recorded.trajectory is None:
         raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to compare with")
     again = anyio.run(_again, run, manifest, recorded, live, options.say_nothing if json else options.say)
@@ -63,7 +63,8 @@ def replay(
     return 1 if difference else 0
 
 
-def _find(run: Path, wanted: str) -> Episode:
+def find_episode(run: Path, wanted: str) -> Episode:
+    """The episode of that key, or of that number in the log. Raises `ConfigError` where there is none."""
     for number, episode in enumerate(read_episodes(run)):
         if wanted in (episode.key, str(number)):
             return episode

@@ -1,0 +1,151 @@
+"""`show`: a run's episodes as a person reads them, one a line, or one of them whole."""
+
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from hermes_lab.records import read_episodes
+from hermes_lab.types import Child, Episode, Message, SkillWrite, Trajectory
+from runners.commands import options
+from runners.commands.replay import find_episode
+from runners.tables import table
+from runners.terminal import printable
+
+_HEADER = ("#", "LANE", "ROUND", "RESULT", "LIBRARY", "LOADED", "WROTE", "TASK")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "show",
+        help="A run's episodes, lane by lane: how each ended, the library that it began with, the skills that it "
+        "loaded and wrote. With --episode, one of them whole: every message, verdict and write.\n\n"
+        "hermes-lab show runs/one-rule --lane on\n\n"
+        "hermes-lab show runs/one-rule --episode 0",
+    )(show)
+
+
+def show(
+    run: options.Run,
+    episode: Annotated[str, typer.Option("--episode", "-e", help="An episode's key, or its number.")] = "",
+    lane: Annotated[str, typer.Option(help="Only lanes whose names begin so, such as an arm.")] = "",
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab show`."""
+    if episode:
+        found = find_episode(run, episode)
+        typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found)))
+        return
+    described: Callable[[int, Episode], Any] = _brief if json else _row
+    chosen = [
+        ((each.lane, each.round, each.place, each.sample), described(number, each))
+        for number, each in enumerate(read_episodes(run))
+        if each.lane.startswith(lane)
+    ]
+    rows = [row for _, row in sorted(chosen, key=itemgetter(0))]
+    if json:
+        typer.echo(msgspec.json.encode({"episodes": rows}).decode())
+        return
+    for line in table(_HEADER, rows):
+        typer.echo(line)
+
+
+def _row(number: int, episode: Episode) -> tuple[str, ...]:
+    wrote = ", ".join(_write(write) for write in _writes(episode))
+    loaded = ", ".join(episode.skills.loaded)
+    return (
+        *(str(number), episode.lane, str(episode.round), _result(episode), episode.skills.snapshot[:8]),
+        *(loaded or "-", wrote or "-", episode.task_id),
+    )
+
+
+def _brief(number: int, episode: Episode) -> dict[str, Any]:
+    return {
+        "number": number,
+        "key": episode.key,
+        "status": episode.status,
+        "success": episode.success,
+        "snapshot": episode.skills.snapshot,
+        "loaded": episode.skills.loaded,
+        "wrote": [write.name for write in _writes(episode)],
+    }
+
+
+def _result(episode: Episode) -> str:
+    if episode.error:
+        return f"errored: {episode.error.kind}"
+    if episode.success is None:
+        return "not judged"
+    if episode.success:
+        return "solved"
+    return "solved after feedback" if any(verdict.success for verdict in episode.verdicts) else "not solved"
+
+
+def _writes(episode: Episode) -> tuple[SkillWrite, ...]:
+    return episode.skills.writes + (episode.review.writes if episode.review else ())
+
+
+def _write(write: SkillWrite) -> str:
+    return f"{write.action} {write.name}{f'/{write.path}' if write.path else ''}"
+
+
+def _whole(episode: Episode) -> Iterator[str]:
+    yield f"{episode.key}: {_result(episode)}, {episode.seconds:.1f} s, {episode.model.name}"
+    if episode.error:
+        yield printable(f"{episode.error.message}\n{episode.error.detail}".rstrip(), keep="\n")
+    if episode.trajectory:
+        yield from _conversation(episode.trajectory)
+    for verdict in episode.verdicts:
+        criteria = ", ".join(f"{name} {value:g}" for name, value in verdict.criteria.items())
+        yield f"\n[verdict] score {verdict.score:g}{f' ({criteria})' if criteria else ''}"
+    for child in episode.children:
+        yield from _child(child)
+    if episode.review:
+        yield f"\n======== review, {episode.review.seconds:.1f} s"
+        if episode.review.error:
+            yield f"it failed: {episode.review.error.message}"
+        if episode.review.trajectory:
+            yield from _conversation(episode.review.trajectory)
+    yield f"\n[library] {episode.skills.snapshot}, listed {len(episode.skills.listed)}"
+    for trace in episode.skills.traces:
+        stages = ("eligible", "listed", "loaded", "followed")
+        told = (f"{stage}: {_told(getattr(trace, stage))}" for stage in stages)
+        yield f"[skill] {trace.name}: {', '.join(told)}"
+    for write in _writes(episode):
+        yield f"[write] {_write(write)} by {write.origin}: {write.snapshot} -> {write.after}"
+    for note in episode.memory.writes + (episode.review.memory if episode.review else ()):
+        yield f"[note] {note.action} in {note.target} by {note.origin}: {printable(note.text or note.old)}"
+
+
+def _child(child: Child) -> Iterator[str]:
+    yield f"\n======== child agent: {printable(child.goal)}"
+    if child.error:
+        yield f"it failed: {child.error.message}"
+    if child.trajectory:
+        yield from _conversation(child.trajectory)
+    for grandchild in child.children:
+        yield from _child(grandchild)
+
+
+def _conversation(trajectory: Trajectory) -> Iterator[str]:
+    for message in trajectory.messages:
+        yield f"\n[{message.role}]"
+        yield from _message(message)
+    yield f"\n[end] {trajectory.stop_reason}, {len(trajectory.steps)} model calls"
+
+
+def _message(message: Message) -> Iterator[str]:
+    if message.reasoning:
+        yield f"(thinks) {printable(message.reasoning, keep=chr(10))}"
+    if message.content:
+        yield printable(message.content, keep="\n\t")
+    if message.role == "assistant" and "<tool_call>" not in message.content:
+        for call in message.tool_calls:
+            yield f"{call.name} {printable(call.raw or msgspec.json.encode(call.arguments).decode())}"
+
+
+def _told(value: bool | None) -> str:
+    return "-" if value is None else "yes" if value else "no"

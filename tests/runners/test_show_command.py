@@ -1,0 +1,64 @@
+"""`hermes-lab show`: a run's episodes as a person reads them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fakes.episodes import conversation, episode, trajectory, write_run
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.types import Child, EpisodeError, Review, SkillTrace, SkillUse, SkillWrite, Verdict
+from runners.cli import app
+
+WRITE = SkillWrite("create", "tea", "text", "review", "e", "m", "before", "after")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    told = conversation("Brew tea")
+    asked = Review(trajectory(told, since=3), (WRITE,), 1.5)
+    traces = (SkillTrace("tea", True, "trigger", listed=True, loaded=True, followed=False),)
+    used = SkillUse("abcdef0123456789", loaded=("tea",), traces=traces)
+    down = EpisodeError("model", "it is \x1b down")
+    child = Child("Fetch water", 1, trajectory(told))
+    return write_run(
+        tmp_path,
+        episode("b", lane="on-r0-w0", round=1, success=True, skills=used),
+        episode("a", lane="on-r0-w0", success=False, verdicts=(Verdict(0, False), Verdict(1, True)), review=asked),
+        episode("c", lane="off-r0-w0", status="errored", trajectory=None, error=down),
+        episode("d", lane="off-r0-w0", round=1, success=None, children=(child,)),
+    )
+
+
+def show(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    assert app(["show", *map(str, args)], standalone_mode=False) in (None, 0)
+    return capsys.readouterr().out
+
+
+def test_episodes_stand_lane_by_lane_in_the_order_of_rounds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [" ".join(line.split()) for line in show(capsys, run).splitlines()[1:]]
+    assert lines == [
+        "2 off-r0-w0 0 errored: model - - c",
+        "3 off-r0-w0 1 not judged - - d",
+        "1 on-r0-w0 0 solved after feedback - create tea a",
+        "0 on-r0-w0 1 solved abcdef01 tea - b",
+    ]
+    assert len(show(capsys, run, "--lane", "on").splitlines()) == 3
+    rows = json.loads(show(capsys, run, "--json"))["episodes"]
+    assert [(row["number"], row["success"], row["wrote"]) for row in rows[2:]] == [(1, False, ["tea"]), (0, True, [])]
+
+
+def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = show(capsys, run, "--episode", "1")
+    assert text.index("[user]\nDo a") < text.index("[verdict] score 0") < text.index("======== review, 1.5 s")
+    assert "[write] create tea by review: before -> after" in text
+    assert "[skill] tea: eligible: yes, listed: yes, loaded: yes, followed: no" in show(capsys, run, "-e", "0")
+    assert "======== child agent: Fetch water" in show(capsys, run, "-e", "3")
+    errored = show(capsys, run, "-e", "2")
+    assert "it is" in errored
+    assert "\x1b" not in errored
+
+
+def test_an_episode_that_is_not_there_is_one_line(run: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--episode: .* holds no '9'"):
+        app(["show", str(run), "-e", "9"], standalone_mode=False)
