@@ -88,8 +88,13 @@ class LocalSandbox(PipedSandbox):
 
     async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
         """The shell must not stop `all` processes here: they are the machine's."""
-        frozen = self.processes() if alone else ()
-        _send(frozen, signal.SIGSTOP)
+        frozen: list[int] = []
+        if alone:
+            for _ in range(_PASSES):  # while they fork
+                if not (moving := [pid for pid in self.processes() if pid not in frozen]):
+                    break
+                _send(moving, signal.SIGSTOP)
+                frozen += moving
         try:
             return await super()._run(timeout, alone=False)
         finally:

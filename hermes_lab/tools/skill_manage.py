@@ -33,4 +33,7 @@ def skill_manage(
         raise ToolError("there is no skill library here")
     edit = SkillEdit(action, name, description, content, old_string, new_string, path, absorbed_into)
     write = ctx.skills.manage(edit)
-    return {"action": write.action, "name": write.name} | ({"path": write.path} if write.path else {})
+    answer = {"action": write.action, "name": write.name} | ({"path": write.path} if write.path else {})
+    if write.name != name:
+        answer["note"] = f"{write.name!r} says nearly the same, so it was changed instead"
+    return answer

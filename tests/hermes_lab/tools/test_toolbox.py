@@ -137,7 +137,7 @@ async def run(toolbox: Toolbox, name: str, **arguments: Any) -> dict[str, Any]:
 async def test_schemas_stand_in_the_order_of_toolsets_then_names(context: ToolContext) -> None:
     names = [schema["function"]["name"] for schema in Toolbox(("terminal", "skills", "file"), context).schemas]
     assert names == [
-        *("terminal", "skill_manage", "skill_view"),
+        *("terminal", "skill_manage", "skill_view", "skills_list"),
         *("patch", "read_file", "search_files", "write_file"),
     ]
 
