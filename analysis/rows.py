@@ -84,6 +84,22 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
     """Whether it read any."""
     skills_written: int
     """Accepted writes, of the episode and of its review."""
+    skills_eligible: int
+    """Skills that were known to be about the task."""
+    skills_followed: int
+    """Skills of which a later call did what they say."""
+    recovered: bool | None
+    """Whether the work succeeded after a failed call or a rejected submission."""
+    learning_value: float | None
+    """[0, 1]: what the episode was worth learning from."""
+    reviewed: bool
+    """Whether the agent looked back on it."""
+    review_error: str
+    """Why that failed, "" where it did not."""
+    review_seconds: float
+    """Wall clock of the review."""
+    children: int
+    """Child agents that the agent gave work to."""
     provider: str
     """Who served the model."""
     model: str
@@ -150,6 +166,14 @@ def _row(run: str, e: Episode) -> EpisodeRow:
         skills_loaded=len(e.skills.loaded),
         reused=bool(e.skills.loaded),
         skills_written=len(e.skills.writes) + (len(e.review.writes) if e.review else 0),
+        skills_eligible=sum(trace.eligible is True for trace in e.skills.traces),
+        skills_followed=sum(trace.followed is True for trace in e.skills.traces),
+        recovered=e.observation.recovered if e.observation else None,
+        learning_value=e.observation.value if e.observation else None,
+        reviewed=e.review is not None,
+        review_error=e.review.error.message if e.review and e.review.error else "",
+        review_seconds=e.review.seconds if e.review else 0.0,
+        children=len(e.children),
         provider=e.model.provider,
         model=e.model.name,
         adapter=e.model.adapter,

@@ -41,6 +41,7 @@ class _Tally:
     def __init__(self) -> None:
         self._sums: Counter[str] = Counter()
         self._seconds = 0.0
+        self._review_seconds = 0.0
         self._hits: Counter[str] = Counter()
         self._tries: Counter[str] = Counter()
 
@@ -51,6 +52,9 @@ class _Tally:
         self._sums["errored"] += not finished
         for name in ("api_calls", "tool_calls", "review_tokens", "skills_written"):
             self._sums[name] += getattr(row, name)
+        self._sums["reviews"] += row.reviewed
+        self._sums["reviews_failed"] += bool(row.review_error)
+        self._review_seconds += row.review_seconds
         self._sums["tokens"] += row.prompt_tokens + row.completion_tokens
         for name, outcome in (
             ("success", row.success),
@@ -72,7 +76,10 @@ class _Tally:
             "api_calls": self._sums["api_calls"],
             "tool_calls": self._sums["tool_calls"],
             "tokens": self._sums["tokens"],
+            "reviews": self._sums["reviews"],
+            "reviews_failed": self._sums["reviews_failed"],
             "review_tokens": self._sums["review_tokens"],
+            "review_seconds": self._review_seconds,
             "seconds": self._seconds,
             "skills_written": self._sums["skills_written"],
         }

@@ -48,6 +48,10 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         for name, label in _RATES.items():
             typer.echo(f"    {label:<30} {_rate(group[name])}")
         typer.echo(f"    {'skills written':<30} {group['skills_written']}")
+        if group["reviews"]:
+            failed = f", {group['reviews_failed']} failed" if group["reviews_failed"] else ""
+            spent = f"{group['review_tokens']:,} tokens, {group['review_seconds']:.0f} s"
+            typer.echo(f"    {'reviews':<30} {group['reviews']}{failed}; {spent}")
 
 
 _RATES = {

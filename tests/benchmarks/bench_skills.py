@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.library import Library
+from hermes_lab.skills.library import Library, index
+from hermes_lab.skills.listing import choose
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 
 SKILLS, TURNS = 1_000, 20
+TASK = "Work out what fleet 12 drove in March, in kilometres."
 BODY = "Convert the distances to kilometres before you add them up.\n" * 30
 
 
@@ -40,6 +42,7 @@ def main() -> None:
         root = Path(folder, "skills")
         store = SkillStore(root)
         store.replace(library, origin="user", reason="begun")
+        choose(library, TASK, 200)  # embeds the descriptions, once for a library
         time.sleep(0.1)  # files that were changed just now are read again
         store.load().snapshot  # noqa: B018
         edits = iter(range(TURNS))
@@ -50,6 +53,7 @@ def main() -> None:
 
         kinds: dict[str, tuple[Callable[[], object], int]] = {
             "the index of a library that is shared, as in a batch": (library.index, TURNS),
+            "the 200 most like a task, named, the same": (lambda: index(choose(library, TASK, 200)), TURNS),
             "load and index, same process": (lambda: store.load().index(), TURNS),
             "load and index, new process (its imports apart)": (lambda: SkillStore(root).load().index(), TURNS),
             "load from SKILL.md files alone": (lambda: Library.load(root), 3),
