@@ -9,7 +9,7 @@ from synthetic_episodes import make_episode
 
 from analysis.summary import summarize
 from hermes_lab.errors import ConfigError
-from hermes_lab.types import EpisodeError, ModelIdentity, SkillUse
+from hermes_lab.types import EpisodeError, ModelIdentity, Review, SkillUse
 
 WriteRun = Callable[..., Path]
 
@@ -17,7 +17,13 @@ WriteRun = Callable[..., Path]
 def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
     error = EpisodeError("model", "down")
     lost = make_episode(None, task=3, status="errored", error=error, trajectory=None, metrics={}, seconds=1.0)
-    episodes = [make_episode(True), make_episode(False, task=1), make_episode(None, task=2), lost]
+    failed = Review(error=error, seconds=1.0)
+    episodes = [
+        make_episode(True, review=Review(seconds=0.5)),
+        make_episode(False, task=1, review=failed),
+        make_episode(None, task=2),
+        lost,
+    ]
     found = summarize(write_run(episodes, wanted=5))
     assert {name: value for name, value in found.items() if name != "groups"} == {
         "wanted": 5,
@@ -29,7 +35,10 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
         "api_calls": 9,
         "tool_calls": 6,
         "tokens": 45,
+        "reviews": 2,
+        "reviews_failed": 1,
         "review_tokens": 0,
+        "review_seconds": 1.5,
         "seconds": 7.0,
         "skills_written": 0,
     }
