@@ -9,8 +9,9 @@ from gymnasium import spaces
 
 from envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.config import load_config
-from hermes_lab.errors import HermesLabError
+from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.skills.library import Library
+from hermes_lab.tools.registry import check_toolsets
 from hermes_lab.types import Episode
 from tasks import load_suite
 
@@ -53,6 +54,11 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
     ) -> None:
         named = [f"suite.name={suite}"] if suite else []
         self.config = load_config([*named, *config, "agent.tool_format=hermes"])
+        agent = self.config.agent
+        if not agent.distribution and "delegate_task" in check_toolsets(agent.toolsets, agent.disabled_tools):
+            raise ConfigError(
+                "agent.toolsets: an environment has one actor, and so no delegate_task; disable that tool"
+            )
         self.render_mode = render_mode
         self.observation_space = cast(
             "spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
+import anyio.to_thread
 import msgspec
 
 from hermes_lab.agent.delegate import Delegation
@@ -17,6 +18,7 @@ from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.config import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, VerifierError
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
 from hermes_lab.protocols import ModelClient, Sandbox, Suite
 from hermes_lab.skills.listing import choose
@@ -123,7 +125,7 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
         for path, content in task.files.items():
             await sandbox.write(path, content.encode())
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
-        system = partial(_system, lab, knowledge, listed)
+        system = partial(_system, lab, knowledge, listed, await _context_files(task))
         delegation = Delegation(lab.model, config, sandbox, skills, system)
         context = ToolContext(
             sandbox=sandbox,
@@ -185,14 +187,21 @@ def _toolsets(lab: Lab, job: Job) -> Sequence[str]:
     return draw_toolsets(agent.distribution, lab.config.run.seed, job.task.id, job.sample)
 
 
-def _system(lab: Lab, knowledge: Knowledge, listed: Sequence[Skill], toolbox: Toolbox) -> Message:
+async def _context_files(task: Task) -> str:
+    """What the task's own files tell whoever works on it, such as AGENTS.md."""
+    if task.files.keys().isdisjoint(context_files.NAMES):
+        return ""
+    return await anyio.to_thread.run_sync(context_files.context_of, task.files)
+
+
+def _system(lab: Lab, knowledge: Knowledge, listed: Sequence[Skill], context: str, toolbox: Toolbox) -> Message:
     agent, isolated = lab.config.agent, lab.config.sandbox.backend != "local"
     text = system_prompt(
         toolbox.schemas,
         agent.tool_format,
         skills=listed,
         more_skills=len(knowledge.library.listed) - len(listed),
-        background=[knowledge.notes.render(lab.config.memory)],
+        background=[context, knowledge.notes.render(lab.config.memory)],
         profile=agent.prompt,
         isolated=isolated,
     )

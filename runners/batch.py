@@ -17,16 +17,17 @@ from runners.snapshots import keep_knowledge
 
 OnEpisode = Callable[[Brief], None]
 
-Done = dict[str, Brief]
-"""Finished episodes by key: all that resume and merging need."""
+Done = dict[str, Brief | None]
+"""Finished episodes by key, and what a lane that learns makes of them: all that resume and merging need."""
 
 
-def read_done(out: Path, on_episode: OnEpisode) -> Done:
+def read_done(lanes: Sequence[Lane], out: Path, on_episode: OnEpisode) -> Done:
     """What earlier starts finished; `on_episode` is told of each."""
+    learning = {lane.name for lane in lanes if lane.learns}
     done: Done = {}
     for episode in read_briefs(out):
         if episode.status == "ok":
-            done[episode.key] = episode
+            done[episode.key] = episode if episode.lane in learning else None
             on_episode(episode)
     return done
 
@@ -67,20 +68,22 @@ class _Batch:
         await self._keep(lane, state.knowledge)
         for round_ in range(len(lane.rounds)):
             keys = [job.key for job in lane.jobs(round_)]
-            await self._run_round([job for job in lane.jobs(round_) if job.key not in self.done], state.knowledge)
+            owed = [job for job in lane.jobs(round_) if job.key not in self.done]
+            await self._run_round(lane, owed, state.knowledge)
             if lane.learns:
-                if not all(key in self.done for key in keys):
+                finished = [episode for key in keys if (episode := self.done.get(key))]
+                if len(finished) < len(keys):
                     return
-                state = after_round(state, lane.arm, [self.done[key] for key in keys], self.lab.config)
+                state = after_round(state, lane.arm, finished, self.lab.config)
                 await self._keep(lane, state.knowledge)
 
-    async def _run_round(self, jobs: Sequence[Job], knowledge: Knowledge) -> None:
+    async def _run_round(self, lane: Lane, jobs: Sequence[Job], knowledge: Knowledge) -> None:
         async with anyio.create_task_group() as group:
             for job in jobs:
                 await self.slots.acquire()
-                group.start_soon(self._run_job, job, knowledge)
+                group.start_soon(self._run_job, lane, job, knowledge)
 
-    async def _run_job(self, job: Job, knowledge: Knowledge) -> None:
+    async def _run_job(self, lane: Lane, job: Job, knowledge: Knowledge) -> None:
         try:
             episode = await run_episode(self.lab, job, knowledge)
             await self.log.append(episode)
@@ -88,7 +91,7 @@ class _Batch:
             self.slots.release()
         finished = brief(episode)
         if finished.status == "ok":
-            self.done[job.key] = finished
+            self.done[job.key] = finished if lane.learns else None
         self.on_episode(finished)
 
     async def _keep(self, lane: Lane, knowledge: Knowledge) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import stat
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from hermes_lab.memory.scan import refusal, scan
@@ -19,18 +21,30 @@ def context_block(*folders: Path) -> str:
     One that the scanner refuses, and one that is no ordinary file (a link is none), is replaced by a line that says
     so; of a long one the middle is cut, and this said. The bytes depend on nothing but the files.
     """
-    parts = [_part(folder / name) for folder in folders for name in NAMES if os.path.lexists(folder / name)]
+    return _block([_of_path(folder / name) for folder in folders for name in NAMES if os.path.lexists(folder / name)])
+
+
+def context_of(files: Mapping[str, str]) -> str:
+    """The same of the files, by path, that a task's workspace begins with. Scanning may take tens of milliseconds."""
+    return _block([_part(name, _cut(files[name].strip())) for name in NAMES if name in files])
+
+
+def _block(parts: Sequence[str]) -> str:
     return "<context-files>\n" + "\n\n".join(parts) + "\n</context-files>" if parts else ""
 
 
-def _part(path: Path) -> str:
+def _of_path(path: Path) -> str:
     try:
-        text = _cut(_read(path).strip())
+        return _part(path.name, _cut(_read(path).strip()))
     except OSError as error:
         return f"[{path.name} was not read: {error.strerror}]"
+
+
+@lru_cache(maxsize=64)  # tasks of a suite often share theirs
+def _part(name: str, text: str) -> str:
     if findings := scan(text):
-        return f"[{path.name} was refused: {refusal(findings)}]"
-    return f"# {path.name}\n{text}"
+        return f"[{name} was refused: {refusal(findings)}]"
+    return f"# {name}\n{text}"
 
 
 def _cut(text: str) -> str:

@@ -148,9 +148,9 @@ def known_toolsets() -> dict[str, tuple[str, ...]]:
     return {name: tuple(dict.fromkeys(_members(name))) for name in sorted(names)}
 
 
-def check_toolsets(names: Sequence[str], disabled: Sequence[str] = ()) -> None:
-    """Raises `ConfigError` naming a toolset or tool that is not there, or cannot work here."""
-    _kit(tuple(names), tuple(disabled))
+def check_toolsets(names: Sequence[str], disabled: Sequence[str] = ()) -> frozenset[str]:
+    """The tools of these toolsets. Raises `ConfigError` naming one that is not there, or cannot work here."""
+    return _kit(tuple(names), tuple(disabled)).names
 
 
 def reload_tools() -> None:

@@ -112,7 +112,7 @@ def _execute(
         )
         tally = Tally(lanes)
         say = options.say_nothing if quiet or json else options.say
-        done = read_done(folder, tally.add)
+        done = read_done(lanes, folder, tally.add)
         try:
             if owes(lanes, done):
                 anyio.run(_run, config, suite, lanes, folder, done, _progress(tally, quiet or json), say)

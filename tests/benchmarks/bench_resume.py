@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab.config import RunConfig
+from hermes_lab.skills.library import Library
 from hermes_lab.types import (
     Episode,
     Message,
@@ -95,10 +96,10 @@ def main() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         started = time.perf_counter()
         config = RunConfig.model_validate({"suite": {"path": str(data)}})
-        lanes = plan_run(config, load_suite(config.suite))
+        lanes = plan_run(config, load_suite(config.suite), Library())
         tasks_digest(lanes)
         tally = Tally(lanes)
-        done = read_done(run, tally.add)
+        done = read_done(lanes, run, tally.add)
         assert owes(lanes, done)
         seconds = time.perf_counter() - started
         assert len(done) == EPISODES - OWED

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from envs.gym import HermesLabEnv
-from hermes_lab.errors import HermesLabError
+from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
@@ -131,3 +131,8 @@ print(env.step("I am done.")[1])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "0.0\n"), done.stderr
+
+
+def test_an_environment_has_one_actor_and_so_no_child_agents() -> None:
+    with pytest.raises(ConfigError, match="delegate_task"):
+        HermesLabEnv("ledger", config=["agent.toolsets=[terminal,delegation]"])

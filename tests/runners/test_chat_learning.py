@@ -125,11 +125,12 @@ def test_what_was_done_is_recalled_as_fenced_background() -> None:
     assert said(request) == "What is the capital of Peru?"
 
 
-def test_a_task_of_a_batch_may_name_a_skill_with_a_slash(tmp_path: Path) -> None:
+def test_a_task_of_a_batch_may_name_a_skill_with_a_slash_and_bring_context_files(tmp_path: Path) -> None:
     (tmp_path / "skills" / "green-tea").mkdir(parents=True)
     text = f"---\nname: green-tea\ndescription: How tea is made\n---\n\n{BODY}"
     (tmp_path / "skills" / "green-tea" / "SKILL.md").write_text(text)
-    (tmp_path / "tasks.jsonl").write_text('{"prompt": "/green-tea for two"}\n')
+    task = {"prompt": "/green-tea for two", "files": {"AGENTS.md": "Warm the pot."}}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
     with running(FakeOpenAIServer(["Brewing."])) as server:
         given = {"suite.path": tmp_path / "tasks.jsonl", "skills.library": tmp_path / "skills"}
         given |= {"model.base_url": server.base_url, "model.name": "fake"}
@@ -137,4 +138,6 @@ def test_a_task_of_a_batch_may_name_a_skill_with_a_slash(tmp_path: Path) -> None
         assert app(["run", *args, "--out", str(tmp_path / "run"), "--quiet"], standalone_mode=False) == 0
     (episode,) = read_episodes(tmp_path / "run")
     assert episode.skills.loaded == ("green-tea",)
-    assert "Run: brew --green" in server.requests[0]["messages"][1]["content"]
+    system, user = server.requests[0]["messages"]
+    assert "Run: brew --green" in user["content"]
+    assert 0 < system["content"].index("# AGENTS.md\nWarm the pot.") < system["content"].index("<skills>")
