@@ -406,6 +406,7 @@ def _merge(base: dict[str, Any], new: dict[str, Any]) -> None:
 
 _PLAIN = {
     "missing": "must be given",
+    "too_short": "give at least one",
     "tuple_type": "give a list, such as [a, b]",
     "dict_type": "give `name: value` pairs",
     "model_type": "is a section: give its fields",
@@ -428,6 +429,8 @@ def _one_line(schema: type[Section], error: ValidationError, origins: dict[tuple
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = f"no such field; there are: {', '.join(_fields(schema, location[:-1]))}"
+    elif first["type"] == "literal_error":
+        message = f"give {first['ctx']['expected']}"
     message = _PLAIN.get(first["type"], message)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"

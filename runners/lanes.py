@@ -30,8 +30,10 @@ class LaneState:
 def begin(arm: Arm, library: Library, suite: Suite, *, split: str, world: int) -> Library:
     """The skills that a lane begins with, `library` being those of the configuration.
 
-    Raises `ConfigError` for an oracle where the suite cannot tell its rules.
+    Raises `ConfigError` for an oracle where the suite cannot tell its rules, and where nothing is there to freeze.
     """
+    if arm == "frozen" and not library.skills:
+        raise ConfigError("learning.arms: `frozen` runs with skills.library as it is; give that, with a skill in it")
     if arm == "off":
         return Library()
     if arm == "placebo":

@@ -32,7 +32,10 @@ def load_suite(config: SuiteConfig) -> Suite:
     try:
         return _factory(config.name)(**config.options)
     except TypeError as error:
-        raise ConfigError(f"suite.options: {config.name}: {error}") from None
+        if not config.options:
+            raise
+        what = str(error).rpartition(") ")[2].replace("keyword argument", "option")
+        raise ConfigError(f"suite.options: {config.name}: {what}") from None
 
 
 def _built_in() -> set[str]:

@@ -44,13 +44,14 @@ def _verdict(stats: SkillStats | None, problems: Sequence[Problem], config: Skil
         return "unused", "it was not loaded since its last write"
     if not stats.judged:
         return "unproven", f"it was loaded {_times(stats.uses)}, and nothing judged the outcome"
-    rate = f"{stats.solved} of {stats.judged} uses solved, 95 % interval {stats.low:.2f}-{stats.high:.2f}"
+    rate = f"{stats.solved} of {stats.judged} uses solved, posterior {100 * stats.low:.0f}-{100 * stats.high:.0f} %"
+    below = f"{100 * config.rewrite_below:g} %"
     if needs_rewrite(stats, config):
-        return "failing", f"{rate}: under {config.rewrite_below:g}"
+        return "failing", f"{rate}: under {below}"
     if stats.low >= config.rewrite_below:
-        return "healthy", f"{rate}: not under {config.rewrite_below:g}"
+        return "healthy", f"{rate}: not under {below}"
     few = f", and fewer than {config.rewrite_uses} are too few" if stats.high < config.rewrite_below else ""
-    return "unproven", f"{rate}: on which side of {config.rewrite_below:g} is open{few}"
+    return "unproven", f"{rate}: on which side of {below} is open{few}"
 
 
 def _times(count: int) -> str:

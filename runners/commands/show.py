@@ -1,14 +1,16 @@
 """`show`: a run's episodes as a person reads them, one a line, or one of them whole."""
 
-from collections.abc import Callable, Iterator
-from operator import itemgetter
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 import typer
+from msgspec import Struct
 
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
-from hermes_lab.types import Child, Episode, Message, SkillWrite, Trajectory
+from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory
 from runners.commands import options
 from runners.commands.replay import find_episode
 from runners.tables import table
@@ -35,43 +37,64 @@ def show(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab show`."""
+    read_manifest(run)  # or it is no run
     if episode:
         found = find_episode(run, episode)
         typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found)))
         return
-    described: Callable[[int, Episode], Any] = _brief if json else _row
-    chosen = [
-        ((each.lane, each.round, each.place, each.sample), described(number, each))
-        for number, each in enumerate(read_episodes(run))
-        if each.lane.startswith(lane)
-    ]
-    rows = [row for _, row in sorted(chosen, key=itemgetter(0))]
+    lines = [_line(number, each) for number, each in enumerate(read_episodes(run))]
+    chosen = sorted(
+        (line for line in lines if line.lane.startswith(lane)), key=lambda line: (line.lane, line.round, line.place)
+    )
+    if lane and not chosen:
+        names = ", ".join(sorted({line.lane for line in lines}))
+        raise ConfigError(f"--lane: none begins with {lane!r}; there are: {names or 'none'}")
     if json:
-        typer.echo(msgspec.json.encode({"episodes": rows}).decode())
+        typer.echo(msgspec.json.encode({"episodes": chosen}).decode())
         return
-    for line in table(_HEADER, rows):
-        typer.echo(line)
+    for text in table(_HEADER, [_cells(line) for line in chosen]):
+        typer.echo(text)
 
 
-def _row(number: int, episode: Episode) -> tuple[str, ...]:
-    wrote = ", ".join(_write(write) for write in _writes(episode))
-    loaded = ", ".join(episode.skills.loaded)
-    return (
-        *(str(number), episode.lane, str(episode.round), _result(episode), episode.skills.snapshot[:8]),
-        *(loaded or "-", wrote or "-", episode.task_id),
+class _Line(Struct):
+    """What the list says of an episode; `place` is that in its round."""
+
+    number: int
+    key: str
+    lane: str
+    round: int
+    place: tuple[int, int]
+    task_id: str
+    result: str
+    success: bool | None
+    error: str
+    snapshot: str
+    loaded: tuple[str, ...]
+    wrote: tuple[str, ...]
+
+
+def _line(number: int, episode: Episode) -> _Line:
+    wrote = [_write(write) for write in _writes(episode)]
+    wrote += [f"{note.action} in {note.target}" for note in _notes(episode)]
+    return _Line(
+        number=number,
+        key=episode.key,
+        lane=episode.lane,
+        round=episode.round,
+        place=(episode.place, episode.sample),
+        task_id=episode.task_id,
+        result=_result(episode),
+        success=episode.success,
+        error=episode.error.message if episode.error else "",
+        snapshot=episode.skills.snapshot,
+        loaded=episode.skills.loaded,
+        wrote=tuple(wrote),
     )
 
 
-def _brief(number: int, episode: Episode) -> dict[str, Any]:
-    return {
-        "number": number,
-        "key": episode.key,
-        "status": episode.status,
-        "success": episode.success,
-        "snapshot": episode.skills.snapshot,
-        "loaded": episode.skills.loaded,
-        "wrote": [write.name for write in _writes(episode)],
-    }
+def _cells(line: _Line) -> tuple[str, ...]:
+    loaded, wrote = ", ".join(line.loaded) or "-", ", ".join(line.wrote) or "-"
+    return (str(line.number), line.lane, str(line.round), line.result, line.snapshot[:8], loaded, wrote, line.task_id)
 
 
 def _result(episode: Episode) -> str:
@@ -86,6 +109,10 @@ def _result(episode: Episode) -> str:
 
 def _writes(episode: Episode) -> tuple[SkillWrite, ...]:
     return episode.skills.writes + (episode.review.writes if episode.review else ())
+
+
+def _notes(episode: Episode) -> tuple[MemoryWrite, ...]:
+    return episode.memory.writes + (episode.review.memory if episode.review else ())
 
 
 def _write(write: SkillWrite) -> str:
@@ -116,7 +143,7 @@ def _whole(episode: Episode) -> Iterator[str]:
         yield f"[skill] {trace.name}: {', '.join(told)}"
     for write in _writes(episode):
         yield f"[write] {_write(write)} by {write.origin}: {write.snapshot} -> {write.after}"
-    for note in episode.memory.writes + (episode.review.memory if episode.review else ()):
+    for note in _notes(episode):
         yield f"[note] {note.action} in {note.target} by {note.origin}: {printable(note.text or note.old)}"
 
 

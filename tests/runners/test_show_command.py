@@ -7,6 +7,8 @@ import pytest
 from fakes.episodes import conversation, episode, trajectory, write_run
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import RunManifest
+from hermes_lab.records import write_json
 from hermes_lab.types import Child, EpisodeError, Review, SkillTrace, SkillUse, SkillWrite, Verdict
 from runners.cli import app
 
@@ -21,6 +23,10 @@ def run(tmp_path: Path) -> Path:
     used = SkillUse("abcdef0123456789", loaded=("tea",), traces=traces)
     down = EpisodeError("model", "it is \x1b down")
     child = Child("Fetch water", 1, trajectory(told))
+    manifest = RunManifest(
+        command="learn", config={}, config_digest="", tasks_digest="", wanted=4, created_at="", versions={}
+    )
+    write_json(tmp_path / "run.json", manifest)
     return write_run(
         tmp_path,
         episode("b", lane="on-r0-w0", round=1, success=True, skills=used),
@@ -45,7 +51,11 @@ def test_episodes_stand_lane_by_lane_in_the_order_of_rounds(run: Path, capsys: p
     ]
     assert len(show(capsys, run, "--lane", "on").splitlines()) == 3
     rows = json.loads(show(capsys, run, "--json"))["episodes"]
-    assert [(row["number"], row["success"], row["wrote"]) for row in rows[2:]] == [(1, False, ["tea"]), (0, True, [])]
+    assert [(row["number"], row["result"], row["wrote"]) for row in rows[2:]] == [
+        (1, "solved after feedback", ["create tea"]),
+        (0, "solved", []),
+    ]
+    assert rows[0]["error"] == "it is \x1b down"
 
 
 def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,3 +72,10 @@ def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str
 def test_an_episode_that_is_not_there_is_one_line(run: Path) -> None:
     with pytest.raises(ConfigError, match=r"--episode: .* holds no '9'"):
         app(["show", str(run), "-e", "9"], standalone_mode=False)
+
+
+def test_what_holds_no_such_lane_or_no_run_is_one_line(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--lane: none begins with 'nope'; there are: off-r0-w0, on-r0-w0"):
+        app(["show", str(run), "--lane", "nope"], standalone_mode=False)
+    with pytest.raises(ConfigError, match="no run here"):
+        app(["show", str(tmp_path / "nope")], standalone_mode=False)
