@@ -11,7 +11,7 @@ from pathlib import Path
 from hermes_lab.config import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences, read_manifest
-from hermes_lab.records import episode_files, write_json
+from hermes_lab.records import episode_files, write_atomic, write_json
 
 _LOCK = ".lock"
 
@@ -61,6 +61,23 @@ def check_folder(out: Path, *, resume: bool) -> None:
     # Names with a dot are our lock, and what a kill left.
     if out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir()):
         raise ConfigError(f"{out}: not empty, and no run; choose another --out")
+
+
+def keep_suite(out: Path, config: RunConfig) -> None:
+    """Copies the suite's file into the run, so that its episodes can be run again when that one is gone."""
+    if config.suite.path and not (kept := _suite_file(out, config)).exists():
+        write_atomic(kept, Path(config.suite.path).read_bytes())
+
+
+def kept_suite(out: Path, config: RunConfig) -> RunConfig:
+    """The configuration with the suite's file as the run kept it."""
+    if not config.suite.path or not (kept := _suite_file(out, config)).exists():
+        return config
+    return config.model_copy(update={"suite": config.suite.model_copy(update={"path": str(kept)})})
+
+
+def _suite_file(out: Path, config: RunConfig) -> Path:
+    return out / "suite" / Path(config.suite.path).name  # a suite has its file's name
 
 
 def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> None:

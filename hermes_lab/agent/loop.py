@@ -1,8 +1,10 @@
 """The agent: call the model, run the tools it asks for, again, until it answers or a budget ends."""
 
 import json
+import logging
 import time
 from collections.abc import Sequence
+from typing import cast
 
 import anyio
 import msgspec
@@ -14,11 +16,13 @@ from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.hermes_format import parse_reply, render_results
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.registry import Toolbox
-from hermes_lab.types import Generation, Message, Step, ToolCall, ToolResult, Trajectory, Usage
+from hermes_lab.types import Generation, Message, Recorded, Step, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import Budget, StopReason, ToolFormat
 
 CONCLUDE = "The budget for tools is used up. Answer now, without tools."
 _SPENT = "not run: the budget is used up"
+REPLAY_LOG = logging.getLogger("hermes_lab.replay")
+"""Where a replay says what tools answer otherwise than they did."""
 
 
 class Agent:
@@ -82,7 +86,9 @@ class Agent:
             if spent := self._spent():
                 self._answer([_unanswered(call, _SPENT) for call in calls])
                 return spent
-            self._answer(await self._run_tools(calls))
+            self._answer(await self._run_tools(calls, reply.then))
+            if reply.then and reply.then.spent:
+                return cast(Budget, reply.then.spent)
         return "max_iterations"
 
     def _spent(self) -> Budget | None:
@@ -105,7 +111,18 @@ class Agent:
         price = self._price
         return (self.usage.prompt_tokens * price.prompt + self.usage.completion_tokens * price.completion) / 1e6
 
-    async def _run_tools(self, calls: Sequence[ToolCall]) -> Sequence[ToolResult]:
+    async def _run_tools(self, calls: Sequence[ToolCall], then: Recorded | None) -> Sequence[ToolResult]:
+        """The answers. Those of a recorded reply are the recorded ones, whatever tools answer now: for the clock, a
+        race or another machine the agent is not replayed, and what they answer now is said in the log."""
+        if then is None or len(then.answers) != len(calls):
+            return await self._run_live(calls)
+        if any(answer.executed for answer in then.answers):
+            for was, now in zip(then.answers, await self._run_live(calls), strict=True):
+                if was.content != now.content:
+                    REPLAY_LOG.info("%s answered %.200s and now %.200s", was.name, was.content, now.content)
+        return then.answers
+
+    async def _run_live(self, calls: Sequence[ToolCall]) -> Sequence[ToolResult]:
         with anyio.move_on_after(self._deadline - time.monotonic()):
             return await self._toolbox.run_all(calls)
         return [_unanswered(call, "stopped: the time is used up", executed=True) for call in calls]

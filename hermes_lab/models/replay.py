@@ -3,15 +3,18 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import anyio.lowlevel
 import msgspec
 
 from hermes_lab.agent.compress import SUMMARY, summary_request, visible
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.agent.loop import CONCLUDE
+from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models.wire import wire
-from hermes_lab.types import Child, Episode, Generation, Message, ModelIdentity, Trajectory
+from hermes_lab.types import Child, Episode, Generation, Message, ModelIdentity, Recorded, Trajectory
+from hermes_lab.types.trajectory import StopReason
 
 _encoder = msgspec.json.Encoder()
 
@@ -21,12 +24,17 @@ class ReplayModel:
 
     Where several rollouts met the same prompt (k samples), their replies are given in turn, in the order of the log,
     and then again from the first. A prompt that was not recorded is a `ModelError`: what runs now is not what ran
-    then. Token ids are not replayed.
+    then. In a recording with prompts that were refused as too long it is a `ContextFull`, since those are not in it.
+    A reply tells what came of it then (`Generation.then`). Token ids are not replayed.
     """
 
-    def __init__(self, episodes: Iterable[Episode]) -> None:
+    def __init__(self, episodes: Iterable[Episode], *, explains: bool = False) -> None:
+        """`explains`: of a prompt that was not recorded, say how it differs; that takes the memory of all that was
+        said."""
+        self._conversations: list[Sequence[Message]] | None = [] if explains else None
         self._replies: dict[bytes, list[Generation]] = defaultdict(list)
         self._given: dict[bytes, int] = defaultdict(int)
+        self._refused = False
         identity = None
         for episode in episodes:
             if episode.trajectory is None:
@@ -46,12 +54,17 @@ class ReplayModel:
         await anyio.lowlevel.checkpoint()
         key = _key(messages, tools)
         if not (replies := self._replies.get(key)):
-            raise ModelError(
-                f"the recording has no reply to this prompt (turn {len(messages)}): {messages[-1].content[:80]!r}"
-            )
+            kind = ContextFull if self._refused else ModelError
+            raise kind(f"the recording has no reply to this prompt: {self._explained(messages)}")
         turn = self._given[key]
         self._given[key] += 1
         return replies[turn % len(replies)]
+
+    def _explained(self, prompt: Sequence[Message]) -> str:
+        if not self._conversations:
+            return f"turn {len(prompt)}, {prompt[-1].content[:80]!r}"
+        nearest = max(self._conversations, key=lambda told: _alike(told, prompt))
+        return first_difference(nearest[: len(prompt)], prompt) or f"turn {len(prompt)} was not asked for"
 
     async def aclose(self) -> None:
         """Nothing to give back."""
@@ -66,19 +79,48 @@ class ReplayModel:
     def _add(self, trajectory: Trajectory, messages: Sequence[Message]) -> None:
         """Takes up the replies of one conversation; `messages` is all of it."""
         tools = trajectory.tools if trajectory.tool_format == "native" else ()
+        if self._conversations is not None:
+            self._conversations.append(messages)
+        self._refused |= bool(trajectory.compressions) or trajectory.stop_reason == "context_full"
         for step in trajectory.steps:
             before = [c for c in trajectory.compressions if c.at < step.message]
             prompt = visible(messages[: step.message], before)
             reply = messages[step.message]
             if trajectory.tool_format == "hermes":  # its calls are read from the text again
                 reply = Message(role="assistant", content=reply.content, reasoning=reply.reasoning)
-            self._replies[_key(prompt, tools)].append(Generation(reply, step.finish_reason, step.usage))
+            then = _then(messages, step.message, trajectory.stop_reason)
+            self._replies[_key(prompt, tools)].append(Generation(reply, step.finish_reason, step.usage, then=then))
         for n, done in enumerate(trajectory.compressions):
             prompt = summary_request(messages, trajectory.compressions[:n], done.start, done.end, done.room)
             summary = Message(role="assistant", content=messages[done.at].content.removeprefix(SUMMARY))
             self._replies[_key(prompt, ())].append(Generation(summary, "stop", done.usage))
 
 
+def _then(messages: Sequence[Message], place: int, stop: StopReason) -> Recorded:
+    """What came after the reply at `place`."""
+    after = list(takewhile(lambda message: message.results, messages[place + 1 :]))
+    following = messages[place + 1 + len(after) :]
+    ended = bool(following) and following[0].role == "user" and following[0].content == CONCLUDE
+    return Recorded(tuple(result for message in after for result in message.results), stop if ended else "")
+
+
 def _key(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> bytes:
     """A digest of what a server would be sent."""
     return hashlib.sha256(_encoder.encode((wire(messages, "native"), tools))).digest()
+
+
+def first_difference(then: Sequence[Message], now: Sequence[Message]) -> str:
+    """The first difference in words, or nothing."""
+    for number, (a, b) in enumerate(zip(then, now, strict=False)):
+        if (a.role, a.content) != (b.role, b.content):
+            at = next((i for i, (x, y) in enumerate(zip(a.content, b.content, strict=False)) if x != y), 0)
+            was, is_ = a.content[max(at - 20, 0) :][:80], b.content[max(at - 20, 0) :][:80]
+            return f"message {number} ({a.role}) differs at character {at}: it was {was!r}, now {is_!r}"
+    return "" if len(then) == len(now) else f"there were {len(then)} messages, now {len(now)}"
+
+
+def _alike(then: Sequence[Message], now: Sequence[Message]) -> int:
+    """How many messages at the beginning are the same."""
+    pairs = zip(then, now, strict=False)
+    same = takewhile(lambda pair: (pair[0].role, pair[0].content) == (pair[1].role, pair[1].content), pairs)
+    return sum(1 for _ in same)

@@ -17,7 +17,7 @@ from hermes_lab.types.episode import (
 )
 from hermes_lab.types.group import ScoredGroup
 from hermes_lab.types.memory import MemoryUse, MemoryWrite
-from hermes_lab.types.message import Generation, Message, ToolCall, ToolResult, Usage
+from hermes_lab.types.message import Generation, Message, Recorded, ToolCall, ToolResult, Usage
 from hermes_lab.types.skill import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.task import Reward, Task, Verdict
 from hermes_lab.types.trajectory import Compression, Step, TokenBranch, Trajectory
@@ -33,6 +33,7 @@ __all__ = [
     "Message",
     "ModelIdentity",
     "Observation",
+    "Recorded",
     "Review",
     "Reward",
     "ScoredGroup",

@@ -64,12 +64,20 @@ class Usage(Struct, frozen=True, omit_defaults=True):
         )
 
 
+class Recorded(Struct, frozen=True):
+    """What a recording tells of the time after a reply: the answers to its calls, and the budget that then ended, if
+    any did."""
+
+    answers: tuple[ToolResult, ...] = ()
+    spent: str = ""
+
+
 class Generation(Struct, frozen=True):
     """One model reply.
 
     `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one for each of `token_ids`) are what the sampler
     returned; all three are empty where the server does not give them. They are never made by tokenising text.
-    `retries` counts the tries that failed before this reply was had.
+    `retries` counts the tries that failed before this reply was had. `then` is there where the reply is recorded.
     """
 
     message: Message
@@ -79,3 +87,4 @@ class Generation(Struct, frozen=True):
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     retries: int = 0
+    then: Recorded | None = None

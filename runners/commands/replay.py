@@ -1,6 +1,8 @@
 """`replay`: an episode once more, from its recorded replies or with the live model, and where it went another way."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,19 +12,22 @@ import anyio
 import msgspec
 import typer
 
+from hermes_lab.agent.loop import REPLAY_LOG
 from hermes_lab.config import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.models import open_model
-from hermes_lab.models.replay import ReplayModel
+from hermes_lab.models.replay import ReplayModel, first_difference
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Child, Episode, Message, Trajectory
 from runners.commands import options
+from runners.folder import kept_suite
 from runners.plan import plan_learn, plan_run
 from runners.snapshots import knowledge_of
+from runners.terminal import printable
 from tasks import load_suite
 
 
@@ -49,18 +54,44 @@ def replay(
     recorded = find_episode(run, episode)
     if recorded.trajectory is None:
         raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to compare with")
-    again = anyio.run(_again, run, manifest, recorded, live, options.say_nothing if json else options.say)
+    with _listening() as changed:
+        again = anyio.run(_again, run, manifest, recorded, live, options.say_nothing if json else options.say)
     if again.error:
         difference = f"it errored: {again.error.kind}: {again.error.message}"
     else:
-        difference = _difference(_spoken(recorded), _spoken(again))
+        difference = first_difference(_spoken(recorded), _spoken(again))
     count = len(_spoken(recorded))
     if json:
         report = {"episode": recorded.key, "messages": count, "same": not difference, "difference": difference}
-        typer.echo(msgspec.json.encode(report).decode())
-    else:
-        typer.echo(f"{recorded.key}: {difference or f'the same {count} messages, byte for byte'}")
+        typer.echo(msgspec.json.encode(report | {"answers_now": changed}).decode())
+        return 1 if difference else 0
+    typer.echo(f"{recorded.key}: {difference or f'the same {count} messages, byte for byte'}")
+    if changed:
+        options.say(
+            f"tools ran again, and {len(changed)} would answer otherwise today; the first: {printable(changed[0])}"
+        )
     return 1 if difference else 0
+
+
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    """What the agent says meanwhile of tools that answer otherwise than they did."""
+    handler = _Keeps()
+    REPLAY_LOG.addHandler(handler)
+    REPLAY_LOG.setLevel(logging.INFO)
+    try:
+        yield handler.lines
+    finally:
+        REPLAY_LOG.removeHandler(handler)
+
+
+class _Keeps(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
 
 
 def find_episode(run: Path, wanted: str) -> Episode:
@@ -74,14 +105,16 @@ def find_episode(run: Path, wanted: str) -> Episode:
 async def _again(
     run: Path, manifest: RunManifest, recorded: Episode, live: bool, say: Callable[[str], None]
 ) -> Episode:
-    config = RunConfig.model_validate(manifest.config)
+    config = kept_suite(run, RunConfig.model_validate(manifest.config))
+    if not live:  # a recording is not as slow as its model was; it says itself when the time was up
+        config = config.model_copy(update={"agent": config.agent.model_copy(update={"max_seconds": 1e9})})
     job = _job(config, manifest, recorded)
     knowledge = knowledge_of(run, recorded)
     await probe(config.sandbox)
     suite = load_suite(config.suite)
     lab = partial(Lab, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox))
     if not live:
-        return await run_episode(lab(model=ReplayModel([recorded])), job, knowledge)
+        return await run_episode(lab(model=ReplayModel([recorded], explains=True)), job, knowledge)
     opening = open_model(
         config.model, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say
     )
@@ -112,13 +145,3 @@ def _of_children(children: Sequence[Child]) -> Iterator[Trajectory | None]:
     for child in children:
         yield child.trajectory
         yield from _of_children(child.children)
-
-
-def _difference(then: Sequence[Message], now: Sequence[Message]) -> str:
-    """The first difference in words, or nothing."""
-    for number, (a, b) in enumerate(zip(then, now, strict=False)):
-        if (a.role, a.content) != (b.role, b.content):
-            at = next((i for i, (x, y) in enumerate(zip(a.content, b.content, strict=False)) if x != y), 0)
-            was, is_ = a.content[max(at - 20, 0) :][:80], b.content[max(at - 20, 0) :][:80]
-            return f"message {number} ({a.role}) differs at character {at}: it was {was!r}, now {is_!r}"
-    return "" if len(then) == len(now) else f"there were {len(then)} messages, now {len(now)}"

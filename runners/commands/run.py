@@ -20,7 +20,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.tools.distributions import check_tools
 from runners.batch import Done, owes, read_done, run_lanes
 from runners.commands import options
-from runners.folder import check_folder, lock_folder, open_folder
+from runners.folder import check_folder, keep_suite, lock_folder, open_folder
 from runners.interrupt import one_interrupt
 from runners.narration import narrated
 from runners.open_files import allow_open_files
@@ -110,6 +110,7 @@ def _execute(
             wanted=wanted,
             resume=resume,
         )
+        keep_suite(folder, config)
         tally = Tally(lanes)
         say = options.say_nothing if quiet or json else options.say
         done = read_done(lanes, folder, tally.add)

@@ -1,16 +1,18 @@
 """A recorded run can be run again: byte for byte from its recording, or with the model, and a difference is shown."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
+from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from typer.testing import CliRunner
 
 from hermes_lab.agent.compress import SUMMARISE, SUMMARY, summary_request, visible
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ConfigError, ContextFull
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.types import Compression, Episode, Message, Usage
@@ -49,21 +51,40 @@ def test_the_live_model_may_be_asked_again(run: Path) -> None:
     assert invoke("replay", str(run), "--episode", key, "--live")[0] == 0
 
 
-def test_a_changed_recording_is_found_out_and_the_difference_shown(run: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    (copy / "episodes").mkdir(parents=True)
-    (copy / "run.json").write_bytes((run / "run.json").read_bytes())
-    (copy / "skills").symlink_to(run / "skills")
+def changed_copy(run: Path, to: Path, place: int, old: str, new: str) -> Path:
+    """The first episode of a run alone, with another text in one of its messages."""
+    (to / "episodes").mkdir(parents=True)
+    (to / "run.json").write_bytes((run / "run.json").read_bytes())
+    (to / "skills").symlink_to(run / "skills")
     first = next(iter(read_episodes(run)))
     messages = list(first.trajectory.messages)
-    at = next(i for i, m in enumerate(messages) if m.results)
-    messages[at] = msgspec.structs.replace(messages[at], content=messages[at].content.replace("exit_code", "exitcode"))
+    assert old in messages[place].content
+    results = [
+        msgspec.structs.replace(result, content=result.content.replace(old, new)) for result in messages[place].results
+    ]
+    text = messages[place].content.replace(old, new)
+    messages[place] = msgspec.structs.replace(messages[place], content=text, results=tuple(results))
     trajectory = msgspec.structs.replace(first.trajectory, messages=tuple(messages))
     changed = msgspec.structs.replace(first, trajectory=trajectory)
-    (copy / "episodes" / "w0-0.jsonl").write_bytes(msgspec.json.encode(changed) + b"\n")
+    (to / "episodes" / "w0-0.jsonl").write_bytes(msgspec.json.encode(changed) + b"\n")
+    return to
+
+
+def test_a_prompt_that_is_another_now_is_found_out_and_the_difference_shown(run: Path, tmp_path: Path) -> None:
+    copy = changed_copy(run, tmp_path / "copy", 0, "You are Hermes", "You are Her mes")
     code, text = invoke("replay", str(copy), "--episode", "0")
     assert code == 1
-    assert "has no reply to this prompt" in text
+    assert "message 0 (system) differs at character 11: it was 'You are Her mes" in text
+
+
+def test_a_tool_that_answers_otherwise_now_is_said_and_the_replay_goes_on(run: Path, tmp_path: Path) -> None:
+    place = next(i for i, m in enumerate(next(iter(read_episodes(run))).trajectory.messages) if m.results)
+    copy = changed_copy(run, tmp_path / "copy", place, "total", "sum")
+    code, text = invoke("replay", str(copy), "--episode", "0", "--json")
+    report = json.loads(text)
+    assert (code, report["same"]) == (0, True)
+    (said,) = report["answers_now"]
+    assert re.match(r"terminal answered .*sum.* and now .*total", said)
 
 
 def test_an_episode_that_is_not_there_is_named(run: Path) -> None:
@@ -116,9 +137,61 @@ def test_a_compressed_conversation_replays_its_summaries_too(run: Path) -> None:
     assert request[0].content == SUMMARISE
     assert anyio.run(ask, request, ()) == "What was done."
     assert anyio.run(ask, visible(messages[:-1], [compression]), tools) == turns[at].content
-    with pytest.raises(ModelError, match="has no reply"):
+    with pytest.raises(ContextFull, match="has no reply"):
         anyio.run(ask, messages[:-1], tools)
 
 
 def _with(episode: Episode, trajectory: Any) -> Episode:
     return msgspec.structs.replace(episode, trajectory=trajectory, review=None)
+
+
+CLOCK = {"name": "terminal", "arguments": {"command": "date +%s%N; ls -l --time-style=full-iso; echo x >made"}}
+
+
+def slow(requests: dict[str, Any]) -> Reply:
+    """Calls a tool whose answer is never the same, each time after a while; answers when it is told to."""
+    said = requests["messages"][-1]["content"] or ""
+    if "Answer now" in said:
+        return Reply("I had no time.")
+    return Reply(tool_calls=[function_call("c", **CLOCK)], delay=0.4)
+
+
+def outside(tmp_path: Path, server: FakeOpenAIServer, *more: str) -> Path:
+    """A run on a JSONL suite that is gone afterwards."""
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"prompt": "What time is it?", "expected_output": "late"}\n')
+    settings = [f"suite.path={data}", f"model.base_url={server.base_url}", "model.name=fake", *more]
+    args = [part for setting in settings for part in ("-c", setting)]
+    assert invoke("run", *args, "--out", str(tmp_path / "run"), "--quiet")[0] == 0
+    data.unlink()
+    return tmp_path / "run"
+
+
+def test_clocks_and_a_suite_that_is_gone_are_no_hindrance(tmp_path: Path) -> None:
+    clock = Reply(tool_calls=[function_call("c", **CLOCK)])
+    with running(FakeOpenAIServer([clock, clock, "It is late."])) as server:
+        run = outside(tmp_path, server)
+    code, text = invoke("replay", str(run), "--episode", "0", "--json")
+    report = json.loads(text)
+    assert (code, report["same"], len(report["answers_now"])) == (0, True, 2), report
+
+
+def test_an_episode_whose_time_was_up_is_replayed_without_the_wait(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(slow)) as server:
+        run = outside(tmp_path, server, "agent.max_seconds=1")
+    (episode,) = read_episodes(run)
+    assert episode.trajectory.stop_reason == "max_seconds"
+    code, text = invoke("replay", str(run), "--episode", "0", "--json")
+    assert (code, json.loads(text)["same"]) == (0, True), text
+
+
+@pytest.mark.parametrize("summary", ["So far it was early.", Reply(status=400, body={"error": {"message": "no"}})])
+def test_an_episode_whose_prompt_was_refused_as_too_long_is_replayed(summary: str | Reply, tmp_path: Path) -> None:
+    full = Reply(status=400, body={"error": {"message": "maximum context length is 10 tokens", "code": 400}})
+    turns = [Reply(tool_calls=[function_call("c", **CLOCK)])] * 4
+    with running(FakeOpenAIServer([*turns, full, summary, "It is late."])) as server:
+        run = outside(tmp_path, server)
+    (episode,) = read_episodes(run)
+    assert episode.trajectory.stop_reason == ("answered" if isinstance(summary, str) else "context_full")
+    code, text = invoke("replay", str(run), "--episode", "0", "--json")
+    assert (code, json.loads(text)["same"]) == (0, True), text
