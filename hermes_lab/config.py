@@ -167,7 +167,8 @@ class SkillsConfig(Section):
     library: str = ""
     """A folder of skills to begin with; empty begins with none (`chat`: with those of the Hermes home)."""
     max_listed: Annotated[int, Field(ge=0)] = 200
-    """Skills that a prompt names; of a larger library, those that are most like the task."""
+    """Skills that a prompt names; of a larger library, those that are most like the task (`chat`, which begins before
+    it has one: the first by name). `skills_list` has the others."""
     review_every: Annotated[int, Field(ge=0)] = 10
     """A review is due after so many tool-calling iterations since the last one; 0: after every episode."""
     review_iterations: Annotated[int, Field(ge=1)] = 16

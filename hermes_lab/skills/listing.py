@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def choose(library: Library, query: str, most: int) -> Sequence[Skill]:
     """The listed skills, by name; of more than `most` those whose descriptions are most like `query`, the same ones for
-    the same library and query."""
+    the same library and query. Where nothing is asked yet (""), the first by name: that costs no embedding."""
     skills = list(library.listed.values())
-    if len(skills) <= most:
-        return skills
+    if len(skills) <= most or not query:
+        return skills[:most]
     import numpy as np
 
     from hermes_lab.memory.embed import embed
