@@ -4,6 +4,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from analysis.intervals import Rate
 from analysis.rows import EpisodeRow, read_rows
 from hermes_lab.manifest import read_manifest
@@ -14,7 +17,8 @@ def summarize(run: Path) -> dict[str, Any]:
 
     `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a right first submission;
     `success_rate` is null where nothing was scored. Tokens and seconds are sums over episodes, without their
-    reviews. A group has in addition its rates with Wilson 95 % intervals: `success`, `accepted`,
+    reviews. `skills_dropped` are those of the `skills_written` that a round's border left out, another episode having
+    written the skill first. A group has in addition its rates with Wilson 95 % intervals: `success`, `accepted`,
     `first_call_ok` and `reused`.
 
     Raises `ConfigError` where `run` is no run folder.
@@ -22,9 +26,10 @@ def summarize(run: Path) -> dict[str, Any]:
     wanted = read_manifest(run).wanted
     total = _Tally()
     groups: dict[tuple[str, str, str, str], _Tally] = {}
+    dropped = _dropped(run)
     for row in read_rows(run):
-        total.add(row)
-        groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Tally()).add(row)
+        for tally in (total, groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Tally())):
+            tally.add(row, dropped[row.key])
     return {
         "wanted": wanted,
         **total.amounts(),
@@ -33,6 +38,25 @@ def summarize(run: Path) -> dict[str, Any]:
             for (arm, model, adapter, digest), tally in sorted(groups.items())
         ],
     }
+
+
+class _Write(Struct):
+    episode: str
+
+
+class _Border(Struct):
+    """What counts here of a line of a lane's history, which `runners.lane_history` writes."""
+
+    dropped: tuple[_Write, ...]
+
+
+def _dropped(run: Path) -> Counter[str]:
+    """By episode, how many of its writes to skills were dropped."""
+    lines = [line for path in run.glob("lanes/*/history.jsonl") for line in path.read_bytes().splitlines()]
+    return Counter(write.episode for line in lines for write in _border.decode(line).dropped)
+
+
+_border = msgspec.json.Decoder(_Border)
 
 
 class _Tally:
@@ -45,13 +69,14 @@ class _Tally:
         self._hits: Counter[str] = Counter()
         self._tries: Counter[str] = Counter()
 
-    def add(self, row: EpisodeRow) -> None:
+    def add(self, row: EpisodeRow, dropped: int) -> None:
         finished = row.status == "ok"
         self._seconds += row.seconds
         self._sums["finished"] += finished
         self._sums["errored"] += not finished
         for name in ("api_calls", "tool_calls", "review_tokens", "skills_written"):
             self._sums[name] += getattr(row, name)
+        self._sums["skills_dropped"] += dropped
         self._sums["reviews"] += row.reviewed
         self._sums["reviews_failed"] += bool(row.review_error)
         self._review_seconds += row.review_seconds
@@ -82,6 +107,7 @@ class _Tally:
             "review_seconds": self._review_seconds,
             "seconds": self._seconds,
             "skills_written": self._sums["skills_written"],
+            "skills_dropped": self._sums["skills_dropped"],
         }
 
     def rates(self) -> dict[str, Any]:

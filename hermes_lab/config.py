@@ -165,7 +165,8 @@ class SkillsConfig(Section):
     """The skill library and how the agent learns."""
 
     library: str = ""
-    """A folder of skills to begin with; empty begins with none (`chat`: with those of the Hermes home)."""
+    """A folder of skills to begin with; empty begins with none. `run` and `learn` only read it, and take RUN:LANE and
+    the like, too (`hermes-lab skills`). A `chat` writes what it learns to it; empty means that of the Hermes home."""
     max_listed: Annotated[int, Field(ge=0)] = 200
     """Skills that a prompt names; of a larger library, those that are most like the task (`chat`, which begins before
     it has one: the first by name). `skills_list` has the others."""

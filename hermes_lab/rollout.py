@@ -150,7 +150,7 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
         listed=names,
         loaded=loaded,
         writes=_with_triggers(skills.writes, task),
-        traces=traces(knowledge.library, names, loaded, task, trajectory, knowledge.learnt_from),
+        traces=traces(knowledge.library, names, loaded, task, trajectory, knowledge.learnt_from, delegation.children),
     )
     if looked_back:
         looked_back = msgspec.structs.replace(looked_back, writes=_with_triggers(looked_back.writes, task))

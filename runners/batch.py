@@ -7,11 +7,14 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from hermes_lab.config import RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import Job, Lab, run_episode
 from runners.brief import Brief, brief, read_briefs
+from runners.lane_history import keep_border
 from runners.lanes import LaneState, after_round
+from runners.narration import within
 from runners.plan import Lane
 from runners.snapshots import keep_knowledge
 
@@ -35,6 +38,14 @@ def read_done(lanes: Sequence[Lane], out: Path, on_episode: OnEpisode) -> Done:
 def owes(lanes: Sequence[Lane], done: Done) -> bool:
     """Whether anything is left to run."""
     return any(job.key not in done for lane in lanes for round_ in range(len(lane.rounds)) for job in lane.jobs(round_))
+
+
+def settle(config: RunConfig, lanes: Sequence[Lane], out: Path, done: Done) -> None:
+    """Puts on the disk what lanes that owe nothing know: a kill may have come right after their last episode."""
+    for lane in lanes:
+        state = LaneState(Knowledge(lane.library))
+        for round_ in range(len(lane.rounds)) if lane.learns else ():
+            state = _close_round(config, lane, _finished(lane, round_, done), state, out)
 
 
 async def run_lanes(lab: Lab, lanes: Sequence[Lane], out: Path, done: Done, on_episode: OnEpisode) -> None:
@@ -65,17 +76,16 @@ class _Batch:
 
     async def run_lane(self, lane: Lane) -> None:
         state = LaneState(Knowledge(lane.library))
-        await self._keep(lane, state.knowledge)
+        # a snapshot has to be there before an episode names it
+        await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, state.knowledge)
         for round_ in range(len(lane.rounds)):
-            keys = [job.key for job in lane.jobs(round_)]
-            owed = [job for job in lane.jobs(round_) if job.key not in self.done]
-            await self._run_round(lane, owed, state.knowledge)
+            jobs = list(lane.jobs(round_))
+            await self._run_round(lane, [job for job in jobs if job.key not in self.done], state.knowledge)
             if lane.learns:
-                finished = [episode for key in keys if (episode := self.done.get(key))]
-                if len(finished) < len(keys):
+                finished = _finished(lane, round_, self.done)
+                if len(finished) < len(jobs):
                     return
-                state = after_round(state, lane.arm, finished, self.lab.config)
-                await self._keep(lane, state.knowledge)
+                state = await anyio.to_thread.run_sync(_close_round, self.lab.config, lane, finished, state, self.out)
 
     async def _run_round(self, lane: Lane, jobs: Sequence[Job], knowledge: Knowledge) -> None:
         async with anyio.create_task_group() as group:
@@ -85,7 +95,8 @@ class _Batch:
 
     async def _run_job(self, lane: Lane, job: Job, knowledge: Knowledge) -> None:
         try:
-            episode = await run_episode(self.lab, job, knowledge)
+            with within(job.key):
+                episode = await run_episode(self.lab, job, knowledge)
             await self.log.append(episode)
         finally:
             self.slots.release()
@@ -94,6 +105,15 @@ class _Batch:
             self.done[job.key] = finished if lane.learns else None
         self.on_episode(finished)
 
-    async def _keep(self, lane: Lane, knowledge: Knowledge) -> None:
-        """Writes what the next round begins with: a snapshot has to be there before an episode names it."""
-        await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, knowledge)
+
+def _finished(lane: Lane, round_: int, done: Done) -> list[Brief]:
+    """The finished episodes of a round of a lane that learns, in the order in which they are merged."""
+    return [episode for job in lane.jobs(round_) if (episode := done.get(job.key))]
+
+
+def _close_round(config: RunConfig, lane: Lane, finished: Sequence[Brief], state: LaneState, out: Path) -> LaneState:
+    """What a lane knows after a round, once that is on the disk."""
+    state, border = after_round(state, lane.arm, finished, config)
+    keep_knowledge(out, lane.name, state.knowledge)
+    keep_border(out, lane.name, border)
+    return state

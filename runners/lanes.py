@@ -1,19 +1,20 @@
 """What a lane learns: the knowledge that a round begins with, as a function of the episodes before it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hermes_lab.config import Arm, RunConfig
+from hermes_lab.config import Arm, MemoryConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.memory.notes import merge_notes
+from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.protocols import KnownSuite, Suite
 from hermes_lab.skills.library import Library, merge
 from hermes_lab.skills.placebo import placebo
 from hermes_lab.skills.refine import refine
-from hermes_lab.skills.stats import Use, stats
-from hermes_lab.types import SkillWrite
+from hermes_lab.skills.stats import SkillStats, Use, stats
+from hermes_lab.types import MemoryWrite, SkillWrite
 from runners.brief import Brief
+from runners.lane_history import Border, Deprecated, MergedNotes, record
 
 LEARNING: frozenset[Arm] = frozenset({"on", "placebo"})
 """The arms whose library grows."""
@@ -45,36 +46,47 @@ def begin(arm: Arm, library: Library, suite: Suite, *, split: str, world: int) -
     return library
 
 
-def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: RunConfig) -> LaneState:
-    """The lane once a round is merged; `finished` are its episodes in the order of its tasks.
+def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: RunConfig) -> tuple[LaneState, Border]:
+    """The lane once a round is merged, and what that did; `finished` are its episodes in the order of its tasks.
 
     A pure function, so that resume needs the log alone. Skills that fail are taken out of prompts; one that was just
     written begins anew, since its uses were of its earlier text.
     """
-    knowledge = state.knowledge
-    writes = [write for episode in finished for write in episode.writes]
-    written = {write.name for write in writes}
+    before = state.knowledge
+    kept, dropped = _contest(finished)
+    written = {write.name for write in kept}
     uses = tuple(use for use in (*state.uses, *_uses(finished)) if use.name not in written)
-    library = merge(knowledge.library, (episode.writes for episode in finished))
-    library = refine(library, stats(uses, alpha=config.skills.ema_alpha), config.skills)
-    if any(episode.review for episode in finished):
-        idle = 0
-    else:
-        idle = knowledge.idle + sum(int(episode.metrics.get("iterations", 0)) for episode in finished)
-    return LaneState(
-        replace(
-            knowledge,
-            library=placebo(library) if arm == "placebo" else library,
-            notes=merge_notes(knowledge.notes, (episode.notes for episode in finished), config.memory),
-            idle=idle,
-            learnt_from=_learnt_from(knowledge, writes),
-        ),
-        uses,
+    fared = stats(uses, alpha=config.skills.ema_alpha)
+    merged = merge(before.library, (episode.writes for episode in finished))
+    refined = refine(merged, fared, config.skills)
+    library = placebo(refined) if arm == "placebo" else refined
+    notes, counts = _merge_notes(
+        before.notes, [write for episode in finished for write in episode.notes], config.memory
     )
+    knowledge = replace(
+        before, library=library, notes=notes, idle=_idle(before, finished), learnt_from=_learnt_from(before, kept)
+    )
+    border = Border(
+        round=finished[0].round,
+        before=before.library.snapshot,
+        after=library.snapshot,
+        merged=tuple(map(record, kept)),
+        dropped=tuple(record(write, won) for write, won in dropped),
+        deprecated=_deprecated(merged, refined, fared),
+        emptied=library.snapshot != refined.snapshot,
+        notes=MergedNotes(before.notes_snapshot, knowledge.notes_snapshot, *counts),
+    )
+    return LaneState(knowledge, uses), border
 
 
 def _uses(finished: Iterable[Brief]) -> list[Use]:
     return [Use(name, episode.success, episode.started_at) for episode in finished for name in episode.skills.loaded]
+
+
+def _idle(before: Knowledge, finished: Sequence[Brief]) -> int:
+    if any(episode.review for episode in finished):
+        return 0
+    return before.idle + sum(int(episode.metrics.get("iterations", 0)) for episode in finished)
 
 
 def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str, tuple[str, ...]]:
@@ -82,3 +94,32 @@ def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str
     for write in writes:
         known[write.name] = tuple(dict.fromkeys((*known.get(write.name, ()), *write.triggers)))
     return known
+
+
+def _contest(finished: Iterable[Brief]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
+    """The writes that `merge` keeps; and those that it drops, each with the key of the episode that has the name."""
+    owners: dict[str, str] = {}
+    kept, dropped = [], []
+    for episode in finished:
+        for write in episode.writes:
+            owner = owners.setdefault(write.name, episode.key)
+            if owner == episode.key:
+                kept.append(write)
+            else:
+                dropped.append((write, owner))
+    return kept, dropped
+
+
+def _deprecated(merged: Library, refined: Library, fared: Mapping[str, SkillStats]) -> tuple[Deprecated, ...]:
+    names = [name for name, skill in refined.skills.items() if skill != merged.skills[name]]
+    return tuple(Deprecated(n, fared[n].judged, fared[n].solved, fared[n].low, fared[n].high) for n in names)
+
+
+def _merge_notes(notes: Notes, writes: Sequence[MemoryWrite], config: MemoryConfig) -> tuple[Notes, tuple[int, int]]:
+    """`merge_notes`, and of how many writes it took, and did not."""
+    merged = 0
+    for write in writes:
+        after = merge_notes(notes, [[write]], config)
+        merged += after != notes
+        notes = after
+    return notes, (merged, len(writes) - merged)

@@ -2,42 +2,56 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from analysis.funnel import read_seen
+from hermes_lab.config import SkillsConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.sessions import hermes_home
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.hub import skill_folders
 from hermes_lab.skills.index import Index
-from hermes_lab.skills.library import Library
+from hermes_lab.skills.library import Library, load_snapshot, read_library
+from hermes_lab.skills.of_run import is_run, run_of, store_in
 from hermes_lab.skills.stats import Use
 from hermes_lab.skills.store import SkillStore
 
-_SNAPSHOT = re.compile(r"[0-9a-f]{4,16}")
-_COPY = "hermes-lab skills install FOLDER, a folder of the run's skills/; or restore --snapshot, for a state of yours"
+_DIGITS = 4
+_SNAPSHOT = re.compile(rf"[0-9a-f]{{{_DIGITS},16}}")
 FORMS = "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, or a snapshot of your own skills"
 
 
 @dataclass(frozen=True)
 class Place:
     """A library that was found. `store` is there where it may be changed; `run` where it is one of a run's, in which
-    `lane` is empty for a snapshot that any lane may have had."""
+    `lane` is empty for a snapshot that any lane may have had. `copy` is the command that makes its skills one's own.
+    `broken` tells what is wrong with each skill that was left out, by the name of its folder."""
 
     name: str
     library: Library
     store: SkillStore | None = None
     run: Path | None = None
     lane: str = ""
+    copy: str = ""
+    broken: Mapping[str, str] = field(default_factory=dict)
 
-    def index(self) -> Index:
-        """Everything there is to know of it. For a run's skills, their uses are those of the run."""
+    def index(self, config: SkillsConfig | None = None) -> Index:
+        """Everything there is to know of it."""
         if self.store is not None:
-            return Index.of(self.store)
-        index = Index()
-        index.refresh(self.library, uses=uses_in(self.run, self.library, self.lane) if self.run else ())
+            return Index.of(self.store, config)
+        index = Index(config=config)
+        index.refresh(self.library, uses=self.uses())
         return index
+
+    def uses(self) -> list[Use]:
+        """The uses of its skills; for a run's, those in the run."""
+        if self.store is not None:
+            return self.store.uses()
+        return uses_in(self.run, self.library, self.lane) if self.run else []
 
 
 def home_skills() -> Path:
@@ -48,7 +62,7 @@ def home_skills() -> Path:
 def find(text: str) -> Place:
     """The library that `text` means; empty means a person's own. Raises `ConfigError` where it means none."""
     if not text:
-        return _of_folder("your skills", home_skills())
+        return _of_folder("your skills", home_skills(), own=True)
     folder = Path(text).expanduser()
     if folder.is_dir():
         return _of_folder(text, folder)
@@ -72,27 +86,42 @@ def find_all(text: str) -> list[Place]:
 def find_store(text: str) -> SkillStore:
     """The library that `text` means, to be changed. Raises `ConfigError` for a run's and for a past state."""
     folder = Path(text).expanduser() if text else home_skills()
-    if text and not folder.is_dir():
+    if text and (not folder.is_dir() or is_run(folder)):
         place = find(text)
         what = "a run" if place.run else "a past state"
-        raise ConfigError(f"{text}: {what} is never changed; to have its skills as yours: {_COPY}")
-    if run := _run_of(folder):
-        raise ConfigError(f"{folder}: a run ({run}) is never changed; to have its skills as yours: {_COPY}")
-    return SkillStore(folder)
+        raise ConfigError(f"{text}: {what} is never changed; to have its skills as yours: {place.copy}")
+    return store_in(folder)
 
 
-def existing(library: Library, name: str) -> str:
-    """The name, if there is a skill of it. Raises `ConfigError` with the nearest ones where there is none."""
+def begin_with(text: str) -> Library:
+    """The library that a run begins with; empty means none. Raises `ConfigError` also where a skill of it is broken."""
+    if not text:
+        return Library()
+    try:
+        folder = Path(text).expanduser()
+        if folder.is_dir() and not run_of(folder):
+            return Library.load(folder)
+        return find(text).library
+    except ConfigError as error:
+        raise ConfigError(f"skills.library: {error}") from None
+
+
+def deeper(text: str) -> list[Path]:
+    """The folders below the folder `text` that hold skills: for a person who named one too high."""
+    folder = Path(text).expanduser()
+    return sorted({found.parent for found in skill_folders(folder)} - {folder}) if text and folder.is_dir() else []
+
+
+def existing(library: Library, name: str, broken: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The name, if there is a skill of it. Raises `ConfigError` with the nearest ones where there is none, or with what
+    is wrong with it."""
     if name in library.skills:
         return name
+    if name in broken:
+        raise ConfigError(broken[name])
     near = [known for known in library.skills if name in known] or difflib.get_close_matches(name, library.skills)
     hint = f"did you mean {', '.join(near)}?" if near else "`hermes-lab skills list` names them"
     raise ConfigError(f"no skill {name!r}; {hint}")
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run."""
-    return (folder / "run.json").is_file()
 
 
 def lanes(run: Path) -> list[str]:
@@ -111,7 +140,7 @@ def uses_in(run: Path, library: Library, lane: str = "") -> list[Use]:
             continue
         snapshot = episode.skills.snapshot
         if snapshot not in same:
-            past = Library.load(run / "skills" / snapshot)
+            past = load_snapshot(run / "skills" / snapshot)
             same[snapshot] = frozenset(
                 name for name in wanted.keys() & past.skills if _text(past, name) == wanted[name]
             )
@@ -124,50 +153,62 @@ def _text(library: Library, name: str) -> tuple[str, object]:
     return skill_format.shown(skill), skill.files
 
 
-def _of_folder(text: str, folder: Path) -> Place:
+def _of_folder(text: str, folder: Path, *, own: bool = False) -> Place:
+    """`own`: it is a library that is changed, whatever is in it."""
     if is_run(folder):
         return _of_lane(text, folder, _only(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
-    if run := _run_of(folder):
-        return Place(text, Library.load(folder), run=run)
-    if text == "your skills" or (folder / ".hermes").is_dir():
+    if run := run_of(folder):
+        return _of_run(text, run, folder)
+    if own or (folder / ".hermes").is_dir():
         store = SkillStore(folder)
-        return Place(text, store.load(), store)
-    return Place(text, Library.load(folder))
+        return Place(text, store.load(), store, broken=store.broken())
+    library, broken = read_library(folder)
+    return Place(text, library, broken=broken)
 
 
 def _of_lane(text: str, run: Path, lane: str) -> Place:
     if not is_run(run):
         raise ConfigError(f"{text}: {run} is no run folder (no run.json), so it has no lanes")
-    if lane not in lanes(run):
-        raise ConfigError(f"{text}: the run has no lane {lane!r} with skills; it has: {_listed(lanes(run))}")
-    return Place(text, Library.load(run / "lanes" / lane / "home" / "skills"), run=run, lane=lane)
+    known = lanes(run)
+    found = [lane] if lane in known else [name for name in known if name.startswith(lane)]
+    lane = _only(found, f"{text}: {'no' if not found else 'not one'} lane", "", known)
+    return _of_run(text, run, run / "lanes" / lane / "home" / "skills", lane)
+
+
+def _of_run(text: str, run: Path, folder: Path, lane: str = "") -> Place:
+    folder = folder.resolve()
+    copy = f"hermes-lab skills install {shlex.quote(str(folder))}"
+    return Place(text, load_snapshot(folder), run=run, lane=lane, copy=copy)
 
 
 def _past(text: str, folder: Path, snapshot: str) -> Place:
     if is_run(folder):
-        known = sorted(path.name for path in (folder / "skills").glob("*") if path.is_dir())
-        found = _only([name for name in known if name.startswith(snapshot)], f"{text}: not one snapshot", "")
-        return Place(text, Library.load(folder / "skills" / found), run=folder)
+        known = [path.name for path in (folder / "skills").glob("*") if path.is_dir()]
+        found = _whole(snapshot, known, f"the folders in {folder / 'skills'} are the ids")
+        return _of_run(text, folder, folder / "skills" / found)
     store = SkillStore(folder)
-    return Place(text, store.at(full_snapshot(store, snapshot)))
+    whole = full_snapshot(store, snapshot)
+    where = "" if folder == home_skills() else f" --in {shlex.quote(str(folder))}"
+    return Place(text, store.at(whole), copy=f"hermes-lab skills restore --snapshot {whole}{where}")
 
 
 def full_snapshot(store: SkillStore, beginning: str) -> str:
     """A snapshot's whole id from its beginning. Raises `ConfigError` where it is none's or several's."""
     known = {part for change in store.snapshots() for part in (change.before, change.after)}
-    return _only(sorted(name for name in known if name.startswith(beginning)), f"no one snapshot {beginning!r}", "")
+    return _whole(beginning, known, "`hermes-lab skills history` has the ids")
 
 
-def _only(names: Sequence[str], problem: str, prefix: str) -> str:
+def _whole(beginning: str, known: Iterable[str], hint: str) -> str:
+    found = sorted(name for name in known if name.startswith(beginning))
+    if not found:
+        raise ConfigError(f"no snapshot {beginning}; {hint}")
+    if not _SNAPSHOT.fullmatch(beginning):
+        raise ConfigError(f"snapshot {beginning!r}: give its first {_DIGITS} digits at least; {hint}")
+    return _only(found, f"several snapshots begin with {beginning}", "")
+
+
+def _only(names: Sequence[str], problem: str, prefix: str, known: Sequence[str] = ()) -> str:
     if len(names) != 1:
-        raise ConfigError(f"{problem}; there are: {_listed(f'{prefix}{name}' for name in names)}")
+        there = ", ".join(f"{prefix}{name}" for name in names or known) or "none"
+        raise ConfigError(f"{problem}; there are: {there}")
     return names[0]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
-
-
-def _run_of(folder: Path) -> Path | None:
-    """The run that a folder is, or lies in."""
-    return next((place for place in (folder.resolve(), *folder.resolve().parents) if is_run(place)), None)

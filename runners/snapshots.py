@@ -1,12 +1,13 @@
 """The knowledge of a run's lanes on disk: content-addressed, so that any episode can be run again with its own."""
 
+import shutil
 import tempfile
 from pathlib import Path
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import FILES, Notes, parse_file, render_file
-from hermes_lab.skills.library import Library
+from hermes_lab.skills.library import load_snapshot
 from hermes_lab.types import Episode
 
 
@@ -20,6 +21,15 @@ def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
     if knowledge.notes_snapshot:
         _save_notes(knowledge.notes, out / "memory" / knowledge.notes_snapshot)
         _link(home / "memory", knowledge.notes_snapshot)
+    else:
+        (home / "memory").unlink(missing_ok=True)
+
+
+def sweep(out: Path) -> None:
+    """Removes what a kill left of snapshots that were being written. Hold the run's lock."""
+    for kind in ("skills", "memory"):
+        for left in (out / kind).glob(".saving-*"):
+            shutil.rmtree(left)
 
 
 def _link(link: Path, snapshot: str) -> None:
@@ -31,7 +41,7 @@ def _link(link: Path, snapshot: str) -> None:
 
 def knowledge_of(out: Path, episode: Episode) -> Knowledge:
     """What an episode of a run began with. Raises `ConfigError` where its snapshot is missing or broken."""
-    library = Library.load(out / "skills" / episode.skills.snapshot)
+    library = load_snapshot(out / "skills" / episode.skills.snapshot)
     snapshot = episode.memory.snapshot
     return Knowledge(library, load_notes(out / "memory" / snapshot) if snapshot else Notes())
 

@@ -18,7 +18,7 @@ from hermes_lab.errors import ToolError
 from hermes_lab.sessions import Session
 from hermes_lab.sessions.conversation import Turn
 from hermes_lab.tools.registry import Ask
-from hermes_lab.types import ToolCall
+from hermes_lab.types import ToolCall, ToolResult
 
 _WHY_NO_ANSWER = {
     "empty": "the model said nothing",
@@ -29,6 +29,8 @@ _WHY_NO_ANSWER = {
     "max_tokens": "the turn's tokens are used up (agent.max_tokens)",
     "max_cost": "the turn's money is used up (agent.max_cost)",
 }
+
+_SOON = 2.0
 
 
 class Terminal:
@@ -115,10 +117,27 @@ class Terminal:
         """A dim line about what is going on."""
         typer.secho(printable(text), dim=True, err=True)
 
+    @contextmanager
+    def note_unless_soon(self, text: str) -> Iterator[None]:
+        """Notes `text` where the block takes so long that a person wonders."""
+        timer = asyncio.get_running_loop().call_later(_SOON, self.note, text)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def call(self, call: ToolCall) -> None:
         """A dim line for a tool call that begins."""
         arguments = call.raw or json.dumps(call.arguments, ensure_ascii=False)
-        line, width = f"{call.name} {arguments}", shutil.get_terminal_size((120, 24)).columns
+        self._note_cut(f"{call.name} {arguments}")
+
+    def failure(self, result: ToolResult) -> None:
+        """A dim line for a tool call that failed."""
+        reason = str(json.loads(result.content)["error"]).strip()
+        self._note_cut(f"  error: {reason.partition(chr(10))[0]}")
+
+    def _note_cut(self, line: str) -> None:
+        width = shutil.get_terminal_size((120, 24)).columns
         self.note(line if len(line) < width else line[: width - 4] + "...")
 
     def turn(self, session: Session, turn: Turn) -> None:

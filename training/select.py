@@ -122,7 +122,7 @@ def _task_digest(episode: Episode) -> str:
 
 
 def _conversation(episode: Episode, trajectory: Trajectory) -> Conversation:
-    review = episode.review.trajectory if episode.review else None
+    review = episode.review.trajectory if episode.review and not episode.review.error else None
     messages = trajectory.messages + (review.messages if review else ())
     steps = trajectory.steps + (review.steps if review else ())
     return Conversation(

@@ -34,7 +34,8 @@ class Delegation:
 
     A child has the model and the limits of its parent; a system prompt, which `system` makes for its tools; a sandbox
     beside that of its parent; and of its parent's tools those that are not `WITHHELD`. It may read skills, and delegate
-    in turn while `depth`, 1 for a child of the episode's agent, is below the limit. What it spends, its parent spends.
+    in turn while `depth`, 1 for a child of the episode's agent, is below the limit. What it spends, its parent spends,
+    and the skills that it loads, its parent has loaded.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class Delegation:
                     trajectory = None if error else self._trajectory(agent, stop)
                     seconds = time.monotonic() - started
                     self._children[place] = Child(goal, self._depth, trajectory, seconds, error, below.children)
+                    if self._skills and below._skills:  # what helped the child helped the episode
+                        self._skills.loaded += below._skills.loaded
         return _told(self._children[place])
 
     def _begin(self, sandbox: Sandbox, tools: Sequence[str]) -> tuple[Agent, "Delegation"]:

@@ -185,7 +185,7 @@ class Agent:
     def _final_response(self, stop: StopReason) -> str | None:
         """The text of an answer; a reply that was cut off, asks for tools or says nothing is none."""
         last = self.messages[-1]
-        if stop in ("empty", "length", "context_full") or last.role != "assistant" or last.tool_calls:
+        if stop in ("empty", "length", "context_full", "failed") or last.role != "assistant" or last.tool_calls:
             return None
         if self.steps[-1].finish_reason == "length":
             return None

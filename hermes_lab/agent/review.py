@@ -5,15 +5,16 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from hermes_lab.agent.loop import Agent
 from hermes_lab.config import SkillsConfig
-from hermes_lab.errors import InfraError
+from hermes_lab.errors import InfraError, ToolError
+from hermes_lab.memory.notes import NotesEdit
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.objection import objection
 from hermes_lab.skills.policy import review_gate
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import EpisodeError, Message, Observation, Review, Verdict
+from hermes_lab.types.trajectory import StopReason
 
 REVIEW_TOOLS = frozenset({"skill_view", "skills_list", "skill_manage", "memory"})
 """All that a review can do. Every other name is refused before anything happens, however much it looks like these."""
@@ -24,6 +25,9 @@ that you loaded, else one that covers such work, else add a file to one, else cr
 Do not save missing programs or credentials, passing failures, one-off stories, or that a tool does not work. \
 If there is nothing to save, say so."""
 """The end of what a review is asked, the same for all."""
+
+REFINE = "Add to it the pitfall that you met, and the shorter way if you found one."
+"""What is asked of a skill that was loaded."""
 
 _MOST_NAMES = 5
 
@@ -47,27 +51,25 @@ async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], co
 
     The prompt and the tool schemas stay the same, so that a server's prefix cache holds. Writes go to forks of the
     episode's sessions, so that they are told apart. Only cancellation is ever raised: whatever else fails is the
-    review's `error`, what it had written does not count, and the episode stands.
+    review's `error`. Then what it had written does not count, what it said and spent is kept, and the episode stands.
     """
     started = time.monotonic()
-    try:
-        looked_back = await _look_back(agent, toolbox, verdicts, config)
-    except InfraError as failure:
-        looked_back = Review(error=EpisodeError(failure.kind, str(failure)))
-    except Exception as failure:
-        message = f"{type(failure).__name__}: {failure}"
-        looked_back = Review(error=EpisodeError("internal", message, traceback.format_exc()))
-    return msgspec.structs.replace(looked_back, seconds=time.monotonic() - started)
-
-
-async def _look_back(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], config: SkillsConfig) -> Review:
     context = _apart(toolbox.context, config)
     fork = agent.fork(toolbox.allow(REVIEW_TOOLS, context), max_iterations=config.review_iterations)
-    stop = await fork.submit(request(toolbox.context, verdicts))
+    stop: StopReason = "failed"
+    error = None
+    try:
+        stop = await fork.submit(request(toolbox.context, verdicts))
+    except InfraError as failure:
+        error = EpisodeError(failure.kind, str(failure))
+    except Exception as failure:
+        error = EpisodeError("internal", f"{type(failure).__name__}: {failure}", traceback.format_exc())
     return Review(
         trajectory=fork.trajectory(stop, since=len(agent.messages)),
-        writes=tuple(context.skills.writes) if context.skills else (),
-        memory=tuple(context.notes.writes) if context.notes else (),
+        writes=tuple(context.skills.writes) if context.skills and not error else (),
+        seconds=time.monotonic() - started,
+        memory=tuple(context.notes.writes) if context.notes and not error else (),
+        error=error,
     )
 
 
@@ -75,11 +77,10 @@ def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
     """What the agent is asked: how its work fared, which skills had a part in that or are failing, and the rest."""
     lines = [_outcome(verdicts[-1] if verdicts else None)]
     if context.skills:
-        loaded = dict.fromkeys(context.skills.loaded)
-        if loaded and verdicts and not verdicts[0].success:
-            lines.append(f"You had loaded {_named(loaded)} and were rejected at first: mend what misled you.")
-        elif loaded:
-            lines.append(f"You had loaded {_named(loaded)}.")
+        if loaded := sorted(set(context.skills.loaded)):  # children and parallel calls load in any order
+            rejected = verdicts and not verdicts[0].success
+            misled = " and were rejected at first: mend what misled you" if rejected else ""
+            lines.append(f"You had loaded {_named(loaded)}{misled}. {REFINE}")
         skills = context.skills.library.skills
         failing = [name for name, skill in skills.items() if skill_format.state(skill) == "deprecated"]
         if failing:
@@ -101,5 +102,13 @@ def _named(names: Iterable[str]) -> str:
 def _apart(context: ToolContext, config: SkillsConfig) -> ToolContext:
     """The context of a review: nobody to ask, no children, and sessions of its own."""
     skills = context.skills.fork("review", review_gate(config)) if context.skills else None
-    notes = context.notes.fork("review") if context.notes else None
+    notes = context.notes.fork("review", _notes_gate) if context.notes else None
     return replace(context, skills=skills, notes=notes, ask=None, delegate=None, sessions=None)
+
+
+def _notes_gate(edit: NotesEdit) -> None:
+    """What a review may not record as a skill is no note either."""
+    if found := objection(edit.text):
+        raise ToolError(
+            f"not saved, since it records {found.kind}: {found.sentence[:200]!r}. Write what stays true, or nothing."
+        )

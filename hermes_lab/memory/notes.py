@@ -36,6 +36,8 @@ class NotesEdit(NamedTuple):
 
 Commit = Callable[[NotesEdit, Origin], "tuple[Notes, MemoryWrite | None]"]
 """Does an edit to notes on disk, in which others may have written meanwhile, and gives those notes anew."""
+Gate = Callable[[NotesEdit], None]
+"""Raises `ToolError` for an edit that may not be."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class NotesSession:
         episode: str,
         model: str,
         commit: Commit | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.notes = notes
         self.writes: list[MemoryWrite] = []
@@ -150,8 +153,9 @@ class NotesSession:
         self._episode = episode
         self._model = model
         self._commit = commit
+        self._gate = gate
 
-    def fork(self, origin: Origin) -> "NotesSession":
+    def fork(self, origin: Origin, gate: Gate | None = None) -> "NotesSession":
         """A session over the same state whose writes are counted by themselves."""
         return NotesSession(
             self.notes,
@@ -160,6 +164,7 @@ class NotesSession:
             episode=self._episode,
             model=self._model,
             commit=self._commit,
+            gate=gate,
         )
 
     def add(self, target: Target, text: str) -> None:
@@ -176,6 +181,8 @@ class NotesSession:
 
     def edit(self, edit: NotesEdit) -> None:
         """Does an edit, and keeps its record. Raises `ToolError` where it may not be."""
+        if self._gate is not None:
+            self._gate(edit)
         if self._commit is not None:
             self.notes, write = self._commit(edit, self._origin)
         else:

@@ -18,6 +18,7 @@ from hermes_lab.types.skill import Origin
 _LARGEST = 1 << 20
 _WAIT = 60.0
 _OURS = ".notes"
+_SAVING = "saving-"
 
 
 class NotesStore:
@@ -26,7 +27,8 @@ class NotesStore:
 
     A write holds the lock from reading to writing, so nothing is lost; a file is replaced whole, so nothing is torn.
     The line of the history is written first, and its line break last: a line without one tells the next who comes of
-    a crash, and the notes tell whether the write was made.
+    a crash, and the notes tell whether the write was made. A file that is not UTF-8 is read as far as it can be, and
+    never written.
     """
 
     def __init__(self, home: Path, config: MemoryConfig) -> None:
@@ -36,7 +38,7 @@ class NotesStore:
 
     def load(self) -> Notes:
         """The notes as they are. Raises `ConfigError` naming the file that cannot be read."""
-        memory, user = (parse_file(_read(self._home / name)) for name in FILES.values())
+        memory, user = (parse_file(_read(self._home / name).decode(errors="replace")) for name in FILES.values())
         return Notes(memory, user)
 
     def commit(self, edit: NotesEdit, origin: Origin, *, episode: str, model: str) -> tuple[Notes, MemoryWrite | None]:
@@ -47,6 +49,7 @@ class NotesStore:
                 before = self._settled()
                 after, write = apply(before, edit, config=self._config, origin=origin, episode=episode, model=model)
                 if write is not None:
+                    _check_text(self._home / FILES[edit.target])
                     _append(self._history, msgspec.json.encode(write))
                     _replace(self._home / FILES[edit.target], render_file(after.of(edit.target)) + "\n")
                     _append(self._history, b"\n")
@@ -66,6 +69,9 @@ class NotesStore:
         """The notes, once the history's last line is finished, or taken back, where a crash came between."""
         notes = self.load()
         rest = _unfinished(self._history)
+        if rest:
+            for left in (self._home / _OURS).glob(f"{_SAVING}*"):
+                left.unlink()
         if rest and _was_made(rest, notes):
             _append(self._history, b"\n")
         elif rest:
@@ -99,29 +105,45 @@ def _unfinished(path: Path) -> bytes:
 
 
 def _was_made(line: bytes, notes: Notes) -> bool:
-    """Whether the write of a line without its end came about: then the notes are no longer those from before it."""
+    """Whether the write of a line without its end came about: then its entry is there, or gone. A person may have
+    edited the notes since."""
     try:
-        return notes.snapshot != msgspec.json.decode(line, type=MemoryWrite).before
+        write = msgspec.json.decode(line, type=MemoryWrite)
     except msgspec.DecodeError:
         return False  # the line itself is torn, and was written before anything else
+    entries = notes.of(write.target)
+    done = write.text in entries if write.text else write.old not in entries
+    return notes.snapshot == write.after or (notes.snapshot != write.before and done)
 
 
-def _read(path: Path) -> str:
-    """A file's text, "" where there is none; no link is followed."""
+def _check_text(path: Path) -> None:
+    """Raises `ToolError` for a file that, read and written again, would lose what somebody wrote."""
+    try:
+        _read(path).decode()
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            f"{path.name} is not UTF-8 (byte {error.start + 1:,}), so nothing is written to it; ask the user to save "
+            "it as UTF-8"
+        ) from None
+
+
+def _read(path: Path) -> bytes:
+    """What a file holds, nothing where there is none; no link is followed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        return ""
+        return b""
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}; it must be an ordinary file") from None
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise ConfigError(f"{path}: larger than {_LARGEST >> 20} MiB, which notes never are; shorten it")
-    return data.decode(errors="replace")
+    return data
 
 
 def _append(path: Path, data: bytes) -> None:
+    is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with memoryview(data) as rest:
@@ -130,11 +152,13 @@ def _append(path: Path, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    if is_new:
+        _sync_folder(path.parent)
 
 
 def _replace(path: Path, text: str) -> None:
     """The whole new file or the old one, also after a crash of the machine."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent / _OURS)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent / _OURS, prefix=_SAVING)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode())
@@ -145,7 +169,11 @@ def _replace(path: Path, text: str) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:

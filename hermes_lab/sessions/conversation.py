@@ -22,9 +22,9 @@ from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
 from hermes_lab.sessions.knowledge import HomeKnowledge
 from hermes_lab.skills.observe import observe
-from hermes_lab.skills.slash import expand
+from hermes_lab.skills.slash import Expanded, expand_typed
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
-from hermes_lab.types import Message, Review, ToolCall, ToolResult, Trajectory, Usage
+from hermes_lab.types import EpisodeError, Message, Review, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import StopReason
 
 _INTERRUPTED = json.dumps({"error": "interrupted by the user"})
@@ -46,7 +46,7 @@ class Turn(NamedTuple):
 
 
 class SessionToolbox(Toolbox):
-    """The tools of a session, each call `show`n as it begins.
+    """The tools of a session, each call `show`n as it begins, and what `failed` when it ends.
 
     `frozen` are the schemas that the session was begun with: the model goes on seeing these, byte for byte, even where
     a tool has changed since or cannot work here; such a call is answered with an error.
@@ -58,6 +58,7 @@ class SessionToolbox(Toolbox):
         context: ToolContext,
         *,
         show: Callable[[ToolCall], None],
+        failed: Callable[[ToolResult], None],
         disabled: Sequence[str] = (),
         frozen: tuple[dict[str, Any], ...] | None = None,
     ) -> None:
@@ -68,6 +69,7 @@ class SessionToolbox(Toolbox):
         super().__init__(toolsets, context, disabled)
         self.done: dict[str, ToolResult] = {}
         self._show = show
+        self._failed = failed
         self._frozen = frozen
 
     @property
@@ -85,6 +87,8 @@ class SessionToolbox(Toolbox):
         self._show(call)
         result = await super().run(call)
         self.done[call.id] = result
+        if not result.ok:
+            self._failed(result)
         return result
 
 
@@ -92,7 +96,7 @@ class Conversation:
     """A session with a model and tools.
 
     Each turn has an agent of its own that continues what is stored, and so the whole budget of `config.agent`: holding
-    a session and resuming it are the same.
+    a session and resuming it are the same. `say` gets a line about what became of a `/skill-name`.
     """
 
     def __init__(
@@ -103,6 +107,8 @@ class Conversation:
         toolbox: SessionToolbox,
         config: RunConfig,
         knowledge: HomeKnowledge | None = None,
+        *,
+        say: Callable[[str], None],
     ) -> None:
         self.session = session
         self._store = store
@@ -110,6 +116,7 @@ class Conversation:
         self._toolbox = toolbox
         self._config = config
         self._knowledge = knowledge
+        self._say = say
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
     async def submit(self, prompt: str) -> Turn:
@@ -121,7 +128,9 @@ class Conversation:
         """
         skills, length = self._toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
-        message = expand(prompt, skills) if skills else prompt
+        message, note = expand_typed(prompt, skills) if skills else Expanded(prompt)
+        if note:
+            self._say(note)
         agent = self._agent()
         before = await self._processes()
         try:
@@ -135,10 +144,10 @@ class Conversation:
                 finally:
                     if agent.steps:
                         self._answer_open_calls(agent.messages)
-                        await self._keep(agent)
+                        await self._keep(agent, prompt)
             raise
         with anyio.CancelScope(shield=True):
-            await self._keep(agent)
+            await self._keep(agent, prompt)
         answer = agent.trajectory(stop).final_response
         if answer and self.session.tool_format == "hermes":
             answer = parse_reply(answer).content
@@ -161,8 +170,12 @@ class Conversation:
         return due(0, tool_iterations(recent), observe(turns, (), config), config)
 
     async def review(self) -> Review:
-        """Has the agent look back on the session; what it saves is there for later ones."""
-        return await review(self._agent(), self._toolbox, (), self._config.skills)
+        """Has the agent look back on the session; what it saves is there for later ones. It is given up after
+        `agent.max_seconds`, whatever it waits for."""
+        limit = self._config.agent.max_seconds
+        with anyio.move_on_after(limit):
+            return await review(self._agent(), self._toolbox, (), self._config.skills)
+        return Review(error=EpisodeError("internal", f"it took more than {limit:g} s"), seconds=limit)
 
     async def compress(self) -> bool:
         """Has the middle turns summarised now; False where nothing was changed."""
@@ -179,13 +192,14 @@ class Conversation:
             delegation.serve(agent, self._toolbox)
         return agent
 
-    async def _keep(self, agent: Agent) -> None:
+    async def _keep(self, agent: Agent, typed: str = "") -> None:
         append = partial(
             self._store.append,
             self.session,
             agent.messages[self.session.length :],
             usage=agent.usage,
             compressions=agent.context.compressions[len(self.session.compressions) :],
+            typed=typed,
         )
         self.session = await anyio.to_thread.run_sync(append)
 

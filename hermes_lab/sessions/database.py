@@ -38,7 +38,7 @@ class StoreError(InfraError):
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
     """A session without what was said. `model` began it; `length` counts its messages, `usage` sums all its model
-    calls; `opening` is how the person's first message begins. Times are ISO 8601 in UTC."""
+    calls; `opening` is how the first thing that the person typed begins. Times are ISO 8601 in UTC."""
 
     id: str
     key: str
@@ -100,12 +100,13 @@ class SessionStore:
         that is none or is taken."""
         now = datetime.now(UTC)
         id, time = id or new_id(now), _text(now)
-        columns = (id, str(key), check_name(name) if name else None, model, tool_format, _encode(tools), time, time)
+        checked = check_name(name) if name else None
+        columns = (id, str(key), checked, model, tool_format, _encode(tools), time, time, _opening(messages))
         with self._open() as db, _transaction(db):
             try:
                 db.execute(
-                    "INSERT INTO sessions (id, key, name, model, tool_format, tools, created, updated)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO sessions (id, key, name, model, tool_format, tools, created, updated, opening)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     columns,
                 )
             except sqlite3.IntegrityError:
@@ -122,8 +123,11 @@ class SessionStore:
         *,
         usage: Usage | None = None,
         compressions: Sequence[Compression] = (),
+        typed: str = "",
     ) -> Session:
         """Adds what was said since `session` was loaded, and what it took. Gives the session as it is now.
+
+        `typed` is what the person typed, where the first message is more than that: a skill, or what was recalled.
 
         Raises `ConfigError` where another process went on with the same session meanwhile, or deleted it.
         """
@@ -131,8 +135,8 @@ class SessionStore:
         with self._open() as db, _transaction(db):
             changed = db.execute(
                 "UPDATE sessions SET updated = ?, prompt_tokens = prompt_tokens + ?,"
-                " completion_tokens = completion_tokens + ? WHERE id = ?",
-                (time, used.prompt_tokens, used.completion_tokens, session.id),
+                " completion_tokens = completion_tokens + ?, opening = coalesce(nullif(opening, ''), ?) WHERE id = ?",
+                (time, used.prompt_tokens, used.completion_tokens, _opening(messages, typed), session.id),
             )
             (length,) = db.execute("SELECT count(*) FROM messages WHERE session = ?", (session.id,)).fetchone()
             if not changed.rowcount or length != session.length:
@@ -289,6 +293,11 @@ def _role(message: Message) -> Role:
     return "tool" if message.results else message.role
 
 
+def _opening(messages: Sequence[Message], typed: str = "") -> str:
+    said = (message.content for message in messages if _role(message) == "user")
+    return (typed or next(said, ""))[:_OPENING_CHARS]
+
+
 def _searched(message: Message) -> str:
     """What a search looks at: the text and the calls. A system prompt is the same in most sessions, and left out."""
     if message.role == "system":
@@ -320,9 +329,7 @@ def _load(db: sqlite3.Connection, id: str) -> Session:
 def _infos(db: sqlite3.Connection, condition: str, value: object) -> list[SessionInfo]:
     rows = db.execute(
         "SELECT s.id, s.key, coalesce(s.name, ''), s.model, s.tool_format, s.created, s.updated,"
-        " (SELECT count(*) FROM messages m WHERE m.session = s.id), s.prompt_tokens, s.completion_tokens,"
-        f" coalesce((SELECT substr(m.text, 1, {_OPENING_CHARS}) FROM messages m"
-        "   WHERE m.session = s.id AND m.role = 'user' ORDER BY m.place LIMIT 1), '')"
+        " (SELECT count(*) FROM messages m WHERE m.session = s.id), s.prompt_tokens, s.completion_tokens, s.opening"
         f" FROM sessions s WHERE {condition}",
         (value,),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError
 from hermes_lab.memory.context_files import context_block
 from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession
 from hermes_lab.memory.notes_store import NotesStore
@@ -14,9 +15,9 @@ from hermes_lab.memory.providers import GuardedProvider, open_provider
 from hermes_lab.memory.recall import recall_block, remember_episode, remember_library
 from hermes_lab.memory.vector import VectorMemory, open_memory
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.of_run import store_in
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.stats import Use
-from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import MemoryWrite, Message, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
 from hermes_lab.types.trajectory import StopReason
@@ -36,7 +37,7 @@ class HomeKnowledge:
     def __init__(self, home: Path, config: RunConfig) -> None:
         self._home = home
         self._config = config
-        self._store = SkillStore(Path(config.skills.library) if config.skills.library else home / "skills")
+        self._store = store_in(_given(config.skills.library) if config.skills.library else home / "skills")
         self._notes = NotesStore(home, config.memory)
         self._memory: VectorMemory | None = open_memory(config.memory, home, os.environ)
         self._provider: GuardedProvider | None = open_provider(config.memory.provider)
@@ -48,17 +49,21 @@ class HomeKnowledge:
             remember_library(self._memory, library, at=datetime.now(UTC))
         return library
 
+    def broken(self) -> list[str]:
+        """What is wrong with each skill that `library` leaves out, and how to mend it."""
+        return list(self._store.broken().values())
+
     def views(self, library: Library, *, session: str, model: str) -> Views:
         """A session's own views of `library` and of the notes."""
 
-        def commit_skill(edit: SkillEdit, origin: Origin) -> tuple[Library, SkillWrite]:
-            return self._store.commit(edit, origin, episode=session, model=model)
+        def commit_skills(edits: Sequence[SkillEdit], origin: Origin) -> tuple[Library, list[SkillWrite]]:
+            return self._store.commit(edits, origin, episode=session, model=model)
 
         def commit_note(edit: NotesEdit, origin: Origin) -> tuple[Notes, MemoryWrite | None]:
             return self._notes.commit(edit, origin, episode=session, model=model)
 
         return Views(
-            SkillSession(library, origin="foreground", episode=session, model=model, commit=commit_skill),
+            SkillSession(library, origin="foreground", episode=session, model=model, commit=commit_skills),
             NotesSession(
                 self._notes.load(),
                 config=self._config.memory,
@@ -96,7 +101,7 @@ class HomeKnowledge:
         """Takes note of a finished turn, and of the skills that were loaded in it."""
         now = datetime.now(UTC)
         for name in loaded:
-            self._store.note_use(Use(name, None, now.isoformat(timespec="seconds")))
+            self._store.note_use(Use(name, None, now.isoformat(timespec="milliseconds")))
         if self._memory:
             remember_episode(self._memory, turn, stop=stop, answer=answer, source=session, at=now)
         if self._provider and answer:
@@ -106,3 +111,10 @@ class HomeKnowledge:
         """Gives back the memory's connections."""
         if self._memory:
             self._memory.close()
+
+
+def _given(library: str) -> Path:
+    folder = Path(library).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(f"skills.library: {library}: no folder; a chat writes to it, so make it, or leave this empty")
+    return folder

@@ -30,6 +30,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TRIGGER message_is_gone AFTER DELETE ON messages BEGIN
             INSERT INTO found (found, rowid, text) VALUES ('delete', old.number, old.text); END""",
     ),
+    (
+        "ALTER TABLE sessions ADD COLUMN opening TEXT NOT NULL DEFAULT ''",
+        """UPDATE sessions SET opening = coalesce(
+            (SELECT substr(text, 1, 80) FROM messages
+             WHERE session = sessions.id AND role = 'user' ORDER BY place LIMIT 1), '')""",
+    ),
 )
 """The statements that lead from each version of the database to the next; released ones are never changed."""
 

@@ -29,7 +29,6 @@ class Anatomy(Struct, frozen=True):
     parameters: tuple[str, ...]
     dependencies: tuple[str, ...]
     pitfalls: tuple[str, ...]
-    verification: str
     tags: tuple[str, ...]
     source: str
 
@@ -47,7 +46,6 @@ def anatomy(skill: Skill) -> Anatomy:
         dependencies=_items(sections, "prerequisite", "requirement", "dependenc")
         + ((compatibility,) if compatibility else ()),
         pitfalls=_items(sections, "pitfall", "common mistake", "gotcha"),
-        verification=_text(sections, "verif", "check"),
         tags=_words(metadata.get("tags")),
         source=skill_format.mark(skill, "source"),
     )

@@ -6,10 +6,12 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.skills.folder import SKILL, read_skill
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Skill
@@ -23,16 +25,17 @@ _VERSION = 1
 
 class Seen(NamedTuple):
     """A library as it was read, and the times (ns) at which what it was read from had last been changed, by path below
-    its folder; 0 where that was just now. `size` is that of its history then."""
+    its folder; 0 where that was just now. `size` is that of its history then. `broken` tells what is wrong with each
+    folder that is not in the library though it has a SKILL.md: such a one is always read again."""
 
     library: Library
     stamps: Mapping[str, int]
     size: int = 0
+    broken: Mapping[str, str] = MappingProxyType({})
 
 
 def look(root: Path, before: Seen | None) -> Seen:
-    """The library in the folder `root` now, of which only what changed since `before` is read. Raises `ConfigError`
-    naming a file that is no skill's."""
+    """The library in the folder `root` now, of which only what changed since `before` is read."""
     past = time.time_ns() - _TICK_NS
     library, known = (before.library, before.stamps) if before else (Library(), {})
     dirty = changed(root, known) if before else {_ROOT}
@@ -42,11 +45,15 @@ def look(root: Path, before: Seen | None) -> Seen:
         names = {path.name for path in root.iterdir() if not path.name.startswith(".")}
         dirty |= names ^ {path for path in known if "/" not in path and path != _ROOT}
     changes: dict[str, Skill | None] = {}
+    broken: dict[str, str] = {}
     for name in sorted(dirty - {_ROOT}):
-        changes[name] = _read(root, name, found)
+        try:
+            changes[name] = _read(root, name, found)
+        except ConfigError as error:
+            changes[name], found[name], broken[name] = None, 0, str(error)
     stamps = {path: stamp for path, stamp in known.items() if path.partition("/")[0] not in dirty}
     stamps |= {path: stamp if stamp < past else 0 for path, stamp in found.items()}
-    return Seen(library.with_changes(changes) if changes else library, stamps)
+    return Seen(library.with_changes(changes) if changes else library, stamps, broken=broken)
 
 
 def changed(root: Path, stamps: Mapping[str, int]) -> set[str]:

@@ -1,12 +1,14 @@
 """Compiled skills: the agent drafts a Python function and its tests, the harness checks and registers them.
 
 A draft is read first, then its tests are run in the episode's sandbox. What fails goes back to the agent with the
-output, so that it heals its draft, a limited number of times. What passes becomes a skill, and a tool.
+output, so that it heals its draft, a limited number of times, whatever it calls it. What passes becomes a skill, and a
+tool.
 """
 
 import ast
 import logging
 import textwrap
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MAX_CHARS = 100_000
+_NAMES = 3  # whose tries, all of them, an episode has: a new name does not begin anew
 _TEXT = """\
 # {name}
 
@@ -67,10 +70,19 @@ class Draft(NamedTuple):
 
 @dataclass
 class Compiler:
-    """The drafts of one episode (`ToolContext.state`): how often each name was tried, the modules found missing."""
+    """The drafts of one episode (`ToolContext.state`): how many of each name failed or are being tried, which names
+    were given up early, the modules found missing, whether a tool is being looked for."""
 
-    tries: dict[str, int] = field(default_factory=dict)
+    failed: Counter[str] = field(default_factory=Counter)
+    given_up: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
+    searching: bool = False
+
+    def left(self, name: str, tries: int) -> int:
+        """How many more drafts of this name are taken, where a name has that many tries."""
+        if name in self.given_up:
+            return 0
+        return max(0, min(tries - self.failed[name], _NAMES * tries - self.failed.total()))
 
 
 class Failed(ToolError):
@@ -86,26 +98,35 @@ async def compile_skill(
 ) -> Function:
     """Checks, tests and registers a draft. A compiled skill of that name is replaced.
 
-    Raises `ToolError` that tells the agent what to mend, or that it has tried too often: 1 + `heal_attempts` times.
+    Raises `ToolError` that tells the agent what to mend, or that it has tried too often: 1 + `heal_attempts` times, and
+    three times that under all names.
     """
     check_function_name(draft.name)
     _may_take(session.library, draft)
-    tried = compiler.tries.get(draft.name, 0)
-    if tried > heal_attempts:
-        raise ToolError(f"{draft.name} was given up after {tried} tries; do the task without it")
-    compiler.tries[draft.name] = tried + 1
-    if not tried:
+    tries = 1 + heal_attempts
+    if not compiler.left(draft.name, tries):
+        if failed := compiler.failed[draft.name]:
+            raise ToolError(f"{draft.name} was given up after {failed} tries; do the task without it")
+        raise ToolError(
+            f"{compiler.failed.total()} drafts have failed; no more are taken: do the task without a new tool"
+        )
+    if not compiler.searching:
         _log.info("[Core] No tool found for task...")
+        compiler.searching = True
     _log.info("[Compiler] Drafting '%s.py'...", draft.name)
+    compiler.failed[draft.name] += 1  # until it is registered
     try:
         function = await _validated(draft, compiler, sandbox)
     except ToolError as error:
-        left = heal_attempts - tried
+        left = compiler.left(draft.name, tries)
+        compiler.searching = left > 0
         more = f"heal it and try again, {left} of {heal_attempts} times" if left else "do the task without it"
         error.args = (f"{error}; {more}",)
         raise
     await anyio.to_thread.run_sync(_register, _skill(draft, function), session)  # it may wait for a lock
     _log.info("[Core] Skill '%s' successfully registered.", draft.name)
+    compiler.failed[draft.name] -= 1
+    compiler.searching = False
     return function
 
 
@@ -122,8 +143,10 @@ async def _validated(draft: Draft, compiler: Compiler, sandbox: "Sandbox") -> Fu
     run = await test_skill(skill, sandbox)
     _log.info("[Sandbox] Executing validation suite... Exit code: %d", run.exit_code)
     if run.missing:
+        if run.missing in compiler.missing:
+            compiler.given_up.add(draft.name)
         compiler.missing.add(run.missing)
-        raise ToolError(_not_installed(run.missing))
+        raise Failed(_not_installed(run.missing, draft.name), run.output)
     if run.timed_out:
         raise Failed("the validation suite took too long, and was killed", run.output)
     if not run.ok:
@@ -144,9 +167,9 @@ def _read(draft: Draft, missing: set[str]) -> Function:
         raise ToolError(f"tests: no valid Python: {error}") from None
     if not any(_judges(node) for node in ast.walk(tests)):
         raise ToolError("tests: they assert nothing")
-    for module in sorted(_imported(ast.parse(draft.code)) | _imported(tests)):
+    for module in sorted(_imported(ast.parse(draft.code).body) | _imported(tests.body)):
         if module in missing:
-            raise ToolError(_not_installed(module))
+            raise ToolError(_not_installed(module, draft.name))
     return function
 
 
@@ -157,19 +180,23 @@ def _judges(node: ast.AST) -> bool:
     return isinstance(node, ast.Raise) or (isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant))
 
 
-def _imported(tree: ast.Module) -> set[str]:
-    """The top-level modules that a script imports."""
+def _imported(body: list[ast.stmt]) -> set[str]:
+    """The top-level modules that code cannot do without: not those imported in a `try`, or where a condition holds."""
     found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {name.name.partition(".")[0] for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
+    for node in body:
+        match node:
+            case ast.Import(names=names):
+                found |= {name.name.partition(".")[0] for name in names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module.partition(".")[0])
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found |= _imported(node.body)
     return found
 
 
-def _not_installed(module: str) -> str:
-    return f"missing dependency: {module} is not installed in the sandbox; use the standard library"
+def _not_installed(module: str, name: str) -> str:
+    own = f"use the standard library, and in the tests `from {name} import {name}`"
+    return f"missing dependency: {module} is not installed in the sandbox; {own}"
 
 
 def _may_take(library: Library, draft: Draft) -> None:
@@ -214,6 +241,7 @@ def _example(draft: Draft) -> str:
 def _register(skill: Skill, session: "SkillSession") -> None:
     action: Action = "edit" if skill.name in session.library.skills else "create"
     name = skill_format.compiled(skill)
-    session.manage(SkillEdit(action, skill.name, content=skill.text, compiled=name))
-    for path, data in skill.files.items():
-        session.manage(SkillEdit("write_file", skill.name, path=path, content=data.decode()))
+    edits = [SkillEdit(action, skill.name, content=skill.text, compiled=name)]
+    files = skill.files.items()
+    edits += [SkillEdit("write_file", skill.name, path=path, content=data.decode()) for path, data in files]
+    session.manage_all(edits)

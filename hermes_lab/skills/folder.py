@@ -50,12 +50,11 @@ def read_skill(folder: Path) -> Reading:
         _read_into(files, stamps, folder, "", None)
         if SKILL not in files:
             raise ToolError("is not there")
-        text = files.pop(SKILL).decode()
-        skill = skill_format.parse(text, files)
+        skill = skill_format.parse(_text(files.pop(SKILL)), files)
         if skill.name != folder.name:
             raise ToolError(f"name: {skill.name!r} is not its folder's name")
-    except (ToolError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{folder / SKILL}: {error}") from None
+    except ToolError as error:
+        raise ConfigError(f"{folder / SKILL}: {str(error).removeprefix(f'{SKILL}: ')}") from None
     except OSError as error:
         problem = "is a link, and none is followed" if Path(error.filename).is_symlink() else error.strerror
         raise ConfigError(f"{error.filename}: cannot be read: {problem}") from None
@@ -166,6 +165,14 @@ def _read_into(files: dict[str, bytes], stamps: dict[str, int], root: Path, at: 
             raise ConfigError(f"{where}: no regular file of at most {skill_format.MAX_FILE >> 20} MiB")
     finally:
         os.close(descriptor)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ToolError(f"line {line}: holds what is no text in UTF-8; save it as such") from None
 
 
 def _parts(name: str, path: str) -> list[str]:

@@ -63,7 +63,8 @@ def parse(text: str, files: dict[str, bytes] | None = None) -> Skill:
 def check_name(name: object) -> None:
     """Raises `ToolError` for what is no skill's name, and so could lead out of the library's folder."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
-        raise ToolError(f"name: {name!r:.80} is not 1-{MAX_NAME} lowercase letters, digits and single hyphens")
+        what = f"{name!r:.80}" if isinstance(name, str) else "what is there" if name is not None else "nothing"
+        raise ToolError(f"name: {what} is not 1-{MAX_NAME} lowercase letters, digits and single hyphens")
 
 
 def check_path(path: str) -> None:
@@ -235,8 +236,16 @@ def _read(frontmatter: str) -> Mapping[str, Any]:
             if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
                 raise ToolError("SKILL.md: the frontmatter has YAML aliases, or is nested too deep")
         head = yaml.load(frontmatter, _LOADER)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ToolError("SKILL.md: the frontmatter is not YAML") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ToolError(f"SKILL.md: {_mistake(error)}") from None
     if not isinstance(head, dict):
         raise ToolError("SKILL.md: the frontmatter is no mapping")
     return head
+
+
+def _mistake(error: Exception) -> str:
+    """What is no YAML in a frontmatter, whose first line is the file's second."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or ""
+    where = f"line {mark.line + 2}: " if mark else ""
+    hint = "; a text with ': ' in it needs quotes" if problem.startswith("mapping values") else ""
+    return f"{where}the frontmatter is not YAML{f': {problem}' if problem else ''}{hint}"

@@ -6,13 +6,16 @@ else after the last line break, of one that was not.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.skills.library import snapshot_of
 from hermes_lab.types.skill import Action, Origin
 
 VERSION = 1
@@ -23,8 +26,9 @@ _CHUNK = 1 << 13
 class Change(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One change of a library: from the snapshot `before` to `after`, `at` an ISO time.
 
-    A write to one skill has its `action` and `name`, with the `episode` and `model` it is from; a change of the whole
-    has its `reason` instead. `changed` names the digests of the skills that it left otherwise, "" for one that is gone.
+    A write to one skill has its `action` and `name`, the `paths` of the files beside SKILL.md that it wrote, and the
+    `episode` and `model` it is from; a change of the whole has its `reason` instead. `changed` names the digests of the
+    skills that it left otherwise, "" for one that is gone.
     """
 
     v: int = VERSION
@@ -34,10 +38,24 @@ class Change(Struct, frozen=True, omit_defaults=True, kw_only=True):
     after: str
     action: Action | None = None
     name: str = ""
+    paths: tuple[str, ...] = ()
     episode: str = ""
     model: str = ""
     reason: str = ""
     changed: dict[str, str] = {}
+
+
+def change_between(before: Mapping[str, str], after: Mapping[str, str], *, origin: Origin, **what: Any) -> Change:
+    """What changes now between two libraries, given as the digests of their skills."""
+    names = sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
+    return Change(
+        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        origin=origin,
+        before=snapshot_of(before),
+        after=snapshot_of(after),
+        changed={name: after.get(name, "") for name in names},
+        **what,
+    )
 
 
 class History:

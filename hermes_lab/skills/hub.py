@@ -14,6 +14,7 @@ from msgspec import Struct
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, load_skill
+from hermes_lab.skills.validate import check_skill
 from hermes_lab.types import Skill
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/@]*@)?.+", re.IGNORECASE)
@@ -32,12 +33,13 @@ _QUIET_GIT = (
 
 class Fetched(Struct, frozen=True):
     """What a source holds. `source` is where it can be had again, without any password, at the branch or tag `ref`;
-    `commit` is empty for a folder."""
+    `commit` is empty for a folder. `broken` tells of skills that cannot be read, by their folders' names."""
 
     skills: tuple[Skill, ...]
     source: str
     ref: str = ""
     commit: str = ""
+    broken: dict[str, str] = {}
 
 
 def is_url(source: str) -> bool:
@@ -48,8 +50,7 @@ def is_url(source: str) -> bool:
 def fetch(source: str, *, say: Callable[[str], None], ref: str = "") -> Fetched:
     """Reads all skills of a folder, or of a Git repository at its default branch or at `ref`, a branch or tag.
 
-    Nothing of it is run. Raises `ConfigError` for a source that is none or that Git cannot get, and for a skill in it
-    that cannot be read.
+    Nothing of it is run. Raises `ConfigError` for a source that is none or that Git cannot get.
     """
     if not is_url(source):
         if ref:
@@ -57,9 +58,11 @@ def fetch(source: str, *, say: Callable[[str], None], ref: str = "") -> Fetched:
         folder = Path(source).expanduser().absolute()
         if not folder.is_dir():
             raise ConfigError(f"{source}: no such folder, and no Git URL ({', '.join(_SCHEMES)})")
-        return Fetched(_skills(folder, source), str(folder))
+        skills, broken = _skills(folder, source)
+        return Fetched(skills, str(folder), broken=broken)
     with _clone(source, ref, say) as (folder, commit):
-        return Fetched(_skills(folder, shown_url(source)), shown_url(source), ref, commit)
+        skills, broken = _skills(folder, shown_url(source))
+        return Fetched(skills, shown_url(source), ref, commit, broken)
 
 
 def shown_url(source: str) -> str:
@@ -67,13 +70,27 @@ def shown_url(source: str) -> str:
     return _USER.sub("", source) if source.lower().startswith("http") else source
 
 
-def choose(fetched: Fetched, names: Sequence[str] = ()) -> list[Skill]:
+def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], None]) -> list[Skill]:
     """The skills of those names, or all, as they stand in a library: with where they are from and what they were, and
-    without a life of their own from elsewhere. Raises `ConfigError` for a name that the source does not hold."""
+    without a life of their own from elsewhere. What is suspect in them is said.
+
+    Raises `ConfigError` for a name that the source does not hold, and naming the first error of every skill with one.
+    """
     found = {skill.name: skill for skill in fetched.skills}
-    if missing := [name for name in names if name not in found]:
-        raise ConfigError(f"{fetched.source}: holds no {', '.join(missing)}; it holds: {', '.join(found)}")
-    return [_installed(found[name], fetched) for name in names or found]
+    held = sorted([*found, *fetched.broken])
+    if missing := [name for name in names if name not in held]:
+        raise ConfigError(f"{fetched.source}: holds no {', '.join(missing)}; it holds: {', '.join(held)}")
+    refused = []
+    for name in names or held:
+        problems = check_skill(found[name]) if name in found else ()
+        for problem in problems:
+            if problem.severity != "error":
+                say(f"warning: {name}/{problem}")
+        errors = [f"{name}/{problem}" for problem in problems if problem.severity == "error"]
+        refused += errors[:1] if name in found else [fetched.broken[name]]
+    if refused:
+        raise ConfigError(f"nothing was installed: {'; '.join(refused)}")
+    return [_installed(found[name], fetched) for name in names or held]
 
 
 def source_of(skill: Skill) -> tuple[str, str] | None:
@@ -96,12 +113,12 @@ def edited(skill: Skill) -> bool:
     return _digest(skill) != skill_format.mark(skill, "installed")
 
 
-def newer(fetched: Fetched, mine: Iterable[Skill]) -> dict[str, Skill]:
-    """Of installed skills those that their source has in another form now. One that it no longer has stays."""
-    held = {skill.name for skill in fetched.skills}
-    again = choose(fetched, names) if (names := [skill.name for skill in mine if skill.name in held]) else []
-    was = {skill.name: skill_format.mark(skill, "installed") for skill in mine}
-    return {skill.name: skill for skill in again if _digest(skill) != was[skill.name]}
+def newer(fetched: Fetched, mine: Iterable[Skill], *, edited: bool) -> list[str]:
+    """The names of installed skills that their source has in another form now, or broken; those that were changed
+    here, too, if `edited`. One that it no longer has stays."""
+    theirs = {skill.name: _digest(_installed(skill, fetched)) for skill in fetched.skills} | fetched.broken
+    was = {skill.name: _digest(skill) if edited else skill_format.mark(skill, "installed") for skill in mine}
+    return [name for name in was if name in theirs and theirs[name] != was[name]]
 
 
 def add(library: Library, skills: Sequence[Skill], *, replace: bool) -> Library:
@@ -129,20 +146,27 @@ def _digest(skill: Skill) -> str:
     return Library([msgspec.structs.replace(skill, text=skill_format.shown(skill))]).snapshot
 
 
-def _skills(root: Path, source: str) -> tuple[Skill, ...]:
-    """Every folder with a SKILL.md that is not inside another one; hidden folders and links are not looked into."""
+def _skills(root: Path, source: str) -> tuple[tuple[Skill, ...], dict[str, str]]:
+    """Every folder with a SKILL.md that is not inside another one, and what is wrong with those that are no skill, by
+    name; hidden folders and links are not looked into."""
     found: dict[str, Skill] = {}
-    for folder in _skill_folders(root):
-        skill = load_skill(folder)
-        if skill.name in found:
-            raise ConfigError(f"{source}: holds two skills {skill.name!r}; give the folder of one of them")
-        found[skill.name] = skill
-    if not found:
+    broken: dict[str, str] = {}
+    for folder in skill_folders(root):
+        name = folder.name
+        if name in found or name in broken:
+            broken[name] = f"{source}: holds two skills {name!r}; give the folder of one of them"
+            continue
+        try:
+            found[name] = load_skill(folder)
+        except ConfigError as error:
+            broken[name] = str(error)
+    if not found and not broken:
         raise ConfigError(f"{source}: holds no skill (no SKILL.md in it or below it)")
-    return tuple(found[name] for name in sorted(found))
+    return tuple(found[name] for name in sorted(found.keys() - broken)), broken
 
 
-def _skill_folders(root: Path) -> Iterator[Path]:
+def skill_folders(root: Path) -> Iterator[Path]:
+    """The folders with a SKILL.md that are, or lie anywhere below, `root`."""
     for at, folders, names in os.walk(root):
         if "SKILL.md" in names:
             folders.clear()

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -34,7 +34,7 @@ from hermes_lab.types.skill import Origin
 if TYPE_CHECKING:
     import numpy as np
 
-_VERSION = 1
+_VERSION = 2
 """Of the table; a file of another version is made anew."""
 _BUSY_SECONDS = 30.0
 
@@ -54,7 +54,6 @@ class Entry(Struct, frozen=True, kw_only=True):
     parameters: tuple[str, ...]
     dependencies: tuple[str, ...]
     pitfalls: tuple[str, ...]
-    verification: str
     tags: tuple[str, ...]
     source: str
     state: skill_format.State
@@ -69,7 +68,6 @@ class Entry(Struct, frozen=True, kw_only=True):
     judged: int = 0
     solved: int = 0
     success_rate: float | None = None
-    ema: float | None = None
     low: float | None = None
     high: float | None = None
     last_used: str = ""
@@ -150,11 +148,6 @@ class Index:
         from hermes_lab.memory.embed import embed
 
         return self._nearest(embed([query])[0])[:k]
-
-    def similar(self, skill: Skill, threshold: float) -> list[Hit]:
-        """The other skills that are at least so alike, best first."""
-        hits = self._nearest(_embed([_of_content(skill, "")])[0])
-        return [hit for hit in hits if hit.score >= threshold and hit.entry.name != skill.name]
 
     def _nearest(self, vector: np.ndarray) -> list[Hit]:
         import numpy as np
@@ -240,7 +233,7 @@ def _entries(
     ]
 
 
-def _of_content(skill: Skill, digest: str, known: Mapping[str, Entry] = MappingProxyType({})) -> Entry:
+def _of_content(skill: Skill, digest: str, known: Mapping[str, Entry]) -> Entry:
     """The row of a skill that nothing has become of yet."""
     if digest in known:
         return known[digest]
@@ -264,11 +257,11 @@ def _provenance(first: Change | None, last: Change | None) -> dict[str, str]:
 
 def _outcomes(fared: SkillStats | None) -> dict[str, Any]:
     if fared is None or not fared.judged:
-        unjudged = dict.fromkeys(("success_rate", "ema", "low", "high"))
+        unjudged = dict.fromkeys(("success_rate", "low", "high"))
         uses, last_used = (fared.uses, fared.last_used) if fared else (0, "")
         return {"uses": uses, "judged": 0, "solved": 0, "last_used": last_used, **unjudged}
     measured = msgspec.structs.asdict(fared)
-    del measured["mean"]  # shrunk towards 1/2 by the prior; what was measured is the rate
+    del measured["mean"], measured["ema"]  # shrunk by the prior, and by age; what was measured is the rate
     return {**measured, "success_rate": fared.solved / fared.judged}
 
 

@@ -3,23 +3,28 @@
     python3 -I -B inside.py call ORDER.json             one line of JSON: {"result"} or {"error"}, and {"output"}
     python3 -I -B inside.py test NAME SCRIPT TESTS      exit code 0: every test passed, and one called NAME
 
-The harness sends the text of this file. It uses the standard library alone.
+Where a module that is not installed ended the tests, the last line is `missing dependency: MODULE`. The harness sends
+the text of this file. It uses the standard library alone.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import json
 import os
 import runpy
 import sys
 import tempfile
+import threading
 import traceback
 import unittest
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+_PYTHONS: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())  # from Python 3.10 on
 _SAID = 2000  # bytes of what a function printed that are passed on, the last ones
 
 
@@ -49,7 +54,7 @@ def _outcome(name: str, script: str, arguments: dict[str, Any]) -> dict[str, Any
     try:
         result = getattr(importlib.import_module(name), name)(**arguments)
     except BaseException as error:  # sys.exit() too
-        return {"error": _last_line(error, folder)}
+        return {"error": _last_line(error, error.__traceback__, folder)}
     try:
         json.dumps(result, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -57,10 +62,10 @@ def _outcome(name: str, script: str, arguments: dict[str, Any]) -> dict[str, Any
     return {"result": result}
 
 
-def _last_line(error: BaseException, folder: str) -> str:
+def _last_line(error: BaseException, trace: TracebackType | None, folder: str) -> str:
     """What the traceback ends with, and the last line of the skill's own that it passed through."""
     what = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(folder)]
+    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename.startswith(folder)]
     if not frames:
         return what
     last = frames[-1]
@@ -70,25 +75,101 @@ def _last_line(error: BaseException, folder: str) -> str:
 def test(name: str, script: str, tests: str) -> int:
     """Runs a file of tests: as a script first, then those of its test functions and cases that did not run so.
 
-    With a `name`, a test must have called that function of `script`."""
+    They pass where nothing failed, nothing that failed was swallowed, and a test called the function `name` of
+    `script`, if there is a name."""
     sys.path.insert(0, str(Path(script).parent))
     sys.argv = [tests]
-    ran: set[CodeType] = set()
-    sys.setprofile(lambda frame, event, _: ran.add(frame.f_code) if event == "call" else None)
+    watch = _Watch(script, tests)
+    why = ""
+    threading.settrace(watch)
+    sys.settrace(watch)
     try:
-        _run_tests(tests, ran)
+        _run_tests(tests, watch.ran)
     except Exception as error:
         own = error.__traceback__
         while own is not None and own.tb_frame.f_code.co_filename != tests:
             own = own.tb_next
-        traceback.print_exception(type(error), error, own)
-        return 1
+        why = "".join(traceback.format_exception(type(error), error, own))
+        if module := _missing(watch.last):
+            why += f"missing dependency: {module}\n"
     finally:
-        sys.setprofile(None)
-    if name and not any(code.co_name == name and code.co_filename == script for code in ran):
-        print(f"the tests never call {name}")  # noqa: T201
-        return 1
-    return 0
+        sys.settrace(None)
+    if not why and watch.swallowed:
+        why = f"the tests swallow an error: {watch.swallowed}\nname what they expect, such as `except ValueError`\n"
+    if not why and name and not any(code.co_name == name and code.co_filename == script for code in watch.ran):
+        why = f"the tests never call {name}\n"
+    sys.stdout.flush()  # what the tests printed comes before the reason
+    sys.stderr.write(why)
+    return 1 if why else 0
+
+
+class _Watch:
+    """Sees, as the trace function of Python, what code runs and which errors reach the lines of the tests."""
+
+    def __init__(self, script: str, tests: str) -> None:
+        self.ran: set[CodeType] = set()
+        self.last: BaseException | None = None
+        """The error that reached the tests last: where they failed, the one that ended them."""
+        self.swallowed = ""
+        """The first error that no passing test can have meant: its own failed assertion, or what came out of the
+        script and was caught without being named. Where the tests fail, they may have passed it on."""
+        self._script = script
+        self._tests = tests
+
+    def __call__(self, frame: FrameType, event: str, value: Any) -> _Watch | None:
+        if event == "call":
+            self.ran.add(frame.f_code)
+        elif event == "exception":
+            self._raised(frame.f_lineno, value[1], value[2])
+        return self if frame.f_code.co_filename == self._tests else None
+
+    def _raised(self, line: int, error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, SystemExit):  # unittest.main() ends so, after the error
+            self.last = error
+        if self.swallowed:
+            return
+        files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(trace)}
+        if _is_unnamed(error, line, self._tests) if self._script in files else isinstance(error, AssertionError):
+            self.swallowed = _last_line(error, trace, str(Path(self._tests).parent))
+
+
+def _is_unnamed(error: BaseException, line: int, tests: str) -> bool:
+    """Whether the handler that catches an error on this line is bare, or for `Exception` or `BaseException`."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    broad = {"Exception", "BaseException", "object"} - {type(error).__name__}
+    around = [
+        node
+        for node in ast.walk(ast.parse(Path(tests).read_bytes()))
+        if isinstance(node, (ast.Try, ast.With)) and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
+    ]
+    for node in reversed(around):  # the innermost first
+        for caught in _caught(node):
+            if not caught or caught & kinds:
+                return not caught & (kinds - broad)
+    return False
+
+
+def _caught(node: ast.Try | ast.With) -> list[set[str]]:
+    """The names of the errors that each handler of a `try`, or `with suppress(...)`, catches; none: all."""
+    if isinstance(node, ast.Try):
+        return [_names(handler.type) if handler.type else set() for handler in node.handlers]
+    calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
+    return [set().union(*map(_names, call.args)) for call in calls if call.args and "suppress" in _names(call.func)]
+
+
+def _names(node: ast.expr) -> set[str]:
+    if isinstance(node, ast.Tuple):
+        return set().union(*map(_names, node.elts))
+    return {ast.unparse(node).rpartition(".")[2]}
+
+
+def _missing(error: BaseException | None) -> str:
+    """The module that an import did not find, where it is one that can be missing here."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    module = (name or "").partition(".")[0]
+    if not module.isidentifier() or module in _PYTHONS or importlib.util.find_spec(module):
+        return ""
+    return module
 
 
 def _run_tests(tests: str, ran: set[CodeType]) -> None:

@@ -83,9 +83,10 @@ class Library:
     def load(cls, folder: Path) -> "Library":
         """Reads `<folder>/<name>/SKILL.md` and the files beside it, following no link. Raises `ConfigError` naming the
         file that is no skill's."""
-        if not folder.is_dir():
-            raise ConfigError(f"{folder}: no folder of skills")
-        return cls(load_skill(path) for path in skill_folders(folder))
+        library, broken = read_library(folder)
+        if broken:
+            raise ConfigError("; ".join(broken.values()))
+        return library
 
     def save(self, folder: Path) -> None:
         """Writes the library as `<folder>/<name>/SKILL.md`, whole or not at all; one that exists stays as it is."""
@@ -137,6 +138,29 @@ def snapshot_of(digests: Mapping[str, str]) -> str:
 def index(skills: Iterable[Skill]) -> str:
     """One line a skill, for a prompt."""
     return "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
+
+
+def read_library(folder: Path) -> tuple[Library, dict[str, str]]:
+    """The skills of a folder that can be read, and what is wrong with each other one, by the name of its folder. Raises
+    `ConfigError` where there is no folder."""
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no folder of skills")
+    skills, broken = [], {}
+    for path in skill_folders(folder):
+        try:
+            skills.append(load_skill(path))
+        except ConfigError as error:
+            broken[path.name] = str(error)
+    return Library(skills), broken
+
+
+def load_snapshot(folder: Path) -> Library:
+    """The library that a run keeps under its snapshot id. Raises `ConfigError` where it is another one now."""
+    folder = folder.resolve()  # a lane's is a link
+    library = Library.load(folder)
+    if library.snapshot != folder.name:
+        raise ConfigError(f"{folder}: was changed since the run wrote it")
+    return library
 
 
 def load_skill(folder: Path) -> Skill:

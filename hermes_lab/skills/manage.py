@@ -1,7 +1,7 @@
 """What `skill_manage` may do to a library: every action checked, as a function from library to library."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -48,6 +48,17 @@ def apply(library: Library, edit: SkillEdit, *, origin: Origin, episode: str, mo
         path=path,
         absorbed_into=edit.absorbed_into if edit.action == "delete" else "",
     )
+
+
+def apply_all(
+    library: Library, edits: Iterable[SkillEdit], *, origin: Origin, episode: str, model: str
+) -> tuple[Library, list[SkillWrite]]:
+    """`apply` for one edit after the other."""
+    writes = []
+    for edit in edits:
+        library, write = apply(library, edit, origin=origin, episode=episode, model=model)
+        writes.append(write)
+    return library, writes
 
 
 def named(name: str, known: Collection[str]) -> str:

@@ -21,9 +21,15 @@ def placebo(library: Library) -> Library:
     """The library with the same names, and prose of the same length in place of all that its skills say.
 
     Descriptions, bodies and files keep their number of characters, so that a prompt costs about as many tokens. A
-    skill's name stays, since the agent wrote it and may come back to it.
+    skill's name stays, since the agent wrote it and may come back to it. Each is marked as emptied, which the agent
+    does not see, so that nobody takes its prose for what it is about (`is_placebo`).
     """
     return Library(_emptied(skill) for skill in library.skills.values())
+
+
+def is_placebo(skill: Skill) -> bool:
+    """Whether the skill was emptied."""
+    return skill_format.mark(skill, "placebo") == "true"
 
 
 def _emptied(skill: Skill) -> Skill:
@@ -36,6 +42,7 @@ def _emptied(skill: Skill) -> Skill:
         body,
         origin="" if origin == "user" else origin,
         state="" if state == "active" else state,
+        placebo="true",
     )
     return msgspec.structs.replace(
         skill_format.parse(text), files={path: _prose(len(data)).encode() for path, data in skill.files.items()}

@@ -2,16 +2,16 @@
 
 import difflib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.manage import apply, named
+from hermes_lab.skills.manage import apply_all, named
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
 
-Commit = Callable[[SkillEdit, Origin], tuple[Library, SkillWrite]]
-"""Does an edit to a library on disk, in which others may have written meanwhile, and gives that library anew."""
+Commit = Callable[[Sequence[SkillEdit], Origin], tuple[Library, list[SkillWrite]]]
+"""Does edits, all or none, to a library on disk, in which others may have written meanwhile; gives that anew."""
 Gate = Callable[[Library, SkillEdit], SkillEdit]
 """Lets an edit pass, or makes another of it; raises `ToolError` where it may not be."""
 
@@ -59,16 +59,19 @@ class SkillSession:
 
     def manage(self, edit: SkillEdit) -> SkillWrite:
         """Does an edit, and keeps its record. Raises `ToolError` where it may not be."""
+        return self.manage_all([edit])[0]
+
+    def manage_all(self, edits: Sequence[SkillEdit]) -> list[SkillWrite]:
+        """Does edits to one skill, all of them or none, and keeps a record of each. Raises `ToolError` as `manage`."""
         if self._gate is not None:
-            edit = self._gate(self.library, edit)
+            edits = [self._gate(self.library, edit) for edit in edits]
         if self._commit is not None:
-            self.library, write = self._commit(edit, self._origin)
+            self.library, writes = self._commit(edits, self._origin)
         else:
-            self.library, write = apply(
-                self.library, edit, origin=self._origin, episode=self._episode, model=self._model
-            )
-        self.writes.append(write)
-        return write
+            by = {"episode": self._episode, "model": self._model}
+            self.library, writes = apply_all(self.library, edits, origin=self._origin, **by)
+        self.writes += writes
+        return writes
 
 
 def _nearly(name: str, known: Collection[str]) -> str:

@@ -8,16 +8,20 @@
     uses.jsonl      every use of a skill
     cache           the library in one piece, with the times of its files; may be deleted
     scratch/        files that are about to take their place
+    aside/          broken skills in whose place a person put an earlier version
 
 A change is put on the disk whole, objects first and then its line of the history, before a file of the library is
 touched. After a crash the next who comes finishes it. So a library is what it was or what it shall be, and each of its
 states can be had again: the history tells which skills it held, and the objects what these were.
+
+A SKILL.md that somebody broke is theirs to mend: its skill is left out meanwhile, and the file is not touched.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import shlex
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +32,9 @@ from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.cache import Seen, changed, keep, kept, look
 from hermes_lab.skills.folder import Files, Transfer, files_of, sync_folder, write_synced
-from hermes_lab.skills.history import Change, History
-from hermes_lab.skills.library import Library, snapshot_of
-from hermes_lab.skills.manage import apply
+from hermes_lab.skills.history import Change, History, change_between
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.manage import apply_all
 from hermes_lab.skills.stats import Use
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Action, Origin
@@ -48,45 +52,52 @@ class SkillStore:
         self._ours = root / _OURS
         self._objects = self._ours / "objects"
         self._scratch = self._ours / "scratch"
+        self.aside = self._ours / "aside"
         self._history = History(self._ours / "history.jsonl")
         self._uses = self._ours / "uses.jsonl"
         self._cache = self._ours / "cache"
         self._seen: Seen | None = None
 
     def load(self) -> Library:
-        """The library as it is, once an interrupted change is finished and edits by hand are taken down.
+        """The library as it is, once an interrupted change is finished and edits by hand are taken down; without the
+        skills that are `broken`. Raises `InfraError` where the disk fails."""
+        return self._look().library
 
-        Raises `ConfigError` naming a file that is no skill's, and `InfraError` where the disk fails.
+    def broken(self) -> Mapping[str, str]:
+        """By the name of its folder, of each skill that `load` leaves out what is wrong, and how to mend it."""
+        found = self._look().broken
+        known = {name for change in self._history.read() for name in change.changed} if found else ()
+        return {name: f"{why}; {self._cure(name) if name in known else 'mend the file'}" for name, why in found.items()}
+
+    def commit(
+        self, edits: Sequence[SkillEdit], origin: Origin, *, episode: str, model: str
+    ) -> tuple[Library, list[SkillWrite]]:
+        """Does edits to one skill of the newest library, all or none of them, as one change.
+
+        Raises `ToolError` as `manage.apply` does, and `InfraError` where the disk fails: then nothing was changed.
         """
-        if not self.root.exists():
-            return Library()
-        seen = self._seen or kept(self._cache)
-        if seen and seen.size == self._history.size and not changed(self.root, seen.stamps):
-            self._seen = seen
-            return seen.library
         with self._locked():
             seen = self._settled()
-            keep(self._cache, seen)
-            return seen.library
+            if theirs := next((edit.name for edit in edits if edit.name in seen.broken), ""):
+                raise ToolError(f"name: the file of the skill {theirs!r} is broken, and a person's to mend; leave it")
+            after, writes = apply_all(seen.library, edits, origin=origin, episode=episode, model=model)
+            first, paths = writes[0], tuple(write.path for write in writes if write.path)
+            self._make(
+                seen, after, origin, action=first.action, name=first.name, paths=paths, episode=episode, model=model
+            )
+            return after, writes
 
-    def commit(self, edit: SkillEdit, origin: Origin, *, episode: str, model: str) -> tuple[Library, SkillWrite]:
-        """Does an edit to the newest library. Raises `ToolError` as `manage.apply` does, and `InfraError` where the
-        disk fails: then nothing was changed."""
+    def change(
+        self, make: Callable[[Library], Library], *, origin: Origin, reason: str, over_broken: bool = False
+    ) -> Change:
+        """Makes of the newest library another one, all at once. A change that changes nothing is not taken down.
+
+        Raises `ConfigError` where it would put a skill in the place of a broken one. With `over_broken` it does so, and
+        the folder that was there is kept in `aside`.
+        """
         with self._locked():
-            before = self._settled().library
-            after, write = apply(before, edit, origin=origin, episode=episode, model=model)
-            self._make(before, after, origin, action=write.action, name=write.name, episode=episode, model=model)
-            return after, write
-
-    def change(self, make: Callable[[Library], Library], *, origin: Origin, reason: str) -> Change:
-        """Makes of the newest library another one, all at once. A change that changes nothing is not taken down."""
-        with self._locked():
-            before = self._settled().library
-            return self._make(before, make(before), origin, reason=reason)
-
-    def replace(self, library: Library, *, origin: Origin, reason: str) -> Change:
-        """Puts another library in the place of whatever is there."""
-        return self.change(lambda _: library, origin=origin, reason=reason)
+            seen = self._settled()
+            return self._make(seen, make(seen.library), origin, over_broken=over_broken, reason=reason)
 
     def history(self) -> Iterator[Change]:
         """Every change that was made, the oldest first."""
@@ -126,13 +137,51 @@ class SkillStore:
                 found.append(_use(line))
         return found
 
-    def _make(self, before: Library, after: Library, origin: Origin, **what: Any) -> Change:
-        """Takes the library from `before`, which it is, to `after`."""
-        changed = _difference(before.digests, after.digests)
-        change = Change(at=_now(), origin=origin, before=before.snapshot, after=after.snapshot, changed=changed, **what)
+    def _look(self) -> Seen:
+        if not self.root.exists():
+            return Seen(Library(), {})
+        seen = self._seen or kept(self._cache)
+        if seen and seen.size == self._history.size and not changed(self.root, seen.stamps):
+            self._seen = seen
+            return seen
+        with self._locked():
+            seen = self._settled()
+            keep(self._cache, seen)
+            return seen
+
+    def _make(self, seen: Seen, after: Library, origin: Origin, *, over_broken: bool = False, **what: Any) -> Change:
+        """Takes the library, which is as it was `seen`, to `after`."""
+        before = seen.library
+        change = change_between(before.digests, after.digests, origin=origin, **what)
+        changed = change.changed
         if not changed and change.action is None:
             return change
+        in_the_way = sorted(changed.keys() & seen.broken)
+        if in_the_way and not over_broken:
+            raise ConfigError("; ".join(f"{seen.broken[name]}; {self._cure(name)}" for name in in_the_way))
         self._keep(after, changed)
+        with self._put_aside(in_the_way):
+            self._carry_out(before, after, change)
+        return change
+
+    @contextmanager
+    def _put_aside(self, names: Sequence[str]) -> Iterator[None]:
+        """Moves the folders of broken skills away, and back where what is done then fails."""
+        moved: list[tuple[Path, Path]] = []
+        try:
+            for name in names:
+                self.aside.mkdir(exist_ok=True)
+                place = Path(tempfile.mkdtemp(dir=self.aside, prefix=f"{name}-"), name)
+                (self.root / name).rename(place)
+                moved.append((self.root / name, place))
+            yield
+        except OSError:
+            for was, place in moved:
+                place.rename(was)
+            raise
+
+    def _carry_out(self, before: Library, after: Library, change: Change) -> None:
+        changed = change.changed
         moves = {name: (files_of(before.skills.get(name)), files_of(after.skills.get(name))) for name in changed}
         transfer = Transfer(self.root, self._scratch, moves)
         size = self._history.size
@@ -145,7 +194,6 @@ class SkillStore:
             self._history.cut(size)
             raise
         self._history.finish()
-        return change
 
     def _settled(self) -> Seen:
         """The library as it is, once what a crash left is finished, and what people did by hand is taken down."""
@@ -161,23 +209,29 @@ class SkillStore:
         seen = look(self.root, self._seen or kept(self._cache))
         last = self._history.last()
         if seen.library.snapshot != (last.after if last else _EMPTY):
-            self._take_down(seen.library, last)
+            self._take_down(seen, last)
         self._seen = seen._replace(size=self._history.size)
         return self._seen
 
-    def _take_down(self, library: Library, last: Change | None) -> None:
-        """Enters into the history what was done to the library by hand since its last change."""
+    def _take_down(self, seen: Seen, last: Change | None) -> None:
+        """Enters into the history what was done to the library by hand since its last change. Breaking a skill is no
+        write to it."""
+        library = seen.library
         held = self._digests(last.after) if last else None
-        changed = _difference(held or {}, library.digests)
-        self._keep(library, changed)
+        by_hand = change_between(held or {}, library.digests, origin="user", reason="was there already")
+        self._keep(library, by_hand.changed)
         if held is None:
-            self._history.add([_by_hand({}, library.digests, reason="was there already")])
+            self._history.add([by_hand])
             return
         changes = []
-        for name, digest in changed.items():
-            action: Action = "delete" if not digest else "edit" if name in held else "create"
+        for name, digest in by_hand.changed.items():
             now = {other: held[other] for other in held if other != name} | ({name: digest} if digest else {})
-            changes.append(_by_hand(held, now, reason="by hand", action=action, name=name))
+            if name in seen.broken:
+                what: dict[str, Any] = {"reason": f"left out {name}, whose SKILL.md was broken by hand"}
+            else:
+                action: Action = "delete" if not digest else "edit" if name in held else "create"
+                what = {"reason": "by hand", "action": action, "name": name}
+            changes.append(change_between(held, now, origin="user", **what))
             held = now
         self._history.add(changes)
 
@@ -189,6 +243,10 @@ class SkillStore:
             _check(skill)
             write_synced(self._scratch, msgspec.msgpack.encode(skill)).replace(path)
         sync_folder(self._objects)
+
+    def _cure(self, name: str) -> str:
+        where = shlex.quote(str(self.root))
+        return f"mend the file, or `hermes-lab skills restore {shlex.quote(name)} --in {where}` for what it was"
 
     def _files(self, digest: str) -> Files:
         return files_of(self._object(digest) if digest else None)
@@ -227,23 +285,6 @@ _use = msgspec.json.Decoder(Use).decode
 _skill = msgspec.msgpack.Decoder(Skill).decode
 
 
-def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """The digests of the skills that are not the same, "" for one that is gone."""
-    names = sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
-    return {name: after.get(name, "") for name in names}
-
-
-def _by_hand(before: Mapping[str, str], after: Mapping[str, str], **what: Any) -> Change:
-    return Change(
-        at=_now(),
-        origin="user",
-        before=snapshot_of(before),
-        after=snapshot_of(after),
-        changed=_difference(before, after),
-        **what,
-    )
-
-
 def _check(skill: Skill) -> None:
     """Raises `ConfigError` for a skill that could not be read again."""
     try:
@@ -252,7 +293,3 @@ def _check(skill: Skill) -> None:
         files_of(skill)
     except ToolError as error:
         raise ConfigError(f"{skill.name}: {error}") from None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +12,8 @@ import msgspec
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.observe import ASIDE, Done, done, texts, words
-from hermes_lab.types import Skill, SkillTrace, Task, Trajectory
+from hermes_lab.skills.placebo import is_placebo
+from hermes_lab.types import Child, Skill, SkillTrace, Task, Trajectory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +23,7 @@ UNLIKE = 0.25
 """Cosine of a skill's name and description to the sentence of the prompt that is most like them: from `ELIGIBLE` on the
 skill is about the task, under `UNLIKE` it is not, and in between the texts do not tell. Chosen on worlds 0-7
 of both suites; `docs/learning.md` has precision and recall on others."""
+_MOST_UNKNOWN = 20
 _SENTENCES = 50
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+|\n+")
 _FENCED = re.compile(r"^(```+|~~~+)[^\n]*\n(?P<code>.*?)^\1", re.DOTALL | re.MULTILINE)
@@ -38,27 +40,50 @@ def traces(
     task: Task,
     trajectory: Trajectory,
     learnt_from: Mapping[str, tuple[str, ...]],
+    children: Sequence[Child] = (),
 ) -> tuple[SkillTrace, ...]:
-    """A row for every skill that was eligible or loaded, by name.
+    """The rows of an episode, by name: which there are says `SkillUse`.
 
     `learnt_from` gives the triggers of the tasks that a skill was written in (`SkillWrite.triggers`). Where it knows
     the skill, it decides: a task that shares none of them, or has none, is not what the skill is about. Elsewhere the
-    texts do, as far as they can. An episode without an unknown or loaded skill costs next to nothing.
+    texts do, as far as they can; but those of a placebo were made to say nothing, so they tell nothing. An episode
+    without an unknown or loaded skill costs next to nothing.
     """
-    unknown = [skill for name, skill in library.skills.items() if not learnt_from.get(name)]
-    likeness = dict(zip((skill.name for skill in unknown), _likeness(unknown, task.prompt), strict=True))
-    calls = list(done(trajectory.messages)) if loaded else []
+    told = [skill for name, skill in library.skills.items() if not learnt_from.get(name) and not is_placebo(skill)]
+    likeness = dict(zip((skill.name for skill in told), _likeness(told, task.prompt), strict=True))
+    eligible = {name: _eligible(learnt_from.get(name), likeness.get(name), task) for name in {*library.skills, *loaded}}
+    unknown = [name for name in sorted(listed) if eligible[name][0] is None and name not in loaded]
+    nearest = sorted(unknown, key=lambda name: -(likeness.get(name) or 0.0))[:_MOST_UNKNOWN]
+    conversations = list(_conversations(trajectory, children)) if loaded else []
     rows = []
-    for name in sorted({*library.skills, *loaded}):
-        eligible, by = _eligible(learnt_from.get(name), likeness.get(name), task)
-        if not eligible and name not in loaded:
-            continue
+    for name in sorted({*loaded, *nearest, *(name for name, (is_so, _) in eligible.items() if is_so)}):
         followed = share = None
         if name in loaded and name in library.skills:  # one that this very episode wrote is not in the library
-            share = adherence(skill_format.body(library.skills[name]), _after_loading(name, calls))
+            share = _followed(library.skills[name], conversations)
             followed = None if share is None else share > 0
-        rows.append(SkillTrace(name, eligible, by, name in listed, name in loaded, followed, share))
+        rows.append(SkillTrace(name, *eligible[name], name in listed, name in loaded, followed, share))
     return tuple(rows)
+
+
+def _conversations(trajectory: Trajectory, children: Sequence[Child]) -> Iterator[list[Done]]:
+    """The calls of the episode's agent, then those of each child agent."""
+    yield list(done(trajectory.messages))
+    for child in children:
+        if child.trajectory:
+            yield from _conversations(child.trajectory, child.children)
+
+
+def _followed(skill: Skill, conversations: Sequence[Sequence[Done]]) -> float | None:
+    """The share of a loaded skill that was done, None where it says nothing that could be: a call of the tool that it
+    was compiled to is all of it."""
+    tool = skill_format.compiled(skill)
+    if tool and any(each.call.name == tool and each.result.executed for calls in conversations for each in calls):
+        return 1.0
+    after = [_after_loading(skill.name, calls) for calls in conversations]
+    if all(calls is None for calls in after):  # a person loaded it
+        after = list(conversations[:1])
+    share = adherence(skill_format.body(skill), [each for calls in after for each in calls or ()])
+    return 0.0 if share is None and tool else share
 
 
 def adherence(body: str, calls: Sequence[Done]) -> float | None:
@@ -91,11 +116,11 @@ def _distinctive(line: str) -> frozenset[str]:
     return frozenset(word for word in words(bare) if len(word) > 1 and any(map(str.isalnum, word)))
 
 
-def _after_loading(name: str, calls: Sequence[Done]) -> list[Done]:
-    """The calls of the turns after the one that first loaded the skill; all of them where a person had loaded it."""
+def _after_loading(name: str, calls: Sequence[Done]) -> Sequence[Done] | None:
+    """The calls of the turns after the one that first loaded the skill; None where none did."""
     turns = (each.turn for each in calls if each.call.name == "skill_view" and each.result.ok and _names(each, name))
-    first = next(turns, -1)
-    return [each for each in calls if each.turn > first]
+    first = next(turns, None)
+    return None if first is None else [each for each in calls if each.turn > first]
 
 
 class _Viewed(msgspec.Struct):

@@ -19,7 +19,7 @@ _SKILL = "SKILL.md"
 _SECONDS = 60.0
 _CHARS = 4000
 _REFERENCE = re.compile(rf"(?<![\w./-])(?:{'|'.join(skill_format.FOLDERS)})/[\w./-]*\w")
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_MISSING = re.compile(r"missing dependency: (\w+)\s*\Z")  # the last line of inside.py
 _BASH_LINE = re.compile(r"line (\d+): (.*)")
 _SHEBANG = re.compile(rb"#!\s*\S*?(?:env\s+)?\S*?(python3?|bash|sh)\b")
 
@@ -67,9 +67,8 @@ async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
         result = await sandbox.exec(command, timeout=_SECONDS, fresh=True)
         said.append(result.output)
         if result.exit_code:
-            missing = _MISSING.findall(result.output)
-            module = missing[-1].partition(".")[0] if missing else ""
-            return TestRun(result.exit_code, _end(said), tests, module, result.timed_out)
+            missing = _MISSING.search(result.output) if result.exit_code == 1 else None
+            return TestRun(result.exit_code, _end(said), tests, missing[1] if missing else "", result.timed_out)
     return TestRun(0, _end(said), tests)
 
 

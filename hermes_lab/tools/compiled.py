@@ -84,8 +84,9 @@ async def _call(ctx: ToolContext, name: str, function: str, arguments: dict[str,
 
 
 def _current(ctx: ToolContext, name: str) -> Skill:
-    """The skill as it is now: it may have been changed since the session began."""
+    """The skill as it is now, of which the call is a use: it may have been changed since the session began."""
     skill = ctx.skills.library.skills.get(name) if ctx.skills else None
-    if skill is None or not skill_format.listed(skill):
+    if ctx.skills is None or skill is None or not skill_format.listed(skill):
         raise ToolError(f"the skill {name!r} is gone")
+    ctx.skills.loaded.append(name)
     return skill

@@ -46,9 +46,11 @@ class SkillTrace(Struct, frozen=True, omit_defaults=True):
     that of the episode.
 
     `eligible`: the skill is about what this task needs, told by `by`: `trigger`, the task's hidden rules against those
-    that the skill was learnt from, or `similarity` of texts. None where neither can tell. `followed`: a tool call after
-    loading did what a line of the skill says; None where the skill has no such line. `adherence` is the share of its
-    lines that were.
+    that the skill was learnt from, or `similarity` of texts. None where neither can tell, as of a placebo's emptied
+    skills. `loaded`: by the agent or a child of it; a call of a compiled skill's tool is a load. `followed`: a call
+    after loading, in a conversation that loaded it, did what a line of the skill says, or was one of its tool; None
+    where the skill has neither line nor tool. `adherence` is the share of its lines that were, 1 where its tool was
+    called.
     """
 
     name: str
@@ -63,7 +65,9 @@ class SkillTrace(Struct, frozen=True, omit_defaults=True):
 class SkillUse(Struct, frozen=True, omit_defaults=True):
     """The library as this episode met it: the frozen snapshot, what was listed in the prompt, loaded, written.
 
-    `traces` has a row for every skill that was eligible or loaded.
+    `loaded` holds what child agents loaded, too. `traces` has, by name, a row for every skill that was loaded; for
+    every one that was eligible; and for those that were listed and of which eligibility is unknown, at most the 20 that
+    are most like the task. So a listed skill without a row was not eligible, unless 20 others are unknown.
     """
 
     snapshot: str = ""
@@ -93,7 +97,8 @@ class Review(Struct, frozen=True, omit_defaults=True):
     """The review that ran after an episode, accounted by itself.
 
     Its `trajectory.messages` continue those of the episode: only the turns after them are repeated here. A review that
-    failed has an `error` and no trajectory; what it wrote before does not count, and the episode stands as it is.
+    failed has an `error`, and what it said and spent until then as its trajectory; what it wrote does not count, and
+    the episode stands as it is.
     """
 
     trajectory: Trajectory | None = None

@@ -7,10 +7,11 @@ from msgspec import Struct
 from hermes_lab.types.message import Message, Usage
 
 Budget = Literal["max_iterations", "max_seconds", "max_tokens", "max_cost"]
-StopReason = Literal["answered", "empty", "length", "context_full"] | Budget
+StopReason = Literal["answered", "empty", "length", "context_full", "failed"] | Budget
 """`answered`: a final answer without tool calls. `empty`: a reply with neither text nor calls. `length`: the reply was
-cut at its token limit before it was a call or an answer. `context_full`: the prompt no longer fits the model. The rest
-are budgets; the grace call after one may still have given a final response."""
+cut at its token limit before it was a call or an answer. `context_full`: the prompt no longer fits the model. `failed`:
+the infrastructure or a bug, of a review alone. The rest are budgets; the grace call after one may still have given a
+final response."""
 ToolFormat = Literal["native", "hermes"]
 
 

@@ -47,7 +47,8 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         typer.echo(f"\n  arm {group['arm']}, {weights}")
         for name, label in _RATES.items():
             typer.echo(f"    {label:<30} {_rate(group[name])}")
-        typer.echo(f"    {'skills written':<30} {group['skills_written']}")
+        dropped = f", {group['skills_dropped']} dropped at a round's border" if group["skills_dropped"] else ""
+        typer.echo(f"    {'skills written':<30} {group['skills_written']}{dropped}")
         if group["reviews"]:
             failed = f", {group['reviews_failed']} failed" if group["reviews_failed"] else ""
             spent = f"{group['review_tokens']:,} tokens, {group['review_seconds']:.0f} s"

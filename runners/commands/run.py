@@ -18,14 +18,16 @@ from hermes_lab.rollout import Lab
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.distributions import check_tools
-from runners.batch import Done, owes, read_done, run_lanes
+from runners.batch import Done, owes, read_done, run_lanes, settle
 from runners.commands import options
 from runners.folder import check_folder, keep_suite, lock_folder, open_folder
 from runners.interrupt import one_interrupt
+from runners.libraries import begin_with
 from runners.narration import narrated
 from runners.open_files import allow_open_files
 from runners.plan import Lane, plan_learn, plan_run, tasks_digest
 from runners.progress import LiveTable, Plain, Progress, Quiet, Tally
+from runners.snapshots import sweep
 from tasks import load_suite
 
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The run folder.", show_default=False)]
@@ -95,7 +97,7 @@ def _execute(
     suite = load_suite(config.suite)
     check_tools(config.agent)
     open_sandbox(config.sandbox)  # a backend that is not allowed is refused before anything is written
-    library = Library.load(Path(config.skills.library)) if config.skills.library else Library()
+    library = begin_with(config.skills.library)
     lanes = plan(config, suite, library)
     wanted = sum(lane.wanted for lane in lanes)
     check_folder(folder, resume=resume)
@@ -111,12 +113,15 @@ def _execute(
             resume=resume,
         )
         keep_suite(folder, config)
+        sweep(folder)
         tally = Tally(lanes)
         say = options.say_nothing if quiet or json else options.say
         done = read_done(lanes, folder, tally.add)
         try:
             if owes(lanes, done):
                 anyio.run(_run, config, suite, lanes, folder, done, _progress(tally, quiet or json), say)
+            else:
+                settle(config, lanes, folder, done)
         except KeyboardInterrupt:
             finished = _finish(folder, json)  # by the log: the last ones may be on the disk but not in the tally
             options.say(f"interrupted: {finished} of {wanted} episodes are kept; go on with --resume")
@@ -149,7 +154,7 @@ async def _run(
             say=say,
         ) as model:
             lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
-            with progress, narrated(say):
+            with progress, narrated(say, named=sum(lane.wanted for lane in lanes) > 1):
                 await run_lanes(lab, lanes, folder, done, progress)
 
 

@@ -1,6 +1,7 @@
 """`show`: a run's episodes as a person reads them, one a line, or one of them whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Annotated
 
 import msgspec
@@ -13,10 +14,12 @@ from hermes_lab.records import read_episodes
 from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory
 from runners.commands import options
 from runners.commands.replay import find_episode
+from runners.lane_history import Border, read_histories, told
 from runners.tables import table
 from runners.terminal import printable
 
 _HEADER = ("#", "LANE", "ROUND", "RESULT", "LIBRARY", "LOADED", "WROTE", "TASK")
+_LAST = (inf, 0)  # place in a round
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +27,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         "show",
         help="A run's episodes, lane by lane: how each ended, the library that it began with, the skills that it "
-        "loaded and wrote. With --episode, one of them whole: every message, verdict and write.\n\n"
+        "loaded and wrote; and between rounds, what became of the lane's library. With --episode, one of them whole: "
+        "every message, verdict and write.\n\n"
         "hermes-lab show runs/one-rule --lane on\n\n"
         "hermes-lab show runs/one-rule --episode 0",
     )(show)
@@ -38,22 +42,27 @@ def show(
 ) -> None:
     """`hermes-lab show`."""
     read_manifest(run)  # or it is no run
+    histories = read_histories(run)
+    lost = {(w.episode, w.name): w.won for borders in histories.values() for border in borders for w in border.dropped}
     if episode:
         found = find_episode(run, episode)
-        typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found)))
+        typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found, lost)))
         return
-    lines = [_line(number, each) for number, each in enumerate(read_episodes(run))]
-    chosen = sorted(
-        (line for line in lines if line.lane.startswith(lane)), key=lambda line: (line.lane, line.round, line.place)
-    )
+    lines = [_line(number, each, lost) for number, each in enumerate(read_episodes(run))]
+    chosen = sorted((line for line in lines if line.lane.startswith(lane)), key=_order)
     if lane and not chosen:
         names = ", ".join(sorted({line.lane for line in lines}))
         raise ConfigError(f"--lane: none begins with {lane!r}; there are: {names or 'none'}")
+    histories = {name: borders for name, borders in histories.items() if name.startswith(lane)}
     if json:
-        typer.echo(msgspec.json.encode({"episodes": chosen}).decode())
+        typer.echo(msgspec.json.encode({"episodes": chosen, "borders": histories}).decode())
         return
-    for text in table(_HEADER, [_cells(line) for line in chosen]):
+    for text in _listed(chosen, histories):
         typer.echo(text)
+
+
+Lost = Mapping[tuple[str, str], str]
+"""By episode and skill, the writes that a round's border dropped: the episode that has the skill's name instead."""
 
 
 class _Line(Struct):
@@ -73,8 +82,27 @@ class _Line(Struct):
     wrote: tuple[str, ...]
 
 
-def _line(number: int, episode: Episode) -> _Line:
-    wrote = [_write(write) for write in _writes(episode)]
+def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[Border]]) -> Iterator[str]:
+    """The lines of the list; after a round that of its border, if anything happened there."""
+    rows = [(_order(line), _cells(line), "") for line in chosen]
+    for lane, borders in histories.items():
+        for border in borders:
+            if what := told(border):
+                cells = ("--", lane, f"{border.round}->{border.round + 1}", *[""] * (len(_HEADER) - 3))
+                rows.append(((lane, border.round, _LAST), cells, printable(what)))
+    rows.sort()
+    header, *lines = table(_HEADER, [cells for _, cells, _ in rows])
+    yield header
+    for line, (_, _, rest) in zip(lines, rows, strict=True):
+        yield f"{line}  {rest}".rstrip()
+
+
+def _order(line: _Line) -> tuple[str, int, tuple[float, int]]:
+    return line.lane, line.round, line.place
+
+
+def _line(number: int, episode: Episode, lost: Lost) -> _Line:
+    wrote = [_write(write) + " (dropped)" * ((episode.key, write.name) in lost) for write in _writes(episode)]
     wrote += [f"{note.action} in {note.target}" for note in _notes(episode)]
     return _Line(
         number=number,
@@ -119,7 +147,7 @@ def _write(write: SkillWrite) -> str:
     return f"{write.action} {write.name}{f'/{write.path}' if write.path else ''}"
 
 
-def _whole(episode: Episode) -> Iterator[str]:
+def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
     yield f"{episode.key}: {_result(episode)}, {episode.seconds:.1f} s, {episode.model.name}"
     if episode.error:
         yield printable(f"{episode.error.message}\n{episode.error.detail}".rstrip(), keep="\n")
@@ -142,7 +170,9 @@ def _whole(episode: Episode) -> Iterator[str]:
         told = (f"{stage}: {_told(getattr(trace, stage))}" for stage in stages)
         yield f"[skill] {trace.name}: {', '.join(told)}"
     for write in _writes(episode):
-        yield f"[write] {_write(write)} by {write.origin}: {write.snapshot} -> {write.after}"
+        won = lost.get((episode.key, write.name))
+        dropped = f"; dropped at the round's border, since {printable(won)} came first" if won else ""
+        yield f"[write] {_write(write)} by {write.origin}: {write.snapshot} -> {write.after}{dropped}"
     for note in _notes(episode):
         yield f"[note] {note.action} in {note.target} by {note.origin}: {printable(note.text or note.old)}"
 

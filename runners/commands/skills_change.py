@@ -1,6 +1,7 @@
 """`skills`: keeping a library in order: pin, unpin, archive, restore, curate, install, update."""
 
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -11,16 +12,15 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.skills import curate as curator
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills import hub, umbrella
-from hermes_lab.skills.index import Index, current_uses, last_touched
+from hermes_lab.skills.index import current_uses, last_touched
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.stats import stats
 from hermes_lab.skills.store import SkillStore
-from hermes_lab.skills.validate import check_skill
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
 from runners.commands import options
-from runners.commands.skills_look import In, Lib, names, print_json
-from runners.libraries import existing, find_store, full_snapshot, home_skills
+from runners.commands.skills_look import In, Lib, left_out, names, print_json
+from runners.libraries import Place, existing, find, find_store, full_snapshot, home_skills
 from runners.tables import counted, table
 from runners.terminal import printable
 
@@ -57,13 +57,17 @@ def restore(
     if bool(skills) == bool(snapshot):
         raise ConfigError("restore: give names of skills, or --snapshot ID; `hermes-lab skills history` has the ids")
     store = find_store(library)
+    broken = store.broken()
     if snapshot:
         whole = full_snapshot(store, snapshot)
         past = store.at(whole)
-        _change(store, lambda _: past, "user", f"restored {whole}", json, quiet)
-        return
-    wanted = skills or []
-    _change(store, lambda now: _restored(store, now, wanted), "user", f"restored {', '.join(wanted)}", json, quiet)
+        _change(store, lambda _: past, "user", f"restored {whole}", json, quiet, over_broken=True)
+    else:
+        wanted = skills or []
+        reason = f"restored {', '.join(wanted)}"
+        _change(store, lambda now: _restored(store, now, wanted, broken), "user", reason, json, quiet, over_broken=True)
+    if (replaced := sorted(broken.keys() & store.load().skills)) and not quiet and not json:
+        options.say(f"{', '.join(replaced)}: what was broken is kept in {store.aside}")
 
 
 def curate(
@@ -74,28 +78,30 @@ def curate(
     quiet: options.Quiet = False,
 ) -> None:
     """`hermes-lab skills curate`."""
-    store = find_store(library)
-    chosen = load_config(config or []).skills
-    planned = store.load()
-    proposals = _proposals(store, planned, chosen)
+    store = find_store(library) if apply else None
+    place = find(library)
+    proposals = _proposals(place, load_config(config or []).skills)
 
     def make(now: Library) -> Library:
-        if now.snapshot != planned.snapshot:
-            raise ConfigError(f"{store.root}: was changed meanwhile, and nothing was done; give the command again")
+        if now.snapshot != place.library.snapshot:
+            raise ConfigError(f"{place.name}: was changed meanwhile, and nothing was done; give the command again")
         return curator.carry_out(now, proposals)
 
     if json and not apply:
-        print_json({"library": str(store.root), "proposals": proposals})
+        print_json({"library": place.name, "proposals": proposals, "broken": place.broken})
         return
     if not json:
         rows = [(proposal.action, ", ".join(proposal.names), proposal.why) for proposal in proposals]
         for line in table(("DO", "SKILLS", "WHY"), rows) if rows else ():
             typer.echo(line)
-    if apply and proposals:
+    if not quiet and not json:
+        left_out(place)
+    if store and proposals:
         reason = f"curated: {counted(len(proposals), 'proposal')}"
         _change(store, make, "curator", reason, json, quiet)
     elif not quiet:
-        options.say("nothing was changed; --apply does it" if proposals else "nothing to do")
+        apply_it = "; --apply does it" if place.store else ""
+        options.say(f"nothing was changed{apply_it}" if proposals else "nothing to do")
 
 
 def install(
@@ -111,7 +117,7 @@ def install(
     store = find_store(library)
     say = options.say_nothing if quiet or json else options.say
     fetched = hub.fetch(source, say=say, ref=ref)
-    ready = _sound(hub.choose(fetched, skills or ()), say)
+    ready = hub.choose(fetched, skills or (), say=lambda line: say(printable(line)))
     commit = f" at {fetched.commit[:12]}" if fetched.commit else ""
     reason = f"installed {', '.join(skill.name for skill in ready)} from {fetched.source}{commit}"
     _change(store, lambda now: hub.add(now, ready, replace=replace), "installed", reason, json, quiet)
@@ -128,27 +134,33 @@ def update(
     store = find_store(library)
     say = options.say_nothing if quiet or json else options.say
     now = store.load()
-    wanted = [now.skills[existing(now, name)] for name in skills or now.skills]
+    wanted = [now.skills[existing(now, name, store.broken())] for name in skills or now.skills]
     origins = hub.sources(wanted)
     if skills and (others := [skill.name for skill in wanted if hub.source_of(skill) is None]):
         raise ConfigError(f"{', '.join(others)}: not installed from anywhere, so there is nothing to fetch")
+    if not origins and not json:
+        if not quiet:
+            options.say("no skill here was installed from elsewhere, so there is nothing to update")
+        return
     ready: list[Skill] = []
     for (source, ref), mine in origins.items():
-        newer = hub.newer(hub.fetch(source, say=say, ref=ref), mine)
-        if not replace and (edited := [skill.name for skill in mine if skill.name in newer and hub.edited(skill)]):
+        fetched = hub.fetch(source, say=say, ref=ref)
+        again = hub.newer(fetched, mine, edited=replace)
+        if not replace and (edited := [skill.name for skill in mine if skill.name in again and hub.edited(skill)]):
             raise ConfigError(f"{', '.join(edited)}: changed here since the installation; --replace drops that")
-        ready += _sound(newer.values(), say)
+        if again:
+            ready += hub.choose(fetched, again, say=lambda line: say(printable(line)))
     reason = f"updated {', '.join(skill.name for skill in ready) or 'nothing'}"
     _change(store, lambda now: hub.add(now, ready, replace=True), "installed", reason, json, quiet)
 
 
-def _proposals(store: SkillStore, library: Library, config: SkillsConfig) -> list[curator.Proposal]:
-    changes = list(store.history())
-    with Index.of(store, config) as index:
+def _proposals(place: Place, config: SkillsConfig) -> list[curator.Proposal]:
+    changes = list(place.store.history()) if place.store else []
+    with place.index(config) as index:
         problems = {entry.name: entry.problems for entry in index.entries()}
     return curator.plan(
-        library,
-        stats(current_uses(store.uses(), changes), alpha=config.ema_alpha),
+        place.library,
+        stats(current_uses(place.uses(), changes), alpha=config.ema_alpha),
         datetime.now(UTC),
         config,
         last_changed=last_touched(changes),
@@ -159,18 +171,20 @@ def _proposals(store: SkillStore, library: Library, config: SkillsConfig) -> lis
 def _mark(library: str, skills: list[str], done: str, marks: dict[str, str], json: bool, quiet: bool) -> None:
     def make(now: Library) -> Library:
         for name in skills:
-            now = now.with_skill(skill_format.marked(now.skills[existing(now, name)], **marks))
+            now = now.with_skill(skill_format.marked(now.skills[existing(now, name, broken)], **marks))
         return now
 
-    _change(find_store(library), make, "user", f"{done} {', '.join(skills)}", json, quiet)
+    store = find_store(library)
+    broken = store.broken()
+    _change(store, make, "user", f"{done} {', '.join(skills)}", json, quiet)
 
 
-def _restored(store: SkillStore, now: Library, names: Iterable[str]) -> Library:
+def _restored(store: SkillStore, now: Library, names: Iterable[str], broken: Mapping[str, str]) -> Library:
     """A skill that is there is active again; one that is gone comes back as it was last."""
     for name in names:
         if name not in now.skills and (skill := _last(store, name)):
             now = now.with_skill(skill)
-        now = umbrella.restore(now, existing(now, name))
+        now = umbrella.restore(now, existing(now, name, broken))
     return now
 
 
@@ -182,31 +196,22 @@ def _last(store: SkillStore, name: str) -> Skill | None:
     return None
 
 
-def _sound(skills: Iterable[Skill], say: Callable[[str], None]) -> list[Skill]:
-    """The skills, once nothing is wrong with them; of what is suspect the person is told. Raises `ConfigError` naming
-    the first error of each that has one."""
-    sound, refused = [], []
-    for skill in skills:
-        problems = check_skill(skill)
-        for problem in problems:
-            if problem.severity != "error":
-                say(f"warning: {skill.name}/{printable(str(problem))}")
-        refused += [f"{skill.name}/{problem}" for problem in problems if problem.severity == "error"][:1]
-        sound.append(skill)
-    if refused:
-        raise ConfigError(f"nothing was installed: {printable('; '.join(refused))}")
-    return sound
-
-
 def _change(
-    store: SkillStore, make: Callable[[Library], Library], origin: Origin, reason: str, json: bool, quiet: bool
+    store: SkillStore,
+    make: Callable[[Library], Library],
+    origin: Origin,
+    reason: str,
+    json: bool,
+    quiet: bool,
+    *,
+    over_broken: bool = False,
 ) -> None:
     """Does a change under the store's lock, and says how it is undone."""
-    change = store.change(make, origin=origin, reason=reason)
+    change = store.change(make, origin=origin, reason=reason, over_broken=over_broken)
     if json:
         print_json({"library": str(store.root), "before": change.before, "after": change.after, "reason": reason})
     elif not quiet and change.before == change.after:
         options.say("nothing changed: it was so already")
     elif not quiet:
-        where = "" if store.root == home_skills() else f" --in {store.root}"
+        where = "" if store.root == home_skills() else f" --in {shlex.quote(str(store.root))}"
         options.say(f"{reason}; back: hermes-lab skills restore --snapshot {change.before}{where}")

@@ -1,6 +1,6 @@
 """`skills health`: what is wrong with skills, and how far they came."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -22,14 +22,19 @@ def health(library: Lib = "", json: options.Json = False, quiet: options.Quiet =
     run, lane = places[0].run, places[0].lane if len(places) == 1 else ""
     came = funnels(seen for seen in read_seen(run) if lane in ("", seen.lane)) if run else None
     if json:
-        content: dict[str, Any] = {"libraries": {name: list(map(report, entries)) for name, entries in found.items()}}
+        content: dict[str, Any] = {
+            "libraries": {name: list(map(report, entries)) for name, entries in found.items()},
+            "broken": {place.name: place.broken for place in places if place.broken},
+        }
         print_json(content if came is None else content | {"funnels": [funnel.report() for funnel in came]})
         return
-    for name, entries in found.items():
-        _show(name if len(found) > 1 else "", entries)
+    for place in places:
+        entries = found[place.name]
+        _show(place.name if len(found) > 1 else "", entries, place.broken)
         if not quiet:
-            broken = sum(any(problem.severity == "error" for problem in entry.problems) for entry in entries)
-            options.say(f"{name}: {counted(len(entries), 'skill')}, {broken} with errors")
+            sick = sum(any(problem.severity == "error" for problem in entry.problems) for entry in entries)
+            count = counted(len(entries) + len(place.broken), "skill")
+            options.say(f"{place.name}: {count}, {sick + len(place.broken)} with errors")
     if came:
         typer.echo("")
         for line in _funnel_table(came):
@@ -43,15 +48,18 @@ def _entries(place: Place) -> list[Entry]:
         return index.entries()
 
 
-def _show(title: str, entries: Sequence[Entry]) -> None:
+def _show(title: str, entries: Sequence[Entry], broken: Mapping[str, str]) -> None:
     if title and entries:
         typer.echo(f"\n{title}")
-    rows = [(entry.name, entry.health, entry.state, entry.reason) for entry in entries]
+    rows: list[tuple[str, ...]] = [(entry.name, entry.health, entry.state, entry.reason) for entry in entries]
+    rows += [(name, "broken", "-", "it cannot be read") for name in broken]
     for line in table(("NAME", "HEALTH", "STATE", "WHY"), rows) if rows else ():
         typer.echo(line)
     for entry in entries:
         for problem in entry.problems:
             typer.echo(f"{problem.severity}: {entry.name}/{printable(str(problem))}")
+    for line in broken.values():
+        typer.echo(f"error: {printable(line)}")
 
 
 def _funnel_table(came: Sequence[Funnel]) -> list[str]:

@@ -1,5 +1,6 @@
 """`skills`: what was learnt, to look at: list, show, search, history, diff."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -11,10 +12,12 @@ from hermes_lab.skills.diff import diff as differences
 from hermes_lab.skills.history import Change
 from hermes_lab.skills.index import Entry
 from runners.commands import options
-from runners.libraries import FORMS, existing, find, home_skills
+from runners.lane_history import Border, read_history, told
+from runners.libraries import FORMS, Place, deeper, existing, find, home_skills
 from runners.tables import counted, interval, solved, table
 from runners.terminal import printable
 
+_BELOW = 5
 Lib = Annotated[str, typer.Argument(help=f"A library: {FORMS}.", show_default="your own skills")]
 
 
@@ -33,20 +36,25 @@ def list_(library: Lib = "", json: options.Json = False, quiet: options.Quiet = 
     with place.index() as index:
         entries = index.entries()
     if json:
-        print_json({"library": place.name, "snapshot": place.library.snapshot, "skills": list(map(report, entries))})
+        rows = list(map(report, entries))
+        snapshot = place.library.snapshot
+        print_json({"library": place.name, "snapshot": snapshot, "skills": rows, "broken": place.broken})
         return
     if entries:
         header = ("NAME", "STATE", "PIN", "ORIGIN", "USES", "SOLVED", "95 %", "DESCRIPTION")
         for line in table(header, [_row(entry) for entry in entries]):
             typer.echo(line)
     if not quiet:
+        left_out(place)
         options.say(f"{place.name}: {counted(len(entries), 'skill')}, snapshot {place.library.snapshot}")
+        if not entries and (below := deeper(library)):
+            options.say(f"skills lie deeper, in {', '.join(map(str, below[:_BELOW]))}")
 
 
 def show(name: Name, library: In = "", json: options.Json = False) -> None:
     """`hermes-lab skills show`."""
     place = find(library)
-    skill = place.library.skills[existing(place.library, name)]
+    skill = place.library.skills[existing(place.library, name, place.broken)]
     with place.index() as index:
         entry = next(entry for entry in index.entries() if entry.name == skill.name)
     if json:
@@ -78,6 +86,7 @@ def search(
         [(f"{hit.score:.2f}", hit.entry.name, hit.entry.state, hit.entry.description) for hit in hits],
     ):
         typer.echo(line)
+    left_out(place)
 
 
 def history(
@@ -87,6 +96,9 @@ def history(
 ) -> None:
     """`hermes-lab skills history`."""
     place = find(library)
+    if place.run and place.lane:
+        _borders(place.name, read_history(place.run, place.lane), limit, json)
+        return
     if place.store is None:
         raise ConfigError(
             f"{place.name}: has no history of its own; compare its snapshots with `hermes-lab skills diff`"
@@ -99,6 +111,17 @@ def history(
         ("AT", "BY", "BEFORE", "AFTER", "WHAT"),
         [(c.at[:19].replace("T", " "), c.origin, c.before, c.after, _what(c)) for c in changes],
     ):
+        typer.echo(line)
+
+
+def _borders(name: str, borders: Sequence[Border], limit: int, json: bool) -> None:
+    """The history of a run's lane: the borders of its rounds at which something happened."""
+    happened = [border for border in borders if told(border)][::-1][:limit]
+    if json:
+        print_json({"library": name, "borders": happened})
+        return
+    rows = [(f"{border.round}->{border.round + 1}", told(border)) for border in happened]
+    for line in table(("ROUND", "WHAT"), rows):
         typer.echo(line)
 
 
@@ -123,6 +146,12 @@ def diff(
         options.say(f"{old.library.snapshot} -> {new.library.snapshot}: {summary}")
 
 
+def left_out(place: Place) -> None:
+    """Says which skills of a library are broken, and so are in none of its lists."""
+    for line in place.broken.values():
+        options.say(f"left out: {printable(line)}")
+
+
 def print_json(content: Any) -> None:
     """One JSON object."""
     typer.echo(msgspec.json.encode(content).decode())
@@ -135,7 +164,8 @@ def report(entry: Entry) -> dict[str, Any]:
 
 def _what(change: Change) -> str:
     by = f" ({change.reason})" if change.reason else ""
-    return f"{change.action} {change.name}{by}" if change.action else change.reason
+    files = f": {', '.join(change.paths)}" if change.paths else ""
+    return f"{change.action} {change.name}{files}{by}" if change.action else change.reason
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

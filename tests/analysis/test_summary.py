@@ -41,6 +41,7 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
         "review_seconds": 1.5,
         "seconds": 7.0,
         "skills_written": 0,
+        "skills_dropped": 0,
     }
     assert found["groups"][0]["reused"]["of"] == 3
 
@@ -64,6 +65,18 @@ def test_arms_and_adapters_are_told_apart(write_run: WriteRun) -> None:
     assert [group["first_call_ok"]["rate"] for group in groups] == [0.0, 1.0, 1.0]
     assert [group["reused"]["count"] for group in groups] == [0, 1, 0]
     assert [group["solved"] for group in groups] == [0, 1, 1]
+
+
+def test_writes_that_a_border_dropped_are_counted_with_their_arm(write_run: WriteRun) -> None:
+    episodes = [make_episode(True, lane=f"{arm}-r0-w0", task=task) for arm in ("on", "placebo") for task in range(2)]
+    run = write_run(episodes)
+    history = run / "lanes" / "on-r0-w0" / "history.jsonl"
+    history.parent.mkdir(parents=True)
+    lines = [{"round": 0, "dropped": [{"episode": episodes[1].key}] * 2}, {"round": 1, "dropped": []}]
+    history.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    found = summarize(run)
+    assert found["skills_dropped"] == 2
+    assert {group["arm"]: group["skills_dropped"] for group in found["groups"]} == {"on": 2, "placebo": 0}
 
 
 def test_summary_is_json(write_run: WriteRun) -> None:

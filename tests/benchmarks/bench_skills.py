@@ -41,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as folder:
         root = Path(folder, "skills")
         store = SkillStore(root)
-        store.replace(library, origin="user", reason="begun")
+        store.change(lambda _: library, origin="user", reason="begun")
         choose(library, TASK, 200)  # embeds the descriptions, once for a library
         time.sleep(0.1)  # files that were changed just now are read again
         store.load().snapshot  # noqa: B018
@@ -49,7 +49,7 @@ def main() -> None:
 
         def commit() -> None:
             edit = SkillEdit("edit", f"fleet-{next(edits)}-totals", content="Shorter.")
-            store.commit(edit, "review", episode="e", model="m")
+            store.commit([edit], "review", episode="e", model="m")
 
         kinds: dict[str, tuple[Callable[[], object], int]] = {
             "the index of a library that is shared, as in a batch": (library.index, TURNS),

@@ -16,6 +16,7 @@ from hermes_lab.errors import ContextFull, ModelError, SandboxError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox
+from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
@@ -435,7 +436,7 @@ async def test_any_other_failure_is_a_failed_call(sandbox: Sandbox) -> None:
     assert fine.error is None
 
 
-async def test_a_child_reads_skills_and_its_loads_are_its_own(sandbox: Sandbox) -> None:
+async def test_a_child_reads_skills(sandbox: Sandbox) -> None:
     writer = SkillSession(Library(), origin="user", episode="e", model="m")
     writer.manage(SkillEdit("create", "count-lines", description="When lines are counted.", content="# Use wc -l."))
     view = ("skill_view", {"name": "count-lines"})
@@ -445,7 +446,6 @@ async def test_a_child_reads_skills_and_its_loads_are_its_own(sandbox: Sandbox) 
     (child,) = family.delegation.children
     assert child.trajectory
     assert "Use wc -l." in results(child.trajectory.messages)[0].content
-    assert family.skills.loaded == []
 
 
 async def test_to_serve_another_agent_begins_another_record(sandbox: Sandbox) -> None:
@@ -455,3 +455,30 @@ async def test_to_serve_another_agent_begins_another_record(sandbox: Sandbox) ->
     toolbox = Toolbox(("terminal",), ToolContext(sandbox, None, family.config.sandbox))
     family.delegation.serve(family.agent, toolbox)
     assert family.delegation.children == ()
+
+
+async def test_what_children_load_their_parent_has_loaded(sandbox: Sandbox) -> None:
+    look = ("skill_view", {"name": "totals"})
+    script = {
+        "Go.": [say("", give("One.")), say("Done.")],
+        "One.": [say("", give("Two.")), say("One done.")],
+        "Two.": [say("", look), say("Two done.")],
+    }
+    skill = skill_format.parse(skill_format.render("totals", "How", "Do it."))
+    family = Family(sandbox, script, Library([skill]), toolsets=["terminal", "skills", "delegation"])
+    await family.agent.submit("Go.")
+    assert family.skills.loaded == ["totals"]
+
+
+async def test_what_a_child_loaded_before_it_failed_was_loaded(sandbox: Sandbox) -> None:
+    async def reply(messages: Sequence[Message]) -> Generation:
+        if messages[1].content == "Go.":
+            return Generation(say("", give("Break.")) if len(messages) == 2 else say("Done."))
+        if len(messages) > 2:
+            raise TypeError("a bug")
+        return Generation(say("", ("skill_view", {"name": "totals"})))
+
+    skill = skill_format.parse(skill_format.render("totals", "How", "Do it."))
+    family = Family(sandbox, Asked(reply), Library([skill]), toolsets=["skills", "delegation"])
+    await family.agent.submit("Go.")
+    assert family.skills.loaded == ["totals"]

@@ -1,6 +1,6 @@
 """The review: what it may do, what it is asked, when it is due, and that it never harms."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS, due, request, review
+from hermes_lab.agent.review import REFINE, REVIEW_REQUEST, REVIEW_TOOLS, due, request, review
 from hermes_lab.config import AgentConfig, MemoryConfig, SandboxConfig, SkillsConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.memory.notes import Notes, NotesSession
@@ -20,7 +20,7 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext
-from hermes_lab.types import Message, Observation, Skill, SkillEdit, SkillWrite, ToolCall, Verdict
+from hermes_lab.types import Generation, Message, Observation, Skill, SkillEdit, SkillWrite, ToolCall, Usage, Verdict
 
 pytestmark = pytest.mark.anyio
 CONFIG = SkillsConfig()
@@ -161,6 +161,14 @@ async def test_a_refusal_of_the_policy_is_an_answer_that_can_be_mended(sandbox: 
     assert [write.name for write in looked_back.writes] == ["totals"]
 
 
+async def test_what_may_be_no_skill_may_be_no_note_either(sandbox: Sandbox) -> None:
+    story = {"action": "add", "target": "user", "content": "The user asked for the total of May."}
+    looked_back = await Episode(sandbox, in_turn(say(memory=story))).review(GOOD)
+    (result,) = (result for message in looked_back.trajectory.messages for result in message.results)
+    assert "a one-off story" in result.content
+    assert looked_back.memory == ()
+
+
 @pytest.mark.parametrize(
     ("failure", "kind"), [(ModelError("the server is gone"), "model"), (ZeroDivisionError("a bug"), "internal")]
 )
@@ -175,7 +183,48 @@ async def test_a_failure_is_an_error_and_what_was_written_does_not_count(
     looked_back = await Episode(sandbox, policy).review(GOOD)
     assert looked_back.error is not None
     assert (looked_back.error.kind, str(failure) in looked_back.error.message) == (kind, True)
-    assert (looked_back.writes, looked_back.memory, looked_back.trajectory) == ((), (), None)
+    assert (looked_back.writes, looked_back.memory) == ((), ())
+    said = looked_back.trajectory
+    assert [message.role for message in said.messages] == ["user", "assistant", "tool"]
+    assert (said.stop_reason, said.final_response, len(said.steps)) == ("failed", None, 1)
+
+
+class Counting(ScriptedModel):
+    """A model whose every reply costs a hundred tokens."""
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        return msgspec.structs.replace(await super().generate(messages, tools), usage=Usage(90, 10))
+
+
+async def test_what_a_failed_review_spent_is_in_its_record(sandbox: Sandbox) -> None:
+    def policy(messages: Sequence[Message]) -> Message:
+        if messages[-1].role == "tool":
+            raise ModelError("the server is gone")
+        return say(skill_manage=CREATE)
+
+    episode = Episode(sandbox, policy)
+    agent = Agent(Counting(policy), episode.toolbox, AgentConfig(), episode.agent.messages)
+    looked_back = await review(agent, episode.toolbox, [GOOD], CONFIG)
+    assert looked_back.error
+    assert looked_back.trajectory
+    assert looked_back.trajectory.usage == Usage(90, 10)
+
+
+async def test_a_failure_before_the_first_reply_is_a_record_too(sandbox: Sandbox) -> None:
+    def policy(_: Sequence[Message]) -> Message:
+        raise ModelError("the server is gone")
+
+    looked_back = await Episode(sandbox, policy).review(GOOD)
+    assert [message.role for message in looked_back.trajectory.messages] == ["user"]
+    assert (looked_back.trajectory.steps, looked_back.error.kind) == ((), "model")
+
+
+async def test_a_note_may_not_say_what_a_skill_may_not(sandbox: Sandbox) -> None:
+    note = {"action": "add", "target": "memory", "content": "jq is not installed."}
+    looked_back = await Episode(sandbox, in_turn(say(memory=note))).review(GOOD)
+    (result,) = (result for message in looked_back.trajectory.messages for result in message.results)
+    assert (result.ok, looked_back.memory) == (False, ())
+    assert "a missing program" in result.content
 
 
 class BrokenSession(SkillSession):
@@ -216,10 +265,12 @@ async def test_the_request_tells_how_the_work_fared_and_ends_with_what_never_var
     assert request(context, [BAD]).startswith("The submission was not accepted.")
     assert "gone" in request(context, [GOOD])
     assert "old" not in request(context, [GOOD])
+    assert REFINE not in request(context, [GOOD])
     episode.skills.view("old")
     episode.skills.view("old")
-    assert "You had loaded old." in request(context, [GOOD])
+    assert f"You had loaded old. {REFINE}" in request(context, [GOOD])
     assert "You had loaded old and were rejected at first" in request(context, [BAD, GOOD])
+    assert REFINE in request(context, [BAD, GOOD])
     assert all(request(context, verdicts).endswith(REVIEW_REQUEST) for verdicts in ((), (GOOD,), (BAD, GOOD)))
 
 

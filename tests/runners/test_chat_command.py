@@ -18,9 +18,13 @@ from pathlib import Path
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.config import load_config
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.sessions import SessionStore
+from hermes_lab.sessions.database import StoreError
+from runners import terminal
 from runners.cli import app
+from runners.commands import chat as chat_command
 
 LONGEST = 60.0
 
@@ -62,6 +66,16 @@ def test_one_prompt_prints_the_answer_alone_and_shows_the_calls_beside_it(capsys
     assert {"terminal", "process", "read_file", "patch", "clarify"} | learning <= set(names)
 
 
+def test_a_call_that_failed_is_shown_with_its_reason_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer([calls("read_file", path="no\x1bsuch\nfile"), "So be it."])) as server:
+        assert chat(server, "Read.") == 0
+    lines = capsys.readouterr().err.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("read_file "))
+    assert re.match(r"  error: .*no such", lines[place + 1])
+    assert len(lines) == place + 3
+    assert "\x1b" not in lines[place + 1]
+
+
 def test_a_named_session_begins_and_then_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     with running(FakeOpenAIServer(["hello", "again"])) as server:
         assert chat(server, "one", "--session", "talk", "--json") == 0
@@ -98,7 +112,26 @@ def test_an_endpoint_that_is_not_there_is_one_line_and_leaves_no_session(capsys:
     assert out == ""
     assert len(err.splitlines()) == 1
     assert "cannot connect" in err
+    assert "kept" not in err
+    assert "give -c" not in err
     assert SessionStore().latest() == []
+
+
+def test_who_waits_for_an_endpoint_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "_SOON", 0)
+    with running(FakeOpenAIServer([])) as server:
+        pass
+    assert chat(server, "hello", "-c", "model.max_retries=1") == 3
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"no answer from {server.base_url} yet; still trying"
+    assert second.startswith(f"hermes-lab: error: {server.base_url}: cannot connect")
+
+
+def test_where_nobody_named_an_endpoint_the_error_says_how() -> None:
+    error = ModelError("nothing there")
+    assert "-c model.base_url=" in chat_command._hint(error, load_config([]))
+    assert chat_command._hint(error, load_config(["model.base_url=http://127.0.0.1:8000/v1"])) == ""
+    assert chat_command._hint(StoreError("full"), load_config([])) == ""
 
 
 def test_a_model_that_fails_before_its_first_reply_leaves_no_trace_and_one_that_fails_later_leaves_the_turn(
@@ -204,6 +237,10 @@ def test_a_person_talks_answers_questions_interrupts_compresses_and_leaves(at_te
         person = Person(*options(server), "--session", "talk")
         at_terminal.append(person)
         person.waits_for("> ")
+        person.types("/help\n")
+        assert "/compress" in person.waits_for("> ")
+        person.types("/skills\n")
+        assert "no skills yet" in person.waits_for("> ")
         person.types("paint\n")
         person.waits_for("2. blue")
         person.waits_for("? ")

@@ -7,16 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo
-from hermes_lab.types import Episode, SkillWrite
-from runners.brief import Brief, _Review, _Skills
+from hermes_lab.types import Episode, MemoryWrite, SkillWrite
+from runners.brief import Brief, _Memory, _Review, _Skills
+from runners.lane_history import MergedNotes, keep_border, read_history, told
 from runners.lanes import LaneState, after_round, begin
 from tasks.jsonl import JsonlSuite
 from tasks.ledger.suite import LedgerSuite
@@ -103,6 +108,28 @@ def test_a_lane_resumes_at_a_rounds_border(one_rule: Path, tmp_path: Path) -> No
         assert again == [(e.success, e.skills.snapshot, e.experience) for e in lane(one_rule, arm)]
 
 
+def test_a_kill_between_the_last_episode_and_its_border_loses_nothing(one_rule: Path, tmp_path: Path) -> None:
+    """What would have come after the last episode is taken away."""
+    run = tmp_path / "run"
+    shutil.copytree(one_rule, run, symlinks=True)
+    lane, wanted = run / "lanes" / "on-r0-w0", (one_rule / "lanes" / "on-r0-w0" / "history.jsonl").read_bytes()
+    (lane / "history.jsonl").write_bytes(wanted.splitlines(keepends=True)[0])
+    (lane / "home" / "skills").unlink()
+    shutil.rmtree(run / "skills" / read_history(one_rule, lane.name)[-1].after)
+    done = lab("learn", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--resume", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert (lane / "history.jsonl").read_bytes() == wanted
+    assert Library.load(lane / "home" / "skills").snapshot == read_history(run, lane.name)[-1].after
+
+
+def test_only_lanes_that_learn_have_a_history_and_it_is_whole(one_rule: Path) -> None:
+    for arm in ARMS:
+        borders = read_history(one_rule, f"{arm}-r0-w0")
+        began = [episode.skills.snapshot for episode in lane(one_rule, arm)]
+        assert [border.before for border in borders] == (began if arm in ("on", "placebo") else [])
+        assert [border.after for border in borders][:-1] == [border.before for border in borders][1:]
+
+
 def test_round_size_can_be_given_on_the_command_line(tmp_path: Path) -> None:
     args = ("learn", "-c", CONFIGS / "one-rule.yaml", "-c", "learning.arms=[on]", "-c", "learning.rounds=1")
     done = lab(*args, "--round-size", "3", "--out", tmp_path / "run", "--json")
@@ -118,24 +145,112 @@ def write(name: str, body: str = "Do it.") -> SkillWrite:
     return SkillWrite("create", name, text, "review", "e", "m", "0", triggers=(f"rule of {name}",))
 
 
+def wrote(key: str, *writes: SkillWrite) -> Brief:
+    episode = brief(key).key
+    return brief(key, review=_Review(writes=tuple(structs.replace(write, episode=episode) for write in writes)))
+
+
+def note(text: str) -> MemoryWrite:
+    return MemoryWrite("add", "memory", "review", "e", "m", "0", "0", text)
+
+
 def test_reviews_come_by_cadence_counted_over_the_lane() -> None:
     state = LaneState(Knowledge(idle=3))
     worked = [brief("a", metrics={"iterations": 4.0}), brief("b", metrics={"iterations": 2.0})]
-    assert after_round(state, "on", worked, RunConfig()).knowledge.idle == 9
-    assert after_round(state, "on", [*worked, brief("c", review=_Review())], RunConfig()).knowledge.idle == 0
+    assert after_round(state, "on", worked, RunConfig())[0].knowledge.idle == 9
+    assert after_round(state, "on", [*worked, brief("c", review=_Review())], RunConfig())[0].knowledge.idle == 0
 
 
 def test_a_skill_that_fails_leaves_the_prompts_until_it_is_written_again() -> None:
-    state = after_round(LaneState(Knowledge()), "on", [brief("a", review=_Review(writes=(write("x"),)))], RunConfig())
+    state, _ = after_round(LaneState(Knowledge()), "on", [wrote("a", write("x"))], RunConfig())
     assert list(state.knowledge.library.listed) == ["x"]
     failed = [brief(f"t{n}", success=False, skills=_Skills(loaded=("x",))) for n in range(12)]
-    state = after_round(state, "on", failed, RunConfig())
+    state, border = after_round(state, "on", failed, RunConfig())
     assert list(state.knowledge.library.listed) == []
     assert list(state.knowledge.library.skills) == ["x"]
-    state = after_round(state, "on", [brief("b", review=_Review(writes=(write("x", "Better."),)))], RunConfig())
+    (deprecated,) = border.deprecated
+    assert (deprecated.name, deprecated.judged, deprecated.solved) == ("x", 12, 0)
+    assert deprecated.high < RunConfig().skills.rewrite_below
+    assert told(border).endswith(": deprecated x, which solved 0 of 12")
+    state, border = after_round(state, "on", [wrote("b", write("x", "Better."))], RunConfig())
+    assert border.deprecated == ()
     assert list(state.knowledge.library.listed) == ["x"]
     assert state.uses == ()
     assert state.knowledge.learnt_from == {"x": ("rule of x",)}
+
+
+def test_a_border_tells_which_write_was_dropped_and_for_whom() -> None:
+    second = structs.replace(write("same", "Otherwise."), triggers=("another rule",))
+    round_ = [wrote("a", write("same"), write("own")), wrote("b", second, write("other"))]
+    state, border = after_round(LaneState(Knowledge()), "on", round_, RunConfig())
+    assert [(w.name, w.won) for w in border.merged] == [("same", ""), ("own", ""), ("other", "")]
+    assert [(w.action, w.name, w.origin, w.model, w.won) for w in border.dropped] == [
+        ("create", "same", "review", "m", round_[0].key)
+    ]
+    assert (border.before, border.after) == (Library().snapshot, state.knowledge.library.snapshot)
+    assert state.knowledge.learnt_from["same"] == ("rule of same",)  # of the text that is there
+    assert "created same, created own, created other; dropped 1 later write of same" in told(border)
+
+
+def test_a_border_tells_what_a_placebo_emptied_and_where_nothing_happened() -> None:
+    state, border = after_round(LaneState(Knowledge()), "placebo", [wrote("a", write("x"))], RunConfig())
+    assert border.emptied
+    assert border.after == state.knowledge.library.snapshot != Library().after(write("x")).snapshot
+    _, border = after_round(state, "placebo", [brief("b")], RunConfig())
+    assert not border.emptied
+    assert told(border) == ""
+
+
+def test_a_border_counts_the_notes_that_it_merged_and_dropped() -> None:
+    config = RunConfig.model_validate({"memory": {"memory_chars": 12}})
+    round_ = [
+        brief("a", memory=_Memory((note("one"), note("three")))),
+        brief("b", memory=_Memory((note("one"), note("much too long")))),
+    ]
+    state, border = after_round(LaneState(Knowledge()), "on", round_, config)
+    assert state.knowledge.notes.memory == ("one", "three")
+    assert border.notes == MergedNotes("", state.knowledge.notes_snapshot, merged=2, dropped=2)
+    assert state.knowledge.notes == merge_notes(Notes(), (episode.notes for episode in round_), config.memory)
+
+
+names = st.sampled_from(["a", "b", "c"])
+bodies = st.sampled_from(["One.", "Two.", "Three."])
+rounds = st.lists(st.lists(st.builds(write, names, bodies), max_size=3), min_size=1, max_size=4)
+
+
+@given(rounds)
+def test_the_writes_that_a_border_calls_merged_make_the_library_that_it_names(episodes: list[list[SkillWrite]]) -> None:
+    finished = [wrote(str(number), *writes) for number, writes in enumerate(episodes)]
+    state, border = after_round(LaneState(Knowledge()), "on", finished, RunConfig())
+    logged = [write for episode in finished for write in episode.writes]
+    merged = {(write.name, write.episode) for write in border.merged}
+    library = Library()
+    for each in (kept := [write for write in logged if (write.name, write.episode) in merged]):
+        library = library.after(each)
+    assert border.after == state.knowledge.library.snapshot == library.snapshot
+    assert (len(kept), len(logged)) == (len(border.merged), len(border.merged) + len(border.dropped))
+    assert {(write.name, write.won) for write in border.dropped} <= merged
+
+
+def test_a_lanes_history_is_rewritten_only_where_it_differs(tmp_path: Path) -> None:
+    _, border = after_round(LaneState(Knowledge()), "on", [brief("a")], RunConfig())
+    borders = [structs.replace(border, round=n, after=str(n)) for n in range(3)]
+    for each in (*borders, *borders[:2]):
+        keep_border(tmp_path, "on", each)
+    assert read_history(tmp_path, "on") == borders
+    keep_border(tmp_path, "on", structs.replace(borders[1], after="otherwise"))
+    assert [each.after for each in read_history(tmp_path, "on")] == ["0", "otherwise"]
+    assert read_history(tmp_path, "off") == []
+
+
+@pytest.mark.parametrize(("line", "message"), [("{}", "not a border of rounds"), ('"v":99', "version 99 is newer")])
+def test_a_line_that_is_no_border_is_named(tmp_path: Path, line: str, message: str) -> None:
+    _, border = after_round(LaneState(Knowledge()), "on", [brief("a")], RunConfig())
+    keep_border(tmp_path, "on", border)
+    path = tmp_path / "lanes" / "on" / "history.jsonl"
+    path.write_text(path.read_text().replace('"v":1', line) if "99" in line else line)
+    with pytest.raises(ConfigError, match=rf"history\.jsonl:1: {message}"):
+        read_history(tmp_path, "on")
 
 
 def test_what_an_arm_begins_with() -> None:

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 from fakes.episodes import conversation, episode, trajectory, write_run
+from msgspec import structs
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
+from hermes_lab.skills.library import Library
 from hermes_lab.types import Child, EpisodeError, Review, SkillTrace, SkillUse, SkillWrite, Verdict
 from runners.cli import app
+from runners.lane_history import Border, MergedNotes, Write, keep_border
 
 WRITE = SkillWrite("create", "tea", "text", "review", "e", "m", "before", "after")
 
@@ -56,6 +59,41 @@ def test_episodes_stand_lane_by_lane_in_the_order_of_rounds(run: Path, capsys: p
         (0, "solved", []),
     ]
     assert rows[0]["error"] == "it is \x1b down"
+
+
+def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dropped = Write("create", "tea", "review", "made-up|a|on-r0-w0|0|0", "m", won="made-up|z|on-r0-w0|0|0")
+    border = Border(
+        round=0,
+        before="0" * 16,
+        after="abcdef0123456789",
+        merged=(structs.replace(dropped, episode=dropped.won, won=""),),
+        dropped=(dropped,),
+        deprecated=(),
+        emptied=False,
+        notes=MergedNotes("", "", 0, 0),
+    )
+    keep_border(run, "on-r0-w0", border)
+    lines = [" ".join(line.split()) for line in show(capsys, run, "--lane", "on").splitlines()[1:]]
+    assert lines == [
+        "1 on-r0-w0 0 solved after feedback - create tea (dropped) a",
+        "-- on-r0-w0 0->1 library 00000000 -> abcdef01: created tea; dropped 1 later write of tea",
+        "0 on-r0-w0 1 solved abcdef01 tea - b",
+    ]
+    assert "before -> after; dropped at the round's border, since made-up|z|" in show(capsys, run, "-e", "1")
+    assert "--" not in show(capsys, run, "--lane", "off")
+    (told,) = json.loads(show(capsys, run, "--json"))["borders"]["on-r0-w0"]
+    assert told["dropped"][0]["won"] == dropped.won
+    history = ["skills", "history", f"{run}:on-r0-w0"]
+    Library().save(run / "skills" / (empty := Library().snapshot))
+    (run / "lanes" / "on-r0-w0" / "home").mkdir()
+    (run / "lanes" / "on-r0-w0" / "home" / "skills").symlink_to(run / "skills" / empty)
+    assert app(history, standalone_mode=False) in (None, 0)
+    assert " ".join(capsys.readouterr().out.split()).endswith(lines[1].partition("on-r0-w0 ")[2])
+    assert app([*history, "--json"], standalone_mode=False) in (None, 0)
+    assert json.loads(capsys.readouterr().out)["borders"] == [told]
 
 
 def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """`hermes-lab skills`: libraries, runs and past states, for people and as JSON."""
 
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +16,10 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, save_skill
 from hermes_lab.skills.stats import Use
 from hermes_lab.skills.store import SkillStore
-from hermes_lab.types import Skill
+from hermes_lab.types import Skill, SkillEdit
 from hermes_lab.types.episode import SkillTrace, SkillUse
 from runners.cli import app
+from runners.libraries import begin_with
 
 COMMANDS = (
     *("list", "show", "search", "history", "diff", "health", "pin", "unpin", "archive", "restore", "curate", "install"),
@@ -193,7 +196,9 @@ def test_a_run_is_shown_with_the_uses_of_the_very_text_and_never_changed(
             with pytest.raises(ConfigError, match=r"never changed|several lanes"):
                 skills(*command, "--in", where)
         with pytest.raises(ConfigError, match=r"never changed|several lanes"):
-            skills("curate", where)
+            skills("curate", where, "--apply")
+    skills("curate", f"{run}:on-r0-w0")
+    skills("curate", f"{run}@{first}")
     assert tree(run) == before
 
 
@@ -202,7 +207,9 @@ def test_a_run_of_several_lanes_asks_which(run: Path) -> None:
         skills("list", run)
 
 
-@pytest.mark.parametrize("what", ["nowhere", "0000000", "{run}:off", "{run}@ffff", "{home}@ffff"])
+@pytest.mark.parametrize(
+    "what", ["nowhere", "0000000", "{run}:off-r9", "{run}:o", "{run}@fff", "{run}@ffff", "{home}@ffff"]
+)
 def test_what_means_no_library_is_one_line(what: str, run: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         skills("list", what.format(run=run, home=tmp_path / "home" / "skills"))
@@ -270,6 +277,115 @@ def commit(repository: Path) -> None:
     who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     for args in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "skills"]):
         subprocess.run(["git", "-C", str(repository), *who, *args], check=True, capture_output=True)
+
+
+BROKEN = "---\nname: fleet\ndescription: one: two\n---\n\nDo it.\n"
+
+
+def test_a_broken_skill_switches_nothing_else_off(
+    store: SkillStore, printed: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = store.load().snapshot
+    (store.root / "fleet" / "SKILL.md").write_text(BROKEN)
+    line = r"left out: .*fleet/SKILL\.md: line 3: .*; mend the file, or `hermes-lab skills restore fleet --in "
+    for command in (["list"], ["search", "food"]):
+        skills(*command)
+        out, err = capsys.readouterr()
+        assert "canteen" in out
+        assert re.search(line, err)
+    skills("show", "canteen")
+    with pytest.raises(ConfigError, match="line 3"):
+        skills("show", "fleet")
+    with pytest.raises(ConfigError, match="line 3"):
+        skills("pin", "fleet")
+    skills("health")
+    out, _ = capsys.readouterr()
+    assert re.search(r"^fleet +broken ", out, re.MULTILINE)
+    assert re.search(r"^error: .*fleet/SKILL\.md: line 3: ", out, re.MULTILINE)
+    assert list(printed("list")["broken"]) == ["fleet"]
+    skills("pin", "canteen")
+    assert (store.root / "fleet" / "SKILL.md").read_text() == BROKEN
+    assert printed("history")["changes"]
+    assert printed("diff", begun)["skills"]
+    skills("restore", "fleet")
+    assert "kept in" in capsys.readouterr().err
+    assert set(store.load().skills) == {"canteen", "fleet"}
+    (store.root / "fleet" / "SKILL.md").write_text(BROKEN)
+    skills("restore", "--snapshot", begun)
+    assert store.load().snapshot == begun
+
+
+def test_a_broken_skill_in_a_plain_folder_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    save_skill(skill("good"), folder / "good")
+    (folder / "fleet").mkdir()
+    (folder / "fleet" / "SKILL.md").write_text(BROKEN)
+    skills("list", folder)
+    out, err = capsys.readouterr()
+    assert "good" in out
+    assert "left out: " in err
+    with pytest.raises(ConfigError, match="line 3"):
+        begin_with(str(folder))
+    skills("list", tmp_path)
+    assert f"skills lie deeper, in {tmp_path / 'home' / 'skills'}, {folder}" in capsys.readouterr().err
+
+
+def test_a_run_begins_with_what_a_person_may_call_a_library(run: Path, tmp_path: Path) -> None:
+    last = Library([skill("fleet", "Yards.")])
+    for text in (f"{run}:on", f"{run}@{last.snapshot[:4]}", str(run / "skills" / last.snapshot)):
+        assert begin_with(text).snapshot == last.snapshot
+    assert not begin_with("").skills
+    for text in (str(tmp_path / "none"), str(run / "run.json")):
+        with pytest.raises(ConfigError, match=r"^skills\.library: "):
+            begin_with(text)
+
+
+def test_a_runs_skills_that_were_changed_are_not_taken_for_it(run: Path) -> None:
+    last = Library([skill("fleet", "Yards.")]).snapshot
+    (run / "skills" / last / "fleet" / "SKILL.md").write_text(skill("fleet", "Feet.").text)
+    for where in (f"{run}:on", f"{run}@{last}", run / "skills" / last):
+        with pytest.raises(ConfigError, match="was changed since the run wrote it"):
+            skills("list", where)
+
+
+def test_the_advice_for_a_runs_skills_can_be_pasted(run: Path, store: SkillStore) -> None:
+    with pytest.raises(ConfigError) as raised:
+        skills("pin", "fleet", "--in", f"{run}:on")
+    words = shlex.split(str(raised.value).partition("hermes-lab skills ")[2])
+    skills(*words, "--replace")
+    assert "Yards" in store.load().skills["fleet"].text
+
+
+def test_a_snapshot_that_is_none_or_several_is_told(store: SkillStore) -> None:
+    for args in (["restore", "--snapshot", "zzz"], ["list", f"{store.root}@zzz"]):
+        with pytest.raises(ConfigError, match=r"^no snapshot zzz; `hermes-lab skills history` has the ids"):
+            skills(*args)
+    with pytest.raises(ConfigError, match="first 4 digits"):
+        skills("restore", "--snapshot", store.load().snapshot[:3])
+
+
+def test_an_update_takes_back_what_was_changed_here_where_that_is_asked_for(
+    store: SkillStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skills("update")
+    assert "nothing to update" in capsys.readouterr().err
+    (tmp_path / "theirs").mkdir()
+    save_skill(skill("tidy"), tmp_path / "theirs" / "tidy")
+    skills("install", tmp_path / "theirs")
+    installed = store.load().skills["tidy"]
+    (store.root / "tidy" / "SKILL.md").write_text(installed.text + "\nMine.\n")
+    skills("update")
+    assert "Mine." in store.load().skills["tidy"].text
+    skills("update", "--replace")
+    assert store.load().skills["tidy"] == installed
+
+
+def test_the_history_names_the_files_that_were_written(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
+    write = SkillEdit("write_file", "fleet", path="scripts/x.sh", content="true")
+    store.commit([write], "review", episode="e", model="m")
+    skills("history", "-n", 1)
+    assert "write_file fleet: scripts/x.sh" in capsys.readouterr().out
 
 
 def test_curate_changes_nothing_without_apply(store: SkillStore, printed: Any) -> None:

@@ -123,6 +123,13 @@ def test_tokens_of_a_review_that_extend_the_episode_join_its_branch(tmp_path: Pa
     assert row.branches == (TokenBranch((1, 2, 3, 4, 5), (0, 1, 1, 0, 1), (0.0, -1.0, -2.0, 0.0, -3.0)),)
 
 
+def test_a_review_that_failed_is_no_demonstration(tmp_path: Path) -> None:
+    own = with_review("t")
+    failed = msgspec.structs.replace(own.review, error=EpisodeError("model", "the server is gone"))
+    (row,) = select_rows([write_run(tmp_path, msgspec.structs.replace(own, review=failed))]).rows
+    assert row.messages == own.trajectory.messages
+
+
 def test_the_data_digest_is_of_the_rows_and_not_of_their_place(tmp_path: Path) -> None:
     one = write_run(tmp_path / "one", episode("t"), episode("u"))
     parts = [write_run(tmp_path / "u", episode("u")), write_run(tmp_path / "t", episode("t"))]

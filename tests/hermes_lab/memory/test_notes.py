@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hermes_lab.config import MemoryConfig, SandboxConfig
 from hermes_lab.errors import ToolError
-from hermes_lab.memory.notes import Notes, NotesSession, merge_notes, parse_file, render_file
+from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession, merge_notes, parse_file, render_file
 from hermes_lab.memory.scan import scan
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import ToolCall
@@ -179,6 +179,18 @@ def test_a_fork_counts_its_writes_by_itself() -> None:
     assert [write.text for write in s.writes] == ["a"]
     assert [(write.text, write.origin) for write in forked.writes] == [("b", "foreground")]
     assert forked.notes.memory == ("a", "b")
+
+
+def test_the_gate_of_a_fork_holds_there_and_nowhere_else() -> None:
+    def gate(edit: NotesEdit) -> None:
+        raise ToolError(f"not {edit.text}")
+
+    s = session(Notes())
+    forked = s.fork("review", gate)
+    with pytest.raises(ToolError, match="not a"):
+        forked.add("memory", "a")
+    s.add("memory", "a")
+    assert (forked.writes, [write.text for write in s.writes]) == ([], ["a"])
 
 
 async def test_the_tool_writes_answers_with_usage_and_tells_what_is_wrong() -> None:

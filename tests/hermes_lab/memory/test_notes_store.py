@@ -106,9 +106,12 @@ CRASHES = {
 }
 
 
+@pytest.mark.parametrize("by_hand", ["", "\n§\nby hand"])
 @pytest.mark.parametrize(("where", "made"), [*zip(CRASHES, [False, False, False, True], strict=True)])
-def test_a_crash_at_any_step_leaves_a_whole_file_and_a_true_history(tmp_path: Path, where: str, made: bool) -> None:
-    """A process that ends at that very step, as `kill -9` would have it."""
+def test_a_crash_at_any_step_leaves_a_whole_file_and_a_true_history(
+    tmp_path: Path, where: str, made: bool, by_hand: str
+) -> None:
+    """A process that ends at that very step, as `kill -9` would have it; then a person may edit the file."""
     store = NotesStore(tmp_path, LARGE)
     store.commit(NotesEdit("add", "memory", "first"), "review", **BY)
     function, place = CRASHES[where]
@@ -132,9 +135,13 @@ store.commit(NotesEdit("add", "memory", "second"), "review", episode="e", model=
 """
     assert subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False).returncode == 9
     assert store.load().memory == (("first", "second") if made else ("first",))
-    check_history(store)
+    if where != "before anything":  # a file is begun after the history's line
+        (tmp_path / ".notes" / "saving-left").touch()
+    with (tmp_path / "MEMORY.md").open("a") as file:
+        file.write(by_hand)
+    assert [write.text for write in store.history()] == ["first", *(["second"] if made else [])]
+    assert not list((tmp_path / ".notes").glob("saving-*"))
     store.commit(NotesEdit("add", "memory", "third"), "review", **BY)
-    check_history(store)
     assert [write.text for write in store.history()] == ["first", *(["second"] if made else []), "third"]
 
 
@@ -167,11 +174,24 @@ def test_a_refused_edit_writes_nothing(tmp_path: Path) -> None:
 def test_a_file_that_a_person_edited_is_the_one_that_counts(tmp_path: Path) -> None:
     store = NotesStore(tmp_path, MemoryConfig())
     store.commit(NotesEdit("add", "memory", "of the agent"), "review", **BY)
-    (tmp_path / "MEMORY.md").write_bytes(b"\xef\xbb\xbfof a person\r\n \xc2\xa7 \r\n\r\ncaf\xe9\r\n")
-    assert store.load().memory == ("of a person", "caf\ufffd")
+    (tmp_path / "MEMORY.md").write_bytes(b"\xef\xbb\xbfof a person\r\n \xc2\xa7 \r\n\r\ncaf\xc3\xa9\r\n")
+    assert store.load().memory == ("of a person", "café")
     after, _ = store.commit(NotesEdit("remove", "memory", old="caf"), "review", **BY)
     assert after.memory == store.load().memory == ("of a person",)
     assert [write.action for write in store.history()] == ["add", "remove"]
+
+
+def test_a_file_that_is_not_utf_8_is_read_as_far_as_it_can_be_and_never_written(tmp_path: Path) -> None:
+    store = NotesStore(tmp_path, MemoryConfig())
+    written = "of a person\n§\ncafé\n".encode("latin-1")
+    (tmp_path / "MEMORY.md").write_bytes(written)
+    assert store.load().memory == ("of a person\n\ufffd\ncaf\ufffd",)
+    for edit in (NotesEdit("add", "memory", "mine"), NotesEdit("remove", "memory", old="caf")):
+        with pytest.raises(ToolError, match=r"MEMORY\.md is not UTF-8 \(byte 13\).*save it as UTF-8"):
+            store.commit(edit, "review", **BY)
+    assert (tmp_path / "MEMORY.md").read_bytes() == written
+    store.commit(NotesEdit("add", "user", "the other file is sound"), "review", **BY)
+    assert [write.target for write in store.history()] == ["user"]
 
 
 def test_a_write_that_a_person_undid_stays_in_the_history(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sessions import Session, SessionKey, SessionStore
 from hermes_lab.sessions.conversation import Conversation, SessionToolbox
 from hermes_lab.tools.registry import ToolContext
-from hermes_lab.types import Message, ToolCall, Usage
+from hermes_lab.types import Message, ToolCall, ToolResult, Usage
 
 pytestmark = pytest.mark.anyio
 LONGEST = 60.0
@@ -38,6 +38,8 @@ async def holding(
     *overrides: dict[str, Any],
     session: Session | None = None,
     show: Callable[[ToolCall], None] = lambda call: None,
+    say: Callable[[str], None] = lambda line: None,
+    failed: Callable[[ToolResult], None] = lambda result: None,
     backend: str = "bubblewrap",
 ) -> AsyncIterator[Conversation]:
     model = {"name": "fake", "base_url": server.base_url, "max_retries": 0}
@@ -50,7 +52,7 @@ async def holding(
     async with opening as client, open_sandbox(config.sandbox) as opened:
         context = ToolContext(sandbox=opened, skills=None, config=config.sandbox)
         frozen = session.tools if session else None
-        toolbox = SessionToolbox(config.agent.toolsets, context, show=show, frozen=frozen)
+        toolbox = SessionToolbox(config.agent.toolsets, context, show=show, failed=failed, frozen=frozen)
         session = session or store.create(
             SessionKey("cli", "local"),
             model="fake",
@@ -58,7 +60,7 @@ async def holding(
             tools=toolbox.schemas,
             tool_format=config.agent.tool_format,
         )
-        yield Conversation(store, session, client, toolbox, config)
+        yield Conversation(store, session, client, toolbox, config, say=say)
 
 
 def runs(command: str, *more: str, **arguments: Any) -> Reply:

@@ -348,8 +348,28 @@ def test_an_older_database_is_brought_forward_and_keeps_what_it_has(
     monkeypatch.setattr(schema, "MIGRATIONS", later)
     with closing(sqlite3.connect(store.path)) as db:
         schema.migrate(db, later)
-        assert (schema.version(db), db.execute("SELECT colour FROM sessions").fetchall()) == (2, [("red",)])
+        assert (schema.version(db), db.execute("SELECT colour FROM sessions").fetchall()) == (len(later), [("red",)])
     assert store.load(session.id) == session
+
+
+def test_a_database_from_before_openings_were_kept_still_says_how_each_session_began(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "old.db")
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
+        schema.migrate(db, schema.MIGRATIONS[:1])
+        for id in ("said", "silent"):
+            db.execute(
+                "INSERT INTO sessions VALUES (?, 'cli:local', NULL, 'm', 'native', x'5b5d', 't', 't', 0, 0)", (id,)
+            )
+        rows = [(0, "system", ""), (1, "user", "hello " * 20), (2, "user", "bye")]
+        db.executemany("INSERT INTO messages VALUES (NULL, 'said', ?, ?, ?, x'7b7d', 't')", rows)
+    assert {info.id: info.opening for info in store.latest()} == {"said": ("hello " * 20)[:80], "silent": ""}
+
+
+def test_the_opening_is_what_was_typed_first_though_more_was_sent(store: SessionStore) -> None:
+    session = begin(store)
+    session = store.append(session, [Message("user", "<skill>\nlong\n</skill>\n\ndo it")], typed="/skill do it")
+    session = store.append(session, [Message("user", "more")], typed="more")
+    assert session.opening == store.find(session.id).opening == "/skill do it"
 
 
 def test_a_migration_that_fails_changes_nothing(store: SessionStore) -> None:
@@ -358,7 +378,7 @@ def test_a_migration_that_fails_changes_nothing(store: SessionStore) -> None:
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         with pytest.raises(sqlite3.OperationalError):
             schema.migrate(db, broken)
-        assert schema.version(db) == 1
+        assert schema.version(db) == len(schema.MIGRATIONS)
         assert "colour" not in [row[1] for row in db.execute("PRAGMA table_info(sessions)")]
 
 

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.library import Library
+from hermes_lab.skills.library import Library, read_library
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 
 STEPS = ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "write", "pwrite", "truncate")
+
+
+BROKEN = b"half an edit"
 
 
 def skill(name: str, body: str, *paths: str) -> Skill:
@@ -30,19 +33,23 @@ NEW = Library([skill("a", "new", "scripts/x.py", "assets/y/z"), skill("c", "old"
 
 
 def patch(store: SkillStore) -> None:
-    store.commit(SkillEdit("patch", "b", old_string="old", new_string="new"), "review", episode="e", model="m")
+    store.commit([SkillEdit("patch", "b", old_string="old", new_string="new")], "review", episode="e", model="m")
 
 
 def create(store: SkillStore) -> None:
-    store.commit(SkillEdit("create", "new-one", "d", "body"), "review", episode="e", model="m")
+    store.commit([SkillEdit("create", "new-one", "d", "body")], "review", episode="e", model="m")
 
 
 def delete(store: SkillStore) -> None:
-    store.commit(SkillEdit("delete", "a"), "review", episode="e", model="m")
+    store.commit([SkillEdit("delete", "a")], "review", episode="e", model="m")
 
 
 def replace(store: SkillStore) -> None:
-    store.replace(NEW, origin="user", reason="all at once")
+    store.change(lambda _: NEW, origin="user", reason="all at once")
+
+
+def over_broken(store: SkillStore) -> None:
+    store.change(lambda _: OLD, origin="user", reason="restored", over_broken=True)
 
 
 def by_hand(store: SkillStore) -> None:
@@ -69,8 +76,8 @@ def killed_at(step: int) -> None:
 
 def main(folder: Path) -> None:
     template = folder / "template"
-    SkillStore(template).replace(OLD, origin="user", reason="begun")
-    for operation in (patch, create, delete, replace, by_hand):
+    SkillStore(template).change(lambda _: OLD, origin="user", reason="begun")
+    for operation in (patch, create, delete, replace, over_broken, by_hand):
         root = folder / operation.__name__
         outcomes = []
         for step in count():
@@ -79,12 +86,18 @@ def main(folder: Path) -> None:
             if operation is by_hand:
                 (root / "b" / "SKILL.md").write_text(skill("b", "by hand").text)
                 shutil.rmtree(root / "c")
+            if operation is over_broken:
+                (root / "a" / "SKILL.md").write_bytes(BROKEN)
+                (root / "a" / "scripts" / "x.py").write_bytes(b"otherwise")
             if not (child := os.fork()):
                 killed_at(step)
                 operation(SkillStore(root))
                 os._exit(0)
             alive = os.waitpid(child, 0)[1] == 0
             outcomes.append(outcome(root))
+            if operation is over_broken:
+                left = [root / "a" / "SKILL.md", *root.glob(".hermes/aside/*/a/SKILL.md")]
+                assert BROKEN in [path.read_bytes() for path in left if path.exists()], "a person's text is lost"
             if alive:
                 break
         print(operation.__name__, *outcomes)
@@ -94,7 +107,7 @@ def outcome(root: Path) -> str:
     """Which state the library is in, once it is certain that everything that tells of it agrees."""
     store = SkillStore(root)
     library = store.load()
-    assert Library.load(root).snapshot == library.snapshot == SkillStore(root).load().snapshot
+    assert read_library(root)[0].snapshot == library.snapshot == SkillStore(root).load().snapshot
     changes = list(store.history())
     assert changes[-1].after == library.snapshot
     assert [change.before for change in changes[1:]] == [change.after for change in changes[:-1]]

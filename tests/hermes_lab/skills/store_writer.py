@@ -22,7 +22,7 @@ def main(root: Path, writer: str, seconds: float) -> None:
             SkillEdit("create", name, f"Number {number}.", f"Written by {writer}."),
             SkillEdit("write_file", "shared", content=f"{writer} {number}", path=f"references/{writer}.md"),
         ):
-            _, write = store.commit(edit, "review", episode=f"{writer}", model="m")
+            _, (write,) = store.commit([edit], "review", episode=f"{writer}", model="m")
             print(write.name, write.path or "-", write.snapshot, write.after, flush=True)
         store.note_use(Use("shared", True, f"{writer} {number}"))
         print("use", f"{writer}-{number}", "-", "-", flush=True)

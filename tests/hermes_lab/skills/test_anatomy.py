@@ -53,7 +53,6 @@ def test_every_part_is_found_under_its_heading() -> None:
     assert found.parameters == ("month", "region")
     assert found.dependencies == ("pandas", "a folder `data/`", "Python 3.11")
     assert found.pitfalls == ("Months are in UTC.", "Empty files have no header.")
-    assert found.verification == "The totals add up."
     assert found.tags == ("csv", "report")
     assert found.source == "https://example.org/skills.git"
 

@@ -283,3 +283,71 @@ async def test_a_name_is_given_up_after_its_tries(sandbox: Sandbox) -> None:
     assert [f"{left} of 3" in text for left, text in zip((3, 2, 1), told, strict=False)] == [True] * 3
     assert "without it" in told[3]
     assert "given up after 4 tries" in told[4]
+
+
+def renamed(number: int, code: str = IMPORTED) -> Message:
+    name = f"report_{number}"
+    code, tests = (text.replace("generate_csv_report", name) for text in (code, TESTS))
+    return compiling(code, tests, name)
+
+
+def runs(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(message.startswith("[Sandbox]") for message in caplog.messages)
+
+
+async def test_a_new_name_does_not_begin_anew(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    drafts = [renamed(number) for number in range(15)]
+    results = await Episode(sandbox, Library(), *drafts, renamed(99, HEALED), answering("I could not.")).run()
+    assert runs(caplog) == 12
+    assert "; do the task without it" in results[11].content
+    assert all("12 drafts have failed; no more are taken" in result.content for result in results[12:])
+    assert caplog.messages.count(LOG[0]) == 1
+
+
+async def test_only_drafts_that_fail_are_counted(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    drafts = [compiling(HEALED)] * 5 + [compiling(IMPORTED), compiling(HEALED)]
+    results = await Episode(sandbox, Library(), *drafts, answering("Done.")).run()
+    assert [result.ok for result in results] == [True] * 5 + [False, True]
+    assert caplog.messages.count(LOG[0]) == 6  # the seventh heals the sixth
+
+
+HIDING = HEALED.replace("import csv", "import csv\nimport importlib").replace(
+    "    path =", "    importlib.import_module('nopandas')\n    path ="
+)
+INSIDE = HEALED.replace("    path =", "    if filename:\n        import nopandas\n    path =")
+
+
+@pytest.mark.parametrize("code", [HIDING, INSIDE])
+async def test_a_module_that_is_missing_twice_however_it_is_imported_ends_the_name(
+    code: str, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    drafts = [*[compiling(code)] * 4, renamed(1, code), renamed(1, code), renamed(2, HEALED)]
+    results = await Episode(sandbox, Library(), *drafts, answering("I could not.")).run()
+    told = [json.loads(result.content).get("error", "") for result in results]
+    missing = "missing dependency: nopandas is not installed in the sandbox"
+    assert [missing in text for text in told] == [True, True, False, False, True, False, False]
+    assert "3 of 3" in told[0]
+    assert "do the task without it" in told[1]
+    assert "given up after 2 tries" in told[2]
+    assert results[6].ok
+    assert runs(caplog) == 4
+
+
+async def test_an_import_that_may_fail_is_run_where_the_module_is_missing(sandbox: Sandbox) -> None:
+    with_pandas = HEALED.replace("import csv", "import csv\nimport nopandas")
+    guarded = HEALED.replace(
+        "import csv", "import csv\ntry:\n    import nopandas\nexcept ImportError:\n    nopandas = None"
+    )
+    episode = Episode(sandbox, Library(), compiling(with_pandas), compiling(guarded), answering("Done."))
+    assert [result.ok for result in await episode.run()] == [False, True]
+
+
+async def test_what_a_draft_prints_makes_no_module_missing(sandbox: Sandbox) -> None:
+    says = IMPORTED.replace("    path =", "    print(\"ModuleNotFoundError: No module named 'csv'\")\n    path =")
+    episode = Episode(sandbox, Library(), compiling(says), compiling(HEALED), answering("Done."))
+    failed, healed = await episode.run()
+    assert "not installed" not in json.loads(failed.content)["error"]
+    assert healed.ok

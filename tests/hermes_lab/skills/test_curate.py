@@ -198,8 +198,8 @@ def test_an_umbrellas_description_that_was_rewritten_stays_when_a_skill_is_given
 def test_a_store_has_the_library_before_the_curator(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "skills")
     library = Library(skill(name) for name in BODIES)
-    store.replace(library, origin="user", reason="begin")
-    store.replace(carry_out(library, planned(library)), origin="curator", reason="curated")
+    store.change(lambda _: library, origin="user", reason="begin")
+    store.change(lambda _: carry_out(library, planned(library)), origin="curator", reason="curated")
     assert store.load().snapshot != library.snapshot
     assert store.at(library.snapshot).snapshot == library.snapshot
 

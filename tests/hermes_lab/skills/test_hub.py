@@ -118,20 +118,42 @@ def test_a_password_in_a_url_is_neither_told_nor_recorded() -> None:
     assert "secret" not in f"{raised.value} {said}"
 
 
-def test_a_link_in_a_repository_leads_nowhere(repository: Path, tmp_path: Path) -> None:
+def test_a_link_in_a_repository_leads_nowhere_and_harms_no_other_skill(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(skill("linked").text)
     (repository / "skills" / "linked").mkdir()
     (repository / "skills" / "linked" / "SKILL.md").symlink_to(tmp_path / "secret")
     commit(repository)
-    with pytest.raises(ConfigError, match=r"linked/SKILL\.md"):
-        hub.fetch(repository.as_uri(), say=say)
+    fetched = hub.fetch(repository.as_uri(), say=say)
+    assert [one.name for one in hub.choose(fetched, ["first"], say=say)] == ["first"]
+    for names in ([], ["linked"]):
+        with pytest.raises(ConfigError, match=r"linked/SKILL\.md"):
+            hub.choose(fetched, names, say=say)
+
+
+def test_all_that_is_broken_is_told_at_once_with_the_lines_of_the_source(tmp_path: Path) -> None:
+    for name, text in (("a", "no frontmatter"), ("b", "---\nname: b\ndescription: x: y\n---\n\nb\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "SKILL.md").write_text(text)
+    save_skill(skill("c", "See references/none.md."), tmp_path / "c")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "SKILL.md").write_text(skill("d").text)
+    (tmp_path / "d" / "scripts").mkdir()
+    (tmp_path / "d" / "scripts" / "x.py").write_text("def f(:\n")
+    with pytest.raises(ConfigError) as raised:
+        hub.choose(hub.fetch(str(tmp_path), say=say), say=say)
+    for part in ("a/SKILL.md: begins", "b/SKILL.md: line 3: ", "d/scripts/x.py:1"):
+        assert part in str(raised.value)
+    said.clear()
+    hub.choose(hub.fetch(str(tmp_path), say=say), ["c"], say=say)
+    line = (tmp_path / "c" / "SKILL.md").read_text().splitlines().index("See references/none.md.") + 1
+    assert said == [f"warning: c/SKILL.md:{line}: names references/none.md, which is not there"]
 
 
 def test_an_installed_skill_tells_where_it_is_from_and_begins_a_new_life(repository: Path) -> None:
     theirs = skill_format.marked(skill("first"), state="archived", pinned="true", origin="review")
     (repository / "skills" / "first" / "SKILL.md").write_text(theirs.text)
     now = commit(repository)
-    (mine,) = hub.choose(hub.fetch(repository.as_uri(), say=say), ["first"])
+    (mine,) = hub.choose(hub.fetch(repository.as_uri(), say=say), ["first"], say=say)
     assert (skill_format.state(mine), skill_format.pinned(mine)) == ("active", False)
     assert skill_format.origin(mine) == "installed"
     assert hub.source_of(mine) == (repository.as_uri(), "")
@@ -141,17 +163,17 @@ def test_an_installed_skill_tells_where_it_is_from_and_begins_a_new_life(reposit
 
 def test_a_change_here_is_told_from_a_pin_and_a_change_there(repository: Path) -> None:
     fetched = hub.fetch(repository.as_uri(), say=say)
-    first, second = hub.choose(fetched)
+    first, second = hub.choose(fetched, say=say)
     assert not hub.edited(skill_format.marked(first, pinned="true"))
     assert hub.edited(skill_format.parse(first.text + "\nMore.\n"))
-    assert hub.newer(fetched, [first, second]) == {}
+    assert hub.newer(fetched, [first, second], edited=False) == []
     (repository / "skills" / "second" / "SKILL.md").write_text(skill("second", "Do it otherwise.").text)
     commit(repository)
-    assert list(hub.newer(hub.fetch(repository.as_uri(), say=say), [first, second])) == ["second"]
+    assert hub.newer(hub.fetch(repository.as_uri(), say=say), [first, second], edited=False) == ["second"]
 
 
 def test_a_name_that_is_taken_is_refused_unless_replaced_and_a_pinned_one_always(repository: Path) -> None:
-    ready = hub.choose(hub.fetch(repository.as_uri(), say=say), ["first"])
+    ready = hub.choose(hub.fetch(repository.as_uri(), say=say), ["first"], say=say)
     library = Library([skill("first", "Mine.")])
     with pytest.raises(ConfigError, match="--replace"):
         hub.add(library, ready, replace=False)

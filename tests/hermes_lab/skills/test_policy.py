@@ -1,86 +1,97 @@
 """The gate of a review: what it refuses to record, and when a new skill is a change to an old one."""
 
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
 import pytest
 
 from hermes_lab.config import SkillsConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.policy import objection, review_gate
+from hermes_lab.skills.objection import objection
+from hermes_lab.skills.policy import review_gate
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.types import Skill, SkillEdit
 from tasks.ledger.suite import LedgerSuite
 from tasks.repair.suite import RepairSuite
 
-AGAINST = {
-    "a missing program": [
-        "ripgrep is not installed.",
-        "On this machine jq isn't installed, which is a pity.",
-        "It ended with bash: sqlite3: command not found.",
-        "ModuleNotFoundError: No module named 'pandas'.",
-        "The module yaml cannot be imported.",
-    ],
-    "a missing credential": [
-        "There is no API key.",
-        "The access token is not set.",
-        "Work with GitHub fails: missing credentials.",
-        "The password was invalid.",
-    ],
-    "a passing failure": [
-        "The request timed out.",
-        "The API is overloaded.",
-        "The connection was refused.",
-        "It was rate limited.",
-        "Downloads end with HTTP 503.",
-        "The site is temporarily unavailable.",
-    ],
-    "that a tool does not work": [
-        "The terminal tool does not work.",
-        "web_search never works.",
-        "The patch tool is broken; use write_file.",
-        "The browser doesn't work here.",
-        "Do not call execute_code: execute_code is useless.",
-    ],
-    "a one-off story": [
-        "I tried three commands and the last one was right.",
-        "The user asked for the total of May.",
-        "In this session the file was moved.",
-        "Today we added up the cleaning desk.",
-        "First we ran the tests.",
-    ],
-}
-FOR = [
-    "If ripgrep is not installed, fall back to grep -rn.",
-    "jq is not installed; use python3 -m json.tool instead.",
-    "`No module named yaml`: run `pip install pyyaml`.",
-    "ModuleNotFoundError: No module named 'yaml'.\n\n```bash\npip install pyyaml\n```",
-    "## When ruff is not installed\n\nInstall it with uv.",
-    "Without an API key every call answers 401: set MAPS_KEY first.",
-    "When the request timed out, wait ten seconds and try again.",
-    "HTTP 429 means too many requests. Wait as long as Retry-After says.",
-    "The patch tool does not work on files with CRLF line ends.",
-    "The sandbox has no network: take what is in vendor/.",
-    "Tools that change files run alone.",
-    "A missing token in the source is a syntax error.",
-    "Add up the rows of today's export; leave out what was cancelled.",
-    "The user of the report wants whole numbers.",
-    "Never store passwords in the repository.",
-    "Use -i in place of --in-place, which does not work on macOS.",
-    '```\nraise SystemExit("command not found")\n```',
-    "The service is described in docs/service.md.",
-]
+CORPUS = Path(__file__).parent / "policy_corpus"
 
 
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in AGAINST.items() for text in texts])
-def test_what_passes_or_is_no_rule_is_refused(kind: str, text: str) -> None:
+class Sample(NamedTuple):
+    kind: str
+    text: str
+
+
+def samples(name: str) -> list[Sample]:
+    """A text a line, `\\n` being a line break; in the forbidden ones `# kind` says what the lines after it record."""
+    found, kind = [], ""
+    for line in (CORPUS / f"{name}.txt").read_text().splitlines():
+        if line.startswith("# "):
+            kind = line[2:]
+        else:
+            found.append(Sample(kind, line.replace("\\n", "\n")))
+    return found
+
+
+def refused(text: str) -> str:
+    """The kind of what is refused in a skill that says `text`, or ""."""
     found = objection(f"Totals are sums.\n\n{text}\n\nRun: make total")
-    assert found is not None
-    assert (found.kind, found.sentence in text) == (kind, True)
+    assert found is None or found.sentence in text
+    return found.kind if found else ""
 
 
-@pytest.mark.parametrize("text", FOR)
-def test_a_rule_and_a_remedy_are_let_pass(text: str) -> None:
-    assert objection(text) is None
+def test_the_corpora_are_as_large_as_promised_and_hold_no_text_twice() -> None:
+    for side in ("forbidden", "harmless"):
+        tuned, unseen = samples(f"{side}_tuned"), samples(f"{side}_unseen")
+        assert len(tuned) >= 60
+        assert len(unseen) >= 40
+        assert len({sample.text for sample in tuned + unseen}) == len(tuned) + len(unseen)
+
+
+@pytest.mark.parametrize(
+    ("name", "at_least", "at_most"),
+    [
+        ("forbidden_tuned", 0.99, 1.0),
+        ("harmless_tuned", 0.0, 0.0),
+        ("forbidden_unseen", 0.5, 1.0),
+        ("harmless_unseen", 0.0, 0.1),
+    ],
+)
+def test_rates_of_refusal(name: str, at_least: float, at_most: float) -> None:
+    """The figures of docs/learning.md. No pattern was written, or changed, for an unseen text."""
+    texts = samples(name)
+    rate = sum(bool(refused(sample.text)) for sample in texts) / len(texts)
+    print(f"{name}: {rate:.2f} of {len(texts)} refused")
+    assert at_least <= rate <= at_most
+
+
+def test_a_refusal_names_its_kind() -> None:
+    told = [(sample.kind, refused(sample.text)) for sample in samples("forbidden_tuned")]
+    assert sum(kind == said for kind, said in told if said) >= 0.98 * len(told)
+
+
+@pytest.mark.parametrize("path", ["references/notes.rst", "references/NOTES", "assets/notes.text", "scripts/README.md"])
+def test_notes_are_judged_whatever_their_file_is_called(path: str) -> None:
+    with pytest.raises(ToolError, match="a missing program"):
+        session(CLEANING).manage(SkillEdit("write_file", CLEANING.name, path=path, content="jq is not installed."))
+
+
+@pytest.mark.parametrize("piece", ["a", "a.b-", "tool ", "web_search ", "KEY", "API_KEY_", "I was ", "first attempt "])
+def test_no_text_takes_long_to_judge(piece: str) -> None:
+    """A pattern that backtracks takes half a minute for some of these; the limit is CPU seconds, imports included."""
+    judge = "import sys; from hermes_lab.skills.objection import objection; objection(sys.stdin.read())"
+    done = subprocess.run(
+        [sys.executable, "-c", judge],
+        input=(piece * (100_000 // len(piece))).encode(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (4, 4)),
+        check=False,
+    )
+    assert done.returncode == 0
 
 
 def test_every_rule_of_both_suites_is_let_pass() -> None:

@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> SkillStore:
 
 def create(store: SkillStore, name: str, description: str) -> None:
     edit = SkillEdit("create", name, description, "## When to use\nOften.\n\n## Pitfalls\n- Haste.")
-    store.commit(edit, "review", episode=f"episode of {name}", model="m1")
+    store.commit([edit], "review", episode=f"episode of {name}", model="m1")
 
 
 def later(hours: int) -> str:
@@ -90,7 +90,7 @@ def test_a_damaged_file_is_made_anew(store: SkillStore, damage: bytes | None) ->
 def test_a_change_of_library_history_or_uses_is_seen_at_the_next_opening(store: SkillStore) -> None:
     Index.of(store).close()
     create(store, "new-one", "Something new.")
-    store.commit(SkillEdit("delete", "disk-full"), "user", episode="", model="")
+    store.commit([SkillEdit("delete", "disk-full")], "user", episode="", model="")
     store.note_use(Use("canteen-menu", True, later(0)))
     with Index.of(store) as index:
         rows = {entry.name: entry.uses for entry in index.entries()}
@@ -116,14 +116,6 @@ def test_a_search_finds_by_meaning(store: SkillStore) -> None:
             assert len(hits) == 2
             assert hits[0].score >= hits[1].score
         assert index.search("xqzt", 9)[0].score <= 1
-
-
-def test_alike_are_others_above_the_threshold(store: SkillStore) -> None:
-    with Index.of(store) as index:
-        twin = skill("fleet-sums", ABOUT["fleet-totals"], "## When to use\nOften.")
-        assert [hit.entry.name for hit in index.similar(twin, 0.8)] == ["fleet-totals"]
-        itself = skill("fleet-totals", ABOUT["fleet-totals"], "## When to use\nOften.")
-        assert index.similar(itself, 0.8) == []
 
 
 def test_an_index_in_memory_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import re
 import shutil
 import stat
 import subprocess
@@ -26,6 +27,7 @@ from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 
 HERE = Path(__file__).parent
+BY = {"episode": "e1", "model": "m"}
 
 
 def skill(name: str, body: str = "Do it.") -> Skill:
@@ -33,13 +35,15 @@ def skill(name: str, body: str = "Do it.") -> Skill:
 
 
 def edit(store: SkillStore, *args: str, **kwargs: str) -> tuple[Library, SkillWrite]:
-    return store.commit(SkillEdit(*args, **kwargs), "review", episode="e1", model="m")  # type: ignore[arg-type]
+    made = [SkillEdit(*args, **kwargs)]  # type: ignore[arg-type]
+    library, (write,) = store.commit(made, "review", episode="e1", model="m")
+    return library, write
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> SkillStore:
     store = SkillStore(tmp_path / "skills")
-    store.replace(Library([skill("a"), skill("b")]), origin="user", reason="begun")
+    store.change(lambda _: Library([skill("a"), skill("b")]), origin="user", reason="begun")
     return store
 
 
@@ -79,7 +83,7 @@ def test_restoring_a_state_stores_no_content_twice(store: SkillStore) -> None:
     first = store.load()
     edit(store, "delete", "a")
     objects = sorted((store.root / ".hermes" / "objects").iterdir())
-    change = store.replace(store.at(first.snapshot), origin="user", reason="restored")
+    change = store.change(lambda _: store.at(first.snapshot), origin="user", reason="restored")
     assert change.after == first.snapshot == Library.load(store.root).snapshot
     assert sorted((store.root / ".hermes" / "objects").iterdir()) == objects
     assert store.change(lambda now: now, origin="user", reason="nothing").before == first.snapshot
@@ -146,15 +150,63 @@ def test_what_is_no_skill_is_left_alone(store: SkillStore) -> None:
     assert others[1].exists()
 
 
-def test_a_broken_skill_is_named_and_nothing_is_written_over_it(store: SkillStore) -> None:
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_broken_skill_is_left_out_and_named_and_nothing_is_written_over_it(store: SkillStore, fresh: bool) -> None:
     path = store.root / "a" / "SKILL.md"
-    path.write_text("half an edit")
-    for use in (store.load, lambda: edit(store, "create", "c", "d", "body")):
-        with pytest.raises(ConfigError, match=r"a/SKILL\.md"):
-            use()
-    assert path.read_text() == "half an edit"
+    broken = path.read_text().replace("About a", "about: a").encode()
+    path.write_bytes(broken)
+    time.sleep(0.1)  # else it would be read again for its age alone
+    other = SkillStore(store.root) if fresh else store
+    assert set(other.load().skills) == {"b"}
+    assert set(SkillStore(store.root).load().skills) == {"b"}, "not what the cache held"
+    assert re.search(
+        r"a/SKILL\.md: line 3: .*quotes; mend the file, or `hermes-lab skills restore a", other.broken()["a"]
+    )
+    edit(other, "create", "c", "d", "body")
+    with pytest.raises(ToolError, match="a person's to mend"):
+        edit(other, "create", "a", "d", "body")
+    with pytest.raises(ConfigError, match=r"a/SKILL\.md: line 3"):
+        other.change(lambda now: now.with_skill(skill("a")), origin="installed", reason="x")
+    assert path.read_bytes() == broken
+    assert list(other.history())[1].reason == "left out a, whose SKILL.md was broken by hand"
     path.write_text(skill("a", "whole").text)
     assert skill_format.body(store.load().skills["a"]) == "whole"
+    assert not store.broken()
+    assert set(store.load().skills) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_person_puts_the_last_good_version_in_the_place_of_a_broken_one(
+    store: SkillStore, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = store.load()
+    path = store.root / "a" / "SKILL.md"
+    path.write_bytes(b"half an edit \xff")
+    (store.root / "a" / "scripts" / "run.sh").write_text("changed")
+    store.load()
+    if fails:
+        with monkeypatch.context() as patched:
+            fail_at(4, ("write", "mkdir", "fsync"), patched)
+            with pytest.raises(InfraError):
+                store.change(lambda _: good, origin="user", reason="restored", over_broken=True)
+        assert path.read_bytes() == b"half an edit \xff"
+    store.change(lambda _: good, origin="user", reason="restored", over_broken=True)
+    assert SkillStore(store.root).load().snapshot == Library.load(store.root).snapshot == good.snapshot
+    (kept,) = store.aside.glob("*/a/SKILL.md")
+    assert kept.read_bytes() == b"half an edit \xff"
+
+
+def test_edits_that_are_one_change_are_made_all_or_none(store: SkillStore) -> None:
+    file = SkillEdit("write_file", "c", path="scripts/x.sh", content="true")
+    before = list(store.history())
+    with pytest.raises(ToolError):
+        store.commit([SkillEdit("create", "c", "d", "body"), file, file, SkillEdit("patch", "no")], "review", **BY)
+    assert list(store.history()) == before
+    library, writes = store.commit([SkillEdit("create", "c", "d", "body"), file], "review", **BY)
+    assert [write.action for write in writes] == ["create", "write_file"]
+    (change,) = list(store.history())[len(before) :]
+    assert (change.action, change.name, change.paths) == ("create", "c", ("scripts/x.sh",))
+    assert store.load().snapshot == library.snapshot == change.after
 
 
 def test_a_second_load_reads_no_skill_again(store: SkillStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +257,7 @@ def test_killed_at_every_step_it_is_the_old_library_or_the_new_one(tmp_path: Pat
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert [line[0] for line in lines] == ["patch", "create", "delete", "replace", "by_hand"]
+    assert [line[0] for line in lines] == ["patch", "create", "delete", "replace", "over_broken", "by_hand"]
     for operation, *outcomes in lines:
         assert len(outcomes) > 5, operation
         old, new = outcomes[0], outcomes[-1]
@@ -222,12 +274,12 @@ def test_a_disk_that_fails_at_any_step_leaves_the_old_library(
     old, new = Library([skill("a"), skill("b"), skill("c")]), Library([skill("a", "x"), skill("b", "x"), skill("d")])
     for step in count():
         store = SkillStore(tmp_path / f"{step}")
-        store.replace(old, origin="user", reason="begun")
+        store.change(lambda _: old, origin="user", reason="begun")
         history = list(store.history())
         with monkeypatch.context() as patched:
             fail_at(step, failing, patched)
             try:
-                store.replace(new, origin="user", reason="all")
+                store.change(lambda _: new, origin="user", reason="all")
                 break
             except InfraError:
                 pass

@@ -1,7 +1,7 @@
 """Outcome telemetry: eligible -> listed -> loaded -> followed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.placebo import placebo
 from hermes_lab.skills.trace import adherence, code_lines, traces
-from hermes_lab.types import Message, Skill, SkillTrace, Task, ToolCall, ToolResult, Trajectory
+from hermes_lab.types import Child, Message, Skill, SkillTrace, Task, ToolCall, ToolResult, Trajectory
 from tasks.ledger.suite import LedgerSuite
 from tasks.repair.suite import RepairSuite
 
@@ -50,9 +51,12 @@ def trace(
     library: Library = LIBRARY,
     task: Task = SALES,
     learnt_from: Mapping[str, tuple[str, ...]] | None = None,
+    children: Sequence[Child] = (),
 ) -> dict[str, SkillTrace]:
     known = {"cleaning-totals": ("cleaning:skip",), "fleet-hours": ("fleet:x",)} if learnt_from is None else learnt_from
-    return {row.name: row for row in traces(library, tuple(library.listed), loaded, task, trajectory, known)}
+    rows = traces(library, tuple(library.listed), loaded, task, trajectory, known, children)
+    assert [row.name for row in rows] == sorted(row.name for row in rows)
+    return {row.name: row for row in rows}
 
 
 def test_the_whole_chain() -> None:
@@ -86,6 +90,54 @@ def test_where_nothing_tells_eligibility_is_unknown() -> None:
     wordless = Task(id="t", suite="s", prompt=" ")
     found = trace(did(), "fleet-hours", learnt_from={"fleet-hours": ()}, task=wordless)
     assert (found["fleet-hours"].eligible, found["fleet-hours"].by) == (None, "")
+
+
+def test_unknown_is_told_from_not_eligible() -> None:
+    wordless = Task(id="t", suite="s", prompt=" ", triggers=("cleaning:skip",))
+    found = trace(did(), task=wordless, learnt_from={"cleaning-totals": ("another",)})
+    assert found == {"fleet-hours": SkillTrace("fleet-hours", eligible=None, listed=True)}
+    hidden = LIBRARY.with_skill(skill_format.marked(FLEET, state="deprecated"))
+    assert trace(did(), task=wordless, library=hidden, learnt_from={"cleaning-totals": ("another",)}) == {}
+
+
+def test_of_many_unknown_skills_the_most_alike_have_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = Library(skill(f"s-{n:02}", f"Number {n}") for n in range(50))
+    likeness = {f"s-{n:02}": 0.34 - n % 7 / 100 for n in range(50)}
+    monkeypatch.setattr("hermes_lab.skills.trace._likeness", lambda skills, _: [likeness[s.name] for s in skills])
+    found = trace(did(), "s-06", library=many, learnt_from={})
+    assert len(found) == 21
+    assert set(found) - {"s-06"} == set(sorted(set(likeness) - {"s-06"}, key=lambda name: (-likeness[name], name))[:20])
+
+
+def test_the_prose_of_a_placebo_tells_nothing_of_what_it_is_about() -> None:
+    empty = placebo(LIBRARY)
+    walk = Task(id="t", suite="s", prompt="The path along the river is pleasant in every season.")
+    found = trace(did(), "fleet-hours", library=empty, task=walk, learnt_from={})
+    assert {(row.eligible, row.by) for row in found.values()} == {(None, "")}
+    assert set(found) == set(LIBRARY.skills)
+    assert trace(did(), library=empty)["cleaning-totals"].by == "trigger"
+
+
+def test_a_child_follows_what_it_loaded_and_not_what_another_did() -> None:
+    def child(*turns: tuple[str, dict[str, str], dict[str, str]], children: tuple[Child, ...] = ()) -> Child:
+        return Child("Do.", 1, did(*turns), children=children)
+
+    look, work = view("cleaning-totals"), ran(RUN)
+    assert trace(did(), CLEANING.name, children=[child(look, work)])[CLEANING.name].followed
+    assert trace(did(), CLEANING.name, children=[child(children=(child(look, work),))])[CLEANING.name].adherence == 1.0
+    assert trace(did(), CLEANING.name, children=[child(work, look)])[CLEANING.name].followed is False
+    assert trace(did(work), CLEANING.name, children=[child(look)])[CLEANING.name].followed is False
+    assert trace(did(), CLEANING.name, children=[Child("Do.", 1)])[CLEANING.name].followed is False
+
+
+def test_a_call_of_a_compiled_skills_tool_is_following_it() -> None:
+    made = skill_format.marked(skill("make-mark", "Make a mark", "A tool."), compiled="make_mark")
+    library = LIBRARY.with_skill(made)
+    call = ("make_mark", {"path": "x"}, {"result": 1})
+    assert trace(did(call), "make-mark", library=library)["make-mark"].followed is True
+    row = trace(did(), "make-mark", library=library, children=[Child("Do.", 1, did(call))])["make-mark"]
+    assert (row.followed, row.adherence) == (True, 1.0)
+    assert trace(did(view("make-mark")), "make-mark", library=library)["make-mark"].followed is False
 
 
 def test_a_hidden_skill_is_eligible_and_not_listed() -> None:

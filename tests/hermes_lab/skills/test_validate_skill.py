@@ -119,6 +119,94 @@ async def test_tests_that_prove_nothing_do_not_pass(tests: str, why: str, sandbo
     assert run.missing == ("nopandas" if "nopandas" in tests else "")
 
 
+RAISES = """\
+def double(n):
+    if n < 0:
+        raise ValueError('negative')
+    if n > 99:
+        raise Exception('too large')
+    assert n != 13
+    return {'two': 2 * n}['two']
+"""
+SWALLOWING = {
+    "a bare handler": "try:\n    assert double(2) == 5\nexcept:\n    pass\n",
+    "a handler of the assertion": "try:\n    assert double(2) == 5\nexcept AssertionError as error:\n    print()\n",
+    "an exit": "import sys\ntry:\n    assert double(2) == 5\nexcept AssertionError:\n    sys.exit(0)\n",
+    "a return": "def check():\n    try:\n        assert double(2) == 5\n    finally:\n        return\ncheck()\n",
+    "a loop": "def test():\n    assert double(2) == 5\n\nfor t in [test]:\n    try:\n        t()\n"
+    "    except BaseException:\n        continue\n",
+    "a case": "import unittest\n\nclass T(unittest.TestCase):\n    def test(self):\n        try:\n"
+    "            self.assertEqual(double(2), 5)\n        except Exception:\n            pass\n\nunittest.main()\n",
+    "a thread": "import threading\n\ndef check():\n    assert double(2) == 5\n\nt = threading.Thread(target=check)\n"
+    "t.start()\nt.join()\n",
+    "suppress": "import contextlib\nwith contextlib.suppress(Exception):\n    double('a')\nassert True is not None\n",
+    "Exception": "try:\n    assert double('a') == 5\nexcept (KeyError, Exception):\n    pass\n",
+    "BaseException around a helper": "def check():\n    return double(None)\n\ntry:\n    assert check()\n"
+    "except BaseException:\n    ok = True\n",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", SWALLOWING)
+async def test_tests_that_swallow_what_went_wrong_do_not_pass(name: str, sandbox: Sandbox) -> None:
+    tests = f"from double import double\n{SWALLOWING[name]}"
+    run = await validate.test_skill(skill(compiled="double", double__py=RAISES, test_double__py=tests), sandbox)
+    assert (run.ok, run.exit_code) == (False, 1)
+    assert "the tests swallow an error: " in run.output
+    assert "double.py, line " in run.output
+
+
+EXPECTING = {
+    "its name": "try:\n    double(-1)\n    assert False, 'no error'\nexcept ValueError:\n    pass\n",
+    "one of several": "try:\n    double(-1)\nexcept (KeyError, ValueError) as error:\n    assert 'neg' in str(error)\n",
+    "its exact kind": "try:\n    double(100)\nexcept Exception as error:\n    assert str(error) == 'too large'\n",
+    "an assertion of the function": "try:\n    double(13)\nexcept AssertionError:\n    pass\n",
+    "a kind given": "def raises(kind, call):\n    try:\n        call()\n    except kind:\n        return True\n\n"
+    "assert raises(ValueError, lambda: double(-1))\n",
+    "suppress": "from contextlib import suppress\nwith suppress(ValueError):\n    double(-1)\n    assert False\n",
+    "assertRaises": "import unittest\n\nclass T(unittest.TestCase):\n    def test(self):\n"
+    "        with self.assertRaises(ValueError):\n            double(-1)\n"
+    "        self.assertRaises(Exception, lambda: double(-1))\n\nunittest.main()\n",
+    "a handler around the main block": "import sys\n\ndef check():\n    try:\n        double(-1)\n"
+    "    except ValueError:\n        pass\n\ntry:\n    check()\nexcept Exception:\n    sys.exit(1)\n",
+    "what is not the function's": "import os\ntry:\n    os.remove('none')\nexcept Exception:\n    pass\n",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", EXPECTING)
+async def test_tests_may_expect_an_error_by_its_name(name: str, sandbox: Sandbox) -> None:
+    tests = f"from double import double\nassert double(2) == 4\n{EXPECTING[name]}"
+    run = await validate.test_skill(skill(compiled="double", double__py=RAISES, test_double__py=tests), sandbox)
+    assert run.ok, run.output
+
+
+CASE = "import unittest\n\nclass T(unittest.TestCase):\n    def test(self):\n        {}\n\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("tests", "missing"),
+    [
+        ("import nopandas.core", "nopandas"),
+        ("import importlib\nprint('reading')\nimportlib.import_module('nopandas')", "nopandas"),
+        (CASE.format("import nopandas") + "unittest.main()", "nopandas"),
+        (CASE.format("import nopandas"), "nopandas"),
+        ("print(\"ModuleNotFoundError: No module named 'csv'\")\nassert double(2) == 5", ""),
+        ("print(\"ModuleNotFoundError: No module named 'nopandas'\")\nassert double(2) == 5", ""),
+        ("print('missing dependency: nopandas')\nassert double(2) == 5", ""),
+        ("raise ModuleNotFoundError(\"No module named 'csv'\", name='csv')", ""),
+        ("raise ModuleNotFoundError(\"No module named 'double'\", name='double')", ""),
+        ("import csv.nothing", ""),
+        ("try:\n    import nopandas\nexcept ImportError:\n    pass\nassert double(2) == 5", ""),
+    ],
+)
+async def test_a_module_is_missing_only_where_that_ended_the_tests(tests: str, missing: str, sandbox: Sandbox) -> None:
+    source = f"from double import double\n{tests}\n"
+    run = await validate.test_skill(skill(compiled="double", double__py=DOUBLE, test_double__py=source), sandbox)
+    assert (run.ok, run.missing) == (False, missing), run.output
+
+
 @pytest.mark.anyio
 async def test_a_traceback_begins_with_the_tests_own_line(sandbox: Sandbox) -> None:
     broken = skill(compiled="double", double__py=DOUBLE, test_double__py="from double import double\ndouble()\n")

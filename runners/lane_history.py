@@ -1,0 +1,144 @@
+"""What the borders of a lane's rounds did, a line each in `lanes/<lane>/history.jsonl`.
+
+An episode's record says what it wrote, but was closed before anybody knew what came of that. A border's does: which
+writes the merge kept, which it dropped for those of another episode, and what else became of the library. It is a
+function of the log, as the lane is, so a resume writes the same bytes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.records import write_atomic
+from hermes_lab.types.skill import Action, Origin, SkillWrite
+from runners.tables import counted
+
+VERSION = 1
+
+
+class Write(Struct, frozen=True, omit_defaults=True):
+    """A write to a skill, which stands whole in the record of its `episode`. One that was dropped names the episode
+    that `won`: the first of the round to write a skill of this name."""
+
+    action: Action
+    name: str
+    origin: Origin
+    episode: str
+    model: str
+    path: str = ""
+    won: str = ""
+
+
+class Deprecated(Struct, frozen=True):
+    """A skill that prompts no longer name, and why: its judged uses, and the 95 % interval of its success rate."""
+
+    name: str
+    judged: int
+    solved: int
+    low: float
+    high: float
+
+
+class MergedNotes(Struct, frozen=True):
+    """The digest of the notes before and after, "" for none; and how many writes changed them. A write that did not is
+    `dropped`: the entry was there already, or no longer, or there was no room."""
+
+    before: str
+    after: str
+    merged: int
+    dropped: int
+
+
+class Border(Struct, frozen=True, kw_only=True):
+    """From the library `before`, which `round` began with, to `after`, which the next one does: the writes `merged`, in
+    that order; then the skills `deprecated` for their outcomes; then, in a placebo's lane, whatever says something
+    `emptied`."""
+
+    v: int = VERSION
+    round: int
+    before: str
+    after: str
+    merged: tuple[Write, ...]
+    dropped: tuple[Write, ...]
+    deprecated: tuple[Deprecated, ...]
+    emptied: bool
+    notes: MergedNotes
+
+
+_decoder = msgspec.json.Decoder(Border)
+
+
+def record(write: SkillWrite, won: str = "") -> Write:
+    """What a border tells of a write."""
+    return Write(write.action, write.name, write.origin, write.episode, write.model, write.path, won)
+
+
+def keep_border(run: Path, lane: str, border: Border) -> None:
+    """Makes `border` the line of its round, whole or not at all. Where it is that already, later lines stay."""
+    path = _file(run, lane)
+    line = msgspec.json.encode(border) + b"\n"
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    if lines[border.round : border.round + 1] != [line]:
+        write_atomic(path, b"".join([*lines[: border.round], line]))
+
+
+def read_history(run: Path, lane: str) -> list[Border]:
+    """The borders of a lane, none where it learns nothing. Raises `ConfigError` naming the line that is no border."""
+    path = _file(run, lane)
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [_decode(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def read_histories(run: Path) -> dict[str, list[Border]]:
+    """The borders of each lane of a run that has some."""
+    return {path.parent.name: read_history(run, path.parent.name) for path in sorted(run.glob("lanes/*/history.jsonl"))}
+
+
+def told(border: Border) -> str:
+    """What happened at a border, in a line; "" where nothing did."""
+    events = "; ".join(_events(border))
+    change = f"{border.before[:8]} -> {border.after[:8]}" if border.before != border.after else border.after[:8]
+    return f"library {change}: {events}" if events else ""
+
+
+def _events(border: Border) -> Iterator[str]:
+    if border.merged:
+        yield ", ".join(f"{_DONE[w.action]} {w.name}{f'/{w.path}' if w.path else ''}" for w in border.merged)
+    for name, count in Counter(write.name for write in border.dropped).items():
+        yield f"dropped {counted(count, 'later write')} of {name}"
+    for skill in border.deprecated:
+        yield f"deprecated {skill.name}, which solved {skill.solved} of {skill.judged}"
+    if border.emptied:
+        yield "emptied, being a placebo"
+    if border.notes.merged:
+        yield f"merged {counted(border.notes.merged, 'note')}"
+    if border.notes.dropped:
+        yield f"dropped {counted(border.notes.dropped, 'note')}"
+
+
+_DONE: dict[Action, str] = {
+    "create": "created",
+    "edit": "edited",
+    "patch": "patched",
+    "delete": "deleted",
+    "write_file": "wrote",
+    "remove_file": "removed",
+}
+
+
+def _file(run: Path, lane: str) -> Path:
+    return run / "lanes" / lane / "history.jsonl"
+
+
+def _decode(line: bytes, where: str) -> Border:
+    try:
+        border = _decoder.decode(line)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{where}: not a border of rounds: {error}") from None
+    if border.v > VERSION:
+        raise ConfigError(f"{where}: version {border.v} is newer than this Hermes Lab reads ({VERSION})")
+    return border

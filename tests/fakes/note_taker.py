@@ -1,0 +1,31 @@
+"""A learner that also keeps notes: a policy of which every round depends on all that the one before it left."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hermes_lab.agent.review import REVIEW_REQUEST
+from hermes_lab.models.scripted import Policy
+from hermes_lab.types import Message, ToolCall
+from tasks.learner import learner
+
+
+def note_taker() -> Policy:
+    """`learner`, whose every review also makes a note of the task, and a skill that all reviews of its round make,
+    named by the notes that are there."""
+    learn = learner()
+
+    def policy(messages: Sequence[Message]) -> Message:
+        reply = learn(messages)
+        if REVIEW_REQUEST not in messages[-1].content:
+            return reply
+        task = next(message.content for message in messages if message.role == "user")
+        book = f"day-book-{messages[0].content.count('I met this')}"
+        writes = (
+            ("memory", {"action": "add", "target": "memory", "content": f"I met this: {task[:80]}"}),
+            ("skill_manage", {"action": "create", "name": book, "description": "Days", "content": task}),
+        )
+        calls = tuple(ToolCall(f"more_{number}", name, arguments) for number, (name, arguments) in enumerate(writes))
+        return msgspec.structs.replace(reply, tool_calls=(*reply.tool_calls, *calls))
+
+    return policy
