@@ -264,7 +264,7 @@ class LearningConfig(Section):
     arms: Annotated[tuple[Arm, ...], Field(min_length=1)] = ("off", "on")
     """`off`: no skills at all. `on`: begins with `skills.library`, and reviews write skills for the rounds after.
     `frozen`: `skills.library` as it is. `oracle`: skills that tell the suite's hidden rules. `placebo`: as `on`, but
-    what skills say is replaced by as many characters of no relevance."""
+    what skills and notes say is replaced by as many characters of no relevance."""
     replicates: Annotated[int, Field(ge=1)] = 1
     """Independent repetitions of every arm and world, with other tasks."""
     worlds: Annotated[int, Field(ge=1)] = 1

@@ -101,6 +101,8 @@ class Chat:
         """A stored session with the prompt and the tools that it began with, or a new one."""
         stored = await anyio.to_thread.run_sync(self._store.load, self._kept.id) if self._kept else None
         id = stored.id if stored else new_id(datetime.now(UTC))
+        if told := await anyio.to_thread.run_sync(self._knowledge.tend):
+            self._terminal.note(told)
         library = await anyio.to_thread.run_sync(self._knowledge.library)
         background = await anyio.to_thread.run_sync(self._knowledge.background)
         broken = await anyio.to_thread.run_sync(self._knowledge.broken)

@@ -9,7 +9,7 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.protocols import KnownSuite, Suite
 from hermes_lab.skills.library import Library, merge
-from hermes_lab.skills.placebo import placebo
+from hermes_lab.skills.placebo import placebo, placebo_notes
 from hermes_lab.skills.refine import refine
 from hermes_lab.skills.stats import SkillStats, Use, stats
 from hermes_lab.types import MemoryWrite, SkillWrite
@@ -63,6 +63,8 @@ def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: R
     notes, counts = _merge_notes(
         before.notes, [write for episode in finished for write in episode.notes], config.memory
     )
+    if arm == "placebo":
+        notes = placebo_notes(notes)
     knowledge = replace(
         before, library=library, notes=notes, idle=_idle(before, finished), learnt_from=_learnt_from(before, kept)
     )

@@ -18,9 +18,12 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.of_run import store_in
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.stats import Use
+from hermes_lab.skills.upkeep import tend
 from hermes_lab.types import MemoryWrite, Message, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
 from hermes_lab.types.trajectory import StopReason
+
+_DONE = {"archive": "archived", "deprecate": "deprecated", "stale": "stale", "reactivate": "active again"}
 
 
 class Views(NamedTuple):
@@ -41,6 +44,18 @@ class HomeKnowledge:
         self._notes = NotesStore(home, config.memory)
         self._memory: VectorMemory | None = open_memory(config.memory, home, os.environ)
         self._provider: GuardedProvider | None = open_provider(config.memory.provider)
+
+    def tend(self) -> str:
+        """Has the curator do what is due today to the home's own skills; what it did, for the person."""
+        if self._config.skills.library:
+            return ""
+        named: dict[str, list[str]] = {}
+        for step in tend(self._store, self._config.skills):
+            named.setdefault(_DONE[step.action], []).append(step.names[0])
+        if not named:
+            return ""
+        told = [f"{len(names)} {state}: {', '.join(names)}" for state, names in named.items()]
+        return f"skills {'; '.join(told)}; `hermes-lab skills restore NAME` makes one active again"
 
     def library(self) -> Library:
         """The skills as they are now. What it lists can be recalled, too."""

@@ -53,8 +53,10 @@ def plan(
     *,
     last_changed: Mapping[str, str],
     problems: Mapping[str, Sequence[Problem]] = MappingProxyType({}),
+    merge: bool = True,
 ) -> list[Proposal]:
-    """What there is to do: merges first, then the states, by name. Once it is carried out, only notes are left.
+    """What there is to do: merges first, then the states, by name. Once it is carried out, only notes are left. Without
+    `merge` it is the states alone, for which no text is embedded.
 
     `stats` count the uses of a skill since its last write, and `last_changed` is the ISO time of that write; neither
     the curator's own changes nor a person's pinning count as one. A skill of which no time is known does not age.
@@ -64,7 +66,7 @@ def plan(
         for verdict in health(library, stats, problems, config)
         if verdict.verdict in ("broken", "failing") and _may_change(library.skills[verdict.name])
     }
-    merges = _merges(library, sick, stats, config)
+    merges = _merges(library, sick, stats, config) if merge else []
     merged = carry_out(library, merges)
     homes = households(merged)
     proposals = list(merges)

@@ -61,6 +61,14 @@ def read_skill(folder: Path) -> Reading:
     return Reading(skill, stamps)
 
 
+def read_name(folder: Path) -> str:
+    """The name that the SKILL.md in a folder says, whatever its folder's is. Raises `ConfigError` and `ToolError` for
+    one that is no skill's, and `OSError` for a link or where none is."""
+    files: dict[str, bytes] = {}
+    _read_into(files, {}, folder, SKILL, None)
+    return skill_format.parse(_text(files.get(SKILL, b""))).name
+
+
 class Transfer:
     """A change to folders of skills below `root`: for each, the files that it has and those that it shall have.
 

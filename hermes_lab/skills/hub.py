@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.folder import read_name
 from hermes_lab.skills.library import Library, load_skill
 from hermes_lab.skills.validate import check_skill
 from hermes_lab.types import Skill
 
-_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/@]*@)?.+", re.IGNORECASE)
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<login>[^/?#]*)@)?(?P<rest>.+)", re.IGNORECASE)
 _SCP = re.compile(r"[\w.-]+@[\w.-]+:.+")
-_USER = re.compile(r"(?<=://)[^/@]*@")
 _SCHEMES = ("https", "ssh", "file")
 _SECONDS = 300
 _QUIET_GIT = (
@@ -66,8 +66,19 @@ def fetch(source: str, *, say: Callable[[str], None], ref: str = "") -> Fetched:
 
 
 def shown_url(source: str) -> str:
-    """The URL without a user's name and password in it, which nobody else may read."""
-    return _USER.sub("", source) if source.lower().startswith("http") else source
+    """The URL without the password in it, which nobody else may read, nor the user's name, which may be a token; the
+    user of ssh is a part of the place."""
+    url = _URL.fullmatch(source)
+    if url is None or url["login"] is None:
+        return source
+    user = f"{url['login'].partition(':')[0]}@" if "ssh" in url["scheme"].lower() else ""
+    return f"{url['scheme']}://{user}{url['rest']}"
+
+
+def _for_git(source: str) -> str:
+    """The URL with one `@` before the host: at a second, Git's messages would take half a password for the host."""
+    url = _URL.fullmatch(source)
+    return f"{url['scheme']}://{url['login'].replace('@', '%40')}@{url['rest']}" if url and url["login"] else source
 
 
 def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], None]) -> list[Skill]:
@@ -176,6 +187,7 @@ def skill_folders(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def _clone(url: str, ref: str, say: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+    url = _for_git(url)
     scheme = _URL.fullmatch(url)
     if scheme and scheme["scheme"].lower() not in _SCHEMES:
         raise ConfigError(f"{shown_url(url)}: {scheme['scheme']} is not fetched from; use {', '.join(_SCHEMES)}")
@@ -194,8 +206,8 @@ def _clone(url: str, ref: str, say: Callable[[str], None]) -> Iterator[tuple[Pat
 def _named(clone: Path) -> Path:
     """A repository that is itself a skill, under the skill's name, which its folder has to have."""
     try:
-        name = skill_format.parse((clone / "SKILL.md").read_text()).name
-    except (OSError, UnicodeDecodeError, ToolError):
+        name = read_name(clone)
+    except (OSError, ConfigError, ToolError):
         return clone  # no skill, or a broken one, which loading it tells
     return clone.rename(clone.with_name(name))
 

@@ -4,6 +4,7 @@ from itertools import cycle, islice
 
 import msgspec
 
+from hermes_lab.memory.notes import Notes
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Skill
@@ -25,6 +26,17 @@ def placebo(library: Library) -> Library:
     does not see, so that nobody takes its prose for what it is about (`is_placebo`).
     """
     return Library(_emptied(skill) for skill in library.skills.values())
+
+
+def placebo_notes(notes: Notes) -> Notes:
+    """As many notes of the same length, which say nothing. Each begins at another place of the prose, since no two notes
+    are the same."""
+    return Notes(
+        *(
+            tuple(dict.fromkeys(_prose(len(entry), 41 * place).strip() or "." for place, entry in enumerate(entries)))
+            for entries in (notes.memory, notes.user)
+        )
+    )
 
 
 def is_placebo(skill: Skill) -> bool:
@@ -49,7 +61,7 @@ def _emptied(skill: Skill) -> Skill:
     )
 
 
-def _prose(length: int) -> str:
+def _prose(length: int, start: int = 0) -> str:
     """So many characters of prose, without a blank at the end, which a file would lose."""
-    text = "".join(islice(cycle(PROSE), length))
+    text = "".join(islice(cycle(PROSE), start, start + length))
     return f"{text[:-1]}." if text.endswith(" ") else text

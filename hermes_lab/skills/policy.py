@@ -9,6 +9,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.objection import objection
 from hermes_lab.skills.session import Gate
 from hermes_lab.types import Skill, SkillEdit
+from hermes_lab.types.skill import BY_AGENTS
 
 _SCRIPTS = frozenset(
     (".awk", ".bash", ".c", ".go", ".jq", ".js", ".lua", ".pl", ".ps1", ".py", ".r", ".rb", ".rs", ".sh", ".sql", ".ts")
@@ -19,10 +20,14 @@ def review_gate(config: SkillsConfig) -> Gate:
     """The gate of a review's skill session.
 
     A write that records what passes or is no rule is refused, with the sentence. A new skill that is at least
-    `update_similarity` like an old one becomes an edit of that one; pinned and archived skills are let be.
+    `update_similarity` like an old one becomes an edit of that one; pinned and archived skills are let be. What a
+    person wrote or installed is not deleted.
     """
 
     def gate(library: Library, edit: SkillEdit) -> SkillEdit:
+        there = library.skills.get(edit.name)
+        if edit.action == "delete" and there and skill_format.origin(there) not in BY_AGENTS:
+            raise ToolError(f"{edit.name!r} was not written by an agent: patch it, or leave it to the person")
         said = "" if _is_script(edit) else "\n".join((edit.description, edit.content, edit.new_string))
         if found := objection(said):
             raise ToolError(

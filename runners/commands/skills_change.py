@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -11,13 +10,12 @@ from hermes_lab.config import SkillsConfig, load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import curate as curator
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills import hub, umbrella
-from hermes_lab.skills.index import current_uses, last_touched
+from hermes_lab.skills import hub, umbrella, upkeep
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.stats import stats
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
+from runners import skill_tests
 from runners.commands import options
 from runners.commands.skills_look import In, Lib, left_out, names, print_json
 from runners.libraries import Place, existing, find, find_store, full_snapshot, home_skills
@@ -28,6 +26,7 @@ Names = Annotated[list[str], typer.Argument(help="Skills' names.", show_default=
 MaybeNames = Annotated[
     list[str] | None, typer.Argument(help="Skills' names.", show_default=False, autocompletion=names)
 ]
+NoTests = Annotated[bool, typer.Option("--no-tests", help="Run no tests of the skills: where there is no sandbox.")]
 Source = Annotated[str, typer.Argument(help="A folder with skills, or a Git URL.", show_default=False)]
 
 
@@ -110,6 +109,7 @@ def install(
     library: In = "",
     ref: Annotated[str, typer.Option(help="A branch or tag of the Git URL.", show_default=False)] = "",
     replace: Annotated[bool, typer.Option("--replace", help="Take the place of skills of the same names.")] = False,
+    no_tests: NoTests = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -118,6 +118,8 @@ def install(
     say = options.say_nothing if quiet or json else options.say
     fetched = hub.fetch(source, say=say, ref=ref)
     ready = hub.choose(fetched, skills or (), say=lambda line: say(printable(line)))
+    if not no_tests:
+        _must_pass(ready)
     commit = f" at {fetched.commit[:12]}" if fetched.commit else ""
     reason = f"installed {', '.join(skill.name for skill in ready)} from {fetched.source}{commit}"
     _change(store, lambda now: hub.add(now, ready, replace=replace), "installed", reason, json, quiet)
@@ -127,6 +129,7 @@ def update(
     skills: MaybeNames = None,
     library: In = "",
     replace: Annotated[bool, typer.Option("--replace", help="Also those that were changed here.")] = False,
+    no_tests: NoTests = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -150,22 +153,25 @@ def update(
             raise ConfigError(f"{', '.join(edited)}: changed here since the installation; --replace drops that")
         if again:
             ready += hub.choose(fetched, again, say=lambda line: say(printable(line)))
+    if not no_tests:
+        _must_pass(ready)
     reason = f"updated {', '.join(skill.name for skill in ready) or 'nothing'}"
     _change(store, lambda now: hub.add(now, ready, replace=True), "installed", reason, json, quiet)
 
 
+def _must_pass(skills: Iterable[Skill]) -> None:
+    """Raises `ConfigError` naming every skill whose own tests fail."""
+    found = skill_tests.failures(skills, instead="--no-tests takes the skills untested")
+    if found:
+        refused = "; ".join(f"{name}/{problem}" for name, problem in found.items())
+        raise ConfigError(f"nothing was installed: {printable(refused)}; --no-tests takes them all the same")
+
+
 def _proposals(place: Place, config: SkillsConfig) -> list[curator.Proposal]:
-    changes = list(place.store.history()) if place.store else []
     with place.index(config) as index:
         problems = {entry.name: entry.problems for entry in index.entries()}
-    return curator.plan(
-        place.library,
-        stats(current_uses(place.uses(), changes), alpha=config.ema_alpha),
-        datetime.now(UTC),
-        config,
-        last_changed=last_touched(changes),
-        problems=problems,
-    )
+    changes = list(place.store.history()) if place.store else []
+    return upkeep.proposals(place.library, place.uses(), changes, problems, config)
 
 
 def _mark(library: str, skills: list[str], done: str, marks: dict[str, str], json: bool, quiet: bool) -> None:

@@ -1,13 +1,15 @@
 """`skills health`: what is wrong with skills, and how far they came."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from analysis.funnel import STAGES, Funnel, funnels, read_seen
 from analysis.intervals import Rate
 from hermes_lab.skills.index import Entry
+from runners import skill_tests
 from runners.commands import options
 from runners.commands.skills_look import Lib, print_json, report
 from runners.libraries import Place, find_all
@@ -15,10 +17,15 @@ from runners.tables import counted, table
 from runners.terminal import printable
 
 
-def health(library: Lib = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
+def health(
+    library: Lib = "",
+    test: Annotated[bool, typer.Option("--test", help="Run the skills' own tests, in a sandbox.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
     """`hermes-lab skills health`."""
     places = find_all(library)
-    found = {place.name: _entries(place) for place in places}
+    found = {place.name: _tested(place) if test else _entries(place) for place in places}
     run, lane = places[0].run, places[0].lane if len(places) == 1 else ""
     came = funnels(seen for seen in read_seen(run) if lane in ("", seen.lane)) if run else None
     if json:
@@ -46,6 +53,22 @@ def health(library: Lib = "", json: options.Json = False, quiet: options.Quiet =
 def _entries(place: Place) -> list[Entry]:
     with place.index() as index:
         return index.entries()
+
+
+def _tested(place: Place) -> list[Entry]:
+    """A skill whose own tests fail is broken."""
+    failed = skill_tests.failures(place.library.skills.values(), instead="without --test nothing is run")
+    return [
+        msgspec.structs.replace(
+            entry,
+            problems=(*entry.problems, failed[entry.name]),
+            health="broken",
+            reason=entry.reason if entry.health == "broken" else str(failed[entry.name]),
+        )
+        if entry.name in failed
+        else entry
+        for entry in _entries(place)
+    ]
 
 
 def _show(title: str, entries: Sequence[Entry], broken: Mapping[str, str]) -> None:

@@ -13,14 +13,17 @@ from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import CONCLUDE, Agent
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import ContextFull, ModelError, SandboxError
+from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox
+from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
 from hermes_lab.types import Generation, Message, SkillEdit, ToolCall, ToolResult, Usage
+from tasks.ledger.suite import LedgerSuite
 
 pytestmark = pytest.mark.anyio
 Script = Mapping[str, Sequence[Message]]
@@ -482,3 +485,19 @@ async def test_what_a_child_loaded_before_it_failed_was_loaded(sandbox: Sandbox)
     family = Family(sandbox, Asked(reply), Library([skill]), toolsets=["skills", "delegation"])
     await family.agent.submit("Go.")
     assert family.skills.loaded == ["totals"]
+
+
+async def test_the_record_tells_what_children_loaded_and_followed() -> None:
+    suite = LedgerSuite()
+    task = suite.load(split="train", count=1, seed=0, world=0)[0]
+    script = {task.prompt.splitlines()[0]: [say("", give("One.")), say("Done.")]}
+    script["One."] = [say("", ("skill_view", {"name": "sums"})), say("", run("echo make total")), say("One done.")]
+    config = RunConfig.model_validate({"agent": {"toolsets": ["terminal", "skills", "delegation"]}})
+    model = ScriptedModel(scripted(script))
+    lab = Lab(config, "", suite, model, lambda: open_sandbox(config.sandbox))
+    skill = skill_format.parse(skill_format.render("sums", "How", "Run: make total"))
+    episode = await run_episode(lab, Job(task, "main", 0, 0, 0, 0, "never"), Knowledge(Library([skill])))
+    assert episode.error is None
+    assert episode.skills.loaded == ("sums",)
+    (trace,) = episode.skills.traces
+    assert (trace.loaded, trace.followed) == (True, True)

@@ -178,14 +178,14 @@ async def test_a_failure_is_an_error_and_what_was_written_does_not_count(
     def policy(messages: Sequence[Message]) -> Message:
         if messages[-1].role == "tool":
             raise failure
-        return say(skill_manage=CREATE)
+        return say(skill_manage=CREATE, memory={"action": "add", "target": "memory", "content": "Fridays."})
 
     looked_back = await Episode(sandbox, policy).review(GOOD)
     assert looked_back.error is not None
     assert (looked_back.error.kind, str(failure) in looked_back.error.message) == (kind, True)
     assert (looked_back.writes, looked_back.memory) == ((), ())
     said = looked_back.trajectory
-    assert [message.role for message in said.messages] == ["user", "assistant", "tool"]
+    assert [message.role for message in said.messages] == ["user", "assistant", "tool", "tool"]
     assert (said.stop_reason, said.final_response, len(said.steps)) == ("failed", None, 1)
 
 
@@ -217,14 +217,6 @@ async def test_a_failure_before_the_first_reply_is_a_record_too(sandbox: Sandbox
     looked_back = await Episode(sandbox, policy).review(GOOD)
     assert [message.role for message in looked_back.trajectory.messages] == ["user"]
     assert (looked_back.trajectory.steps, looked_back.error.kind) == ((), "model")
-
-
-async def test_a_note_may_not_say_what_a_skill_may_not(sandbox: Sandbox) -> None:
-    note = {"action": "add", "target": "memory", "content": "jq is not installed."}
-    looked_back = await Episode(sandbox, in_turn(say(memory=note))).review(GOOD)
-    (result,) = (result for message in looked_back.trajectory.messages for result in message.results)
-    assert (result.ok, looked_back.memory) == (False, ())
-    assert "a missing program" in result.content
 
 
 class BrokenSession(SkillSession):

@@ -117,5 +117,37 @@ def test_a_call_of_a_compiled_skill_keeps_it_from_growing_stale(home: Path, caps
         return [proposal["action"] for proposal in json.loads(capsys.readouterr().out)["proposals"]]
 
     assert proposed()
+    (store.root / ".hermes" / "checked").touch()  # the daily round was today
     chat([call("add_up", rows=[1, 2]), "3"])
     assert proposed() == []
+
+
+def test_a_day_after_the_last_a_chat_puts_away_what_is_old_and_says_so(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = SkillStore(home / "skills")
+    learnt = [skill_format.marked(skill(name), origin="review") for name in ("canteen", "canteen-too", "fleet")]
+    store.change(lambda _: Library([*learnt, skill("mine")]), origin="review", reason="learnt")
+    history = store.root / ".hermes" / "history.jsonl"
+    (change,) = store.history()
+    history.write_text(history.read_text().replace(change.at[:4], "2020", 1))
+    path = store.root / "fleet" / "SKILL.md"
+    path.write_text(f"{path.read_text()}\nMine now.\n")
+
+    def states() -> list[str]:
+        return [skill_format.state(found) for _, found in sorted(store.load().skills.items())]
+
+    system = str(chat(["Hello."])[0]["messages"])
+    assert ("- mine: " in system, "- canteen: " in system) == (True, False), "the prompt comes after"
+    assert "skills 2 archived: canteen, canteen-too; `hermes-lab skills restore NAME`" in capsys.readouterr().err
+    assert states() == ["archived", "archived", "active", "active"]
+    *_, last = store.history()
+    assert last.origin == "curator"
+    store.change(lambda now: now.with_skill(learnt[0]), origin="review", reason="as it was")
+    history.write_text(history.read_text().replace(change.at[:4], "2020"))
+    chat(["Hello."])
+    assert states()[0] == "active", "the round was today"
+    yesterday = (store.root / ".hermes" / "checked").stat().st_mtime - 24 * 60 * 60 - 1
+    os.utime(store.root / ".hermes" / "checked", (yesterday, yesterday))
+    chat(["Hello."])
+    assert states()[0] == "archived"

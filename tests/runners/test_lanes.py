@@ -18,7 +18,7 @@ from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.placebo import placebo
+from hermes_lab.skills.placebo import placebo, placebo_notes
 from hermes_lab.types import Episode, MemoryWrite, SkillWrite
 from runners.brief import Brief, _Memory, _Review, _Skills
 from runners.lane_history import MergedNotes, keep_border, read_history, told
@@ -295,3 +295,16 @@ def test_a_wrong_world_is_one_clear_line(options: dict[str, int], message: str) 
     config = RunConfig.model_validate({"suite": {"name": "ledger", "options": options}})
     with pytest.raises(ConfigError, match=message):
         load_suite(config.suite)
+
+
+def test_a_placebos_notes_say_nothing_either_and_keep_their_length() -> None:
+    notes = Notes(("Add 80 at the heating desk.", "Add 90 at the fleet desk now", "x"), ("She likes tea.",))
+    empty = placebo_notes(notes)
+    assert [len(entry) for entry in (*empty.memory, *empty.user)] == [27, 28, 1, 14]
+    assert "80" not in empty.render(RunConfig().memory)
+    assert placebo_notes(empty) == empty
+    worked = brief("a", memory=_Memory((MemoryWrite("add", "memory", "review", "e", "m", "", "", text="Use --skip."),)))
+    after, _ = after_round(LaneState(Knowledge()), "placebo", [worked], RunConfig())
+    (entry,) = after.knowledge.notes.memory
+    assert len(entry) == len("Use --skip.")
+    assert "skip" not in entry

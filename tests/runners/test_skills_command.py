@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from fakes.episodes import episode, write_run
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, save_skill
 from hermes_lab.skills.stats import Use
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 from hermes_lab.types.episode import SkillTrace, SkillUse
+from runners import skill_tests
 from runners.cli import app
 from runners.libraries import begin_with
 
@@ -250,6 +252,61 @@ def test_an_installation_is_checked_whole_before_anything_is_written(store: Skil
     assert skill_format.origin(store.load().skills["good"]) == "installed"
 
 
+def test_a_skill_whose_own_tests_fail_is_neither_installed_nor_healthy(
+    store: SkillStore, tmp_path: Path, printed: Any
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    save_skill(compiled("add-up", "return a + b"), theirs / "add-up")
+    skills("install", theirs)
+    (theirs / "add-up" / "scripts" / "add_up.py").write_text(ADD_UP.format("return a - b"))
+    save_skill(skill("tidy"), theirs / "tidy")
+    before = store.load()
+    for command in (("install", theirs, "--replace"), ("update",)):
+        with pytest.raises(ConfigError, match=r"add-up/scripts/test_add_up\.py: its tests fail: .*Assert.*--no-tests"):
+            skills(*command)
+        assert store.load().snapshot == before.snapshot
+    assert {entry["health"] for entry in health_of(printed("health", "--test"))} == {"unused"}
+    skills("update", "--no-tests")
+    assert {entry["health"] for entry in health_of(printed("health"))} == {"unused"}
+    (sick,) = (entry for entry in health_of(printed("health", "--test")) if entry["health"] == "broken")
+    assert sick["name"] == "add-up"
+    assert [problem["severity"] for problem in sick["problems"]] == ["error"]
+
+
+def test_where_there_is_no_sandbox_a_tested_skill_is_taken_untested_or_not_at_all(
+    store: SkillStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    save_skill(compiled("add-up", "return a + b"), tmp_path / "theirs" / "add-up")
+    save_skill(skill("tidy"), tmp_path / "theirs" / "tidy")
+    none = SandboxConfig(backend="docker", image="nowhere.invalid/none")
+    monkeypatch.setattr(skill_tests, "SandboxConfig", lambda: none)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxError, match="--no-tests"):
+        skills("install", tmp_path / "theirs")
+    skills("install", tmp_path / "theirs", "tidy")
+    skills("install", tmp_path / "theirs", "add-up", "--no-tests")
+    assert {"add-up", "tidy"} <= store.load().skills.keys()
+
+
+ADD_UP = "def add_up(a, b):\n    {}\n"
+
+
+def compiled(name: str, line: str) -> Skill:
+    """A compiled skill that adds two numbers, if `line` does."""
+    files = {
+        "scripts/add_up.py": ADD_UP.format(line).encode(),
+        "scripts/test_add_up.py": b"from add_up import add_up\nassert add_up(1, 2) == 3\n",
+    }
+    return skill_format.parse(skill_format.render(name, "Add up.", "Do it.", compiled="add_up"), files)
+
+
+def health_of(report: Any) -> list[dict[str, Any]]:
+    (entries,) = report["libraries"].values()
+    return list(entries)
+
+
 def test_a_repository_is_installed_and_updated(store: SkillStore, tmp_path: Path, printed: Any) -> None:
     repository = tmp_path / "repository"
     repository.mkdir()
@@ -403,6 +460,27 @@ def test_curate_changes_nothing_without_apply(store: SkillStore, printed: Any) -
     assert len([name for name in store.load().listed if name.startswith("fleet-")]) == 1
     skills("restore", "--snapshot", report["before"])
     assert store.load().snapshot == before
+
+
+def test_the_curator_leaves_alone_what_a_person_wrote_last(store: SkillStore, printed: Any) -> None:
+    about, body = "Add up the fleet's miles.", "Convert the fleet's miles to kilometres before adding them up."
+    names = ("fleet-miles", "fleet-miles-sum")
+    old = [skill_format.parse(skill_format.render(name, about, body, origin="review")) for name in names]
+    store.change(lambda now: Library([*now.skills.values(), *old]), origin="review", reason="learnt")
+    path = store.root / "fleet-miles" / "SKILL.md"
+    path.write_text(f"{path.read_text()}\n{body}\n")
+    skills("pin", "fleet-miles-sum")
+    skills("unpin", "fleet-miles-sum")  # marks are no writes
+    before = store.load().skills
+    (proposal,) = printed("curate")["proposals"]
+    assert (proposal["action"], "person may change fleet-miles" in proposal["why"]) == ("note", True)
+    printed("curate", "--apply", "-c", "skills.archive_days=1e-9")
+    after = store.load().skills
+    assert after["fleet-miles"] == before["fleet-miles"]
+    assert skill_format.state(after["fleet-miles-sum"]) == "archived"
+    edit = SkillEdit("patch", "fleet-miles", old_string=f"{body}\n\n", new_string="")
+    store.commit([edit], "review", episode="e", model="m")
+    assert printed("curate", "-c", "skills.archive_days=1e-9")["proposals"][0]["names"] == ["fleet-miles"]
 
 
 def test_an_empty_home_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Any) -> None:

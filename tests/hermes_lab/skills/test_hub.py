@@ -118,6 +118,40 @@ def test_a_password_in_a_url_is_neither_told_nor_recorded() -> None:
     assert "secret" not in f"{raised.value} {said}"
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ssh://bob:sekrit@localhost:1/x.git", "ssh://bob@localhost:1/x.git"),
+        ("https://bob:se@krit@localhost:1/x.git", "https://localhost:1/x.git"),
+        ("HTTPS://sekrit@localhost:1/x@v1.git", "HTTPS://localhost:1/x@v1.git"),
+        ("file://bob:sekrit@/nowhere/x.git", "file:///nowhere/x.git"),
+        ("git+ssh://bob:sekrit@localhost:1/x.git", "git+ssh://bob@localhost:1/x.git"),
+        ("https://localhost:1/@scope/x.git", "https://localhost:1/@scope/x.git"),
+    ],
+)
+def test_no_scheme_and_no_sign_in_it_gives_a_password_away(url: str, shown: str) -> None:
+    assert hub.shown_url(url) == shown
+    said.clear()
+    with pytest.raises(ConfigError) as raised:
+        hub.fetch(url, say=say)
+    assert "krit" not in f"{raised.value} {said}"
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "secret"])
+def test_a_repository_whose_skill_is_a_link_is_no_skill(target: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(skill("secret").text)
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "SKILL.md").symlink_to(tmp_path / target)  # an absolute target stays as it is
+    commit(folder)
+    fetched = hub.fetch(folder.as_uri(), say=say)
+    assert fetched.skills == ()
+    (why,) = fetched.broken.values()
+    assert "link" in why
+    assert "secret" not in fetched.broken, "what a link leads to is not even read for its name"
+
+
 def test_a_link_in_a_repository_leads_nowhere_and_harms_no_other_skill(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(skill("linked").text)
     (repository / "skills" / "linked").mkdir()

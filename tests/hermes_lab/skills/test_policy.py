@@ -199,3 +199,12 @@ def test_an_edit_that_is_no_skill_is_left_to_its_own_error() -> None:
         session(CLEANING).manage(SkillEdit("create", "a", "", "Body."))
     with pytest.raises(ToolError, match="exists"):
         session(CLEANING).manage(SkillEdit("create", CLEANING.name, CLEANING.description, BODY))
+
+
+@pytest.mark.parametrize("origin", ["", "installed", "bundled"])
+def test_what_a_person_wrote_or_installed_is_not_deleted(origin: str) -> None:
+    s = session(skill("a", "How", "Do it.", origin=origin))
+    with pytest.raises(ToolError, match="not written by an agent"):
+        s.manage(SkillEdit("delete", "a"))
+    own = session(skill("a", "How", "Do it.", origin="review"))
+    assert own.manage(SkillEdit("delete", "a")).action == "delete"
