@@ -55,7 +55,8 @@ class Comparison:
         """The verdict in one line."""
         low, high = (f"{100 * end:.0f}" for end in self.interval)
         change = f"{round(100 * self.difference):+d} points (95 % interval {low} to {high})"
-        verdict = f"{'' if self.shown else 'no difference shown: '}{change}, p = {self.p_value:.{1 if self.p_value < 0.001 else 2}g}"
+        digits = 1 if self.p_value < 0.001 else 2
+        verdict = f"{'' if self.shown else 'no difference shown: '}{change}, p = {self.p_value:.{digits}g}"
         left_out = f"; {self.unpaired} episodes without a pair left out" if self.unpaired else ""
         return f"{METRICS[self.metric]}: {self.before} -> {self.after}, {verdict}{left_out}"
 

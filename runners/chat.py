@@ -78,6 +78,9 @@ class Chat:
             self._terminal.note("files that the agent makes are lost when this chat ends")
             with narrated(self._terminal.note):
                 code = await (talk.loop() if prompt is None else talk.one(prompt))
+        # At the end, for a large library takes seconds, and nobody waits for it then.
+        if told := await anyio.to_thread.run_sync(self._knowledge.tend):
+            self._terminal.note(told)
         return code
 
     def _open_model(self) -> AbstractAsyncContextManager[ModelClient]:
@@ -101,8 +104,6 @@ class Chat:
         """A stored session with the prompt and the tools that it began with, or a new one."""
         stored = await anyio.to_thread.run_sync(self._store.load, self._kept.id) if self._kept else None
         id = stored.id if stored else new_id(datetime.now(UTC))
-        if told := await anyio.to_thread.run_sync(self._knowledge.tend):
-            self._terminal.note(told)
         library = await anyio.to_thread.run_sync(self._knowledge.library)
         background = await anyio.to_thread.run_sync(self._knowledge.background)
         broken = await anyio.to_thread.run_sync(self._knowledge.broken)

@@ -29,8 +29,8 @@ def placebo(library: Library) -> Library:
 
 
 def placebo_notes(notes: Notes) -> Notes:
-    """As many notes of the same length, which say nothing. Each begins at another place of the prose, since no two notes
-    are the same."""
+    """As many notes of the same length, which say nothing. Each begins at another place of the prose, since no two
+    notes are the same."""
     return Notes(
         *(
             tuple(dict.fromkeys(_prose(len(entry), 41 * place).strip() or "." for place, entry in enumerate(entries)))

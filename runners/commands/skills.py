@@ -28,7 +28,8 @@ def register(app: typer.Typer) -> None:
     group.command(
         "history",
         help="The changes of a library, the newest first, with the snapshots to go back to.\n\n"
-        "hermes-lab skills history -n 10",
+        "hermes-lab skills history -n 10\n\n"
+        "hermes-lab skills history runs/learner:on-r0-w0   (what each border of rounds did to a lane)",
     )(look.history)
     group.command(
         "diff",

@@ -138,7 +138,7 @@ def test_a_day_after_the_last_a_chat_puts_away_what_is_old_and_says_so(
         return [skill_format.state(found) for _, found in sorted(store.load().skills.items())]
 
     system = str(chat(["Hello."])[0]["messages"])
-    assert ("- mine: " in system, "- canteen: " in system) == (True, False), "the prompt comes after"
+    assert ("- mine: " in system, "- canteen: " in system) == (True, True), "the round comes at the end"
     assert "skills 2 archived: canteen, canteen-too; `hermes-lab skills restore NAME`" in capsys.readouterr().err
     assert states() == ["archived", "archived", "active", "active"]
     *_, last = store.history()
