@@ -21,8 +21,9 @@ def register(app: typer.Typer) -> None:
     )(fit)
     app.command(
         "compare",
-        help="Did it get better? Two runs on the same tasks, paired; or the arms off and on of one run.\n\n"
-        "hermes-lab compare runs/base runs/tuned\n\nhermes-lab compare runs/demo",
+        help="Did it get better? Two runs on the same tasks, paired; or two arms of one run.\n\n"
+        "hermes-lab compare runs/base runs/tuned\n\nhermes-lab compare runs/demo\n\n"
+        "hermes-lab compare runs/one-rule --arms placebo,on   (what the content of the skills is worth)",
     )(compare)
 
 
@@ -98,12 +99,16 @@ def fit(
 def compare(
     before: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     after: Annotated[Path | None, typer.Argument(help="A second one, on the same tasks.", show_default=False)] = None,
+    arms: Annotated[str, typer.Option(help="Of one run: the two arms, as BEFORE,AFTER.")] = "off,on",
     json: options.Json = False,
 ) -> None:
     """`hermes-lab compare`."""
     from analysis.compare import compare_arms, compare_runs
 
-    report = compare_runs(before, after) if after else compare_arms(before, "off", "on")
+    first, comma, second = (part.strip() for part in arms.partition(","))
+    if not comma or not first or not second or "," in second:
+        raise ConfigError(f"--arms: give two arms, such as placebo,on, not {arms!r}")
+    report = compare_runs(before, after) if after else compare_arms(before, first, second)
     if json:
         _print_json(report.report())
         return

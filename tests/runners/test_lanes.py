@@ -308,3 +308,13 @@ def test_a_placebos_notes_say_nothing_either_and_keep_their_length() -> None:
     (entry,) = after.knowledge.notes.memory
     assert len(entry) == len("Use --skip.")
     assert "skip" not in entry
+
+
+def test_any_two_arms_are_compared(one_rule: Path) -> None:
+    done = lab("compare", one_rule, "--arms", "placebo,oracle", "--json")
+    report = json.loads(done.stdout)
+    assert (report["before"], report["after"]) == ("placebo", "oracle")
+    (success,) = [each for each in report["comparisons"] if each["metric"] == "success"]
+    assert success["difference"] == 1.0
+    wrong = lab("compare", one_rule, "--arms", "placebo")
+    assert (wrong.returncode, "--arms: give two arms" in wrong.stderr) == (2, True)
