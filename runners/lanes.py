@@ -57,7 +57,7 @@ def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: R
     written = {write.name for write in kept}
     uses = tuple(use for use in (*state.uses, *_uses(finished)) if use.name not in written)
     fared = stats(uses, alpha=config.skills.ema_alpha)
-    merged = merge(before.library, (episode.writes for episode in finished))
+    merged = merge(before.library, kept)
     refined = refine(merged, fared, config.skills)
     library = placebo(refined) if arm == "placebo" else refined
     notes, counts = _merge_notes(
@@ -99,7 +99,10 @@ def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str
 
 
 def _contest(finished: Iterable[Brief]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
-    """The writes that `merge` keeps; and those that it drops, each with the key of the episode that has the name."""
+    """The writes that the library takes; and those that it drops, each with the key of the episode that has the name.
+
+    All were made against the same snapshot, unaware of each other, so the first episode that writes a name keeps it.
+    """
     owners: dict[str, str] = {}
     kept, dropped = [], []
     for episode in finished:

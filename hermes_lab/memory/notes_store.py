@@ -10,6 +10,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from hermes_lab.config import MemoryConfig
+from hermes_lab.durable import append_synced, sync_folder
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.memory.notes import FILES, Notes, NotesEdit, apply, parse_file, render_file
 from hermes_lab.types.memory import MemoryWrite
@@ -19,6 +20,7 @@ _LARGEST = 1 << 20
 _WAIT = 60.0
 _OURS = ".notes"
 _SAVING = "saving-"
+_PRIVATE = 0o600
 
 
 class NotesStore:
@@ -50,9 +52,9 @@ class NotesStore:
                 after, write = apply(before, edit, config=self._config, origin=origin, episode=episode, model=model)
                 if write is not None:
                     _check_text(self._home / FILES[edit.target])
-                    _append(self._history, msgspec.json.encode(write))
+                    append_synced(self._history, msgspec.json.encode(write), _PRIVATE)
                     _replace(self._home / FILES[edit.target], render_file(after.of(edit.target)) + "\n")
-                    _append(self._history, b"\n")
+                    append_synced(self._history, b"\n", _PRIVATE)
                 return after, write
         except OSError as error:
             raise InfraError(f"notes in {self._home}: {error.strerror}") from error
@@ -73,7 +75,7 @@ class NotesStore:
             for left in (self._home / _OURS).glob(f"{_SAVING}*"):
                 left.unlink()
         if rest and _was_made(rest, notes):
-            _append(self._history, b"\n")
+            append_synced(self._history, b"\n", _PRIVATE)
         elif rest:
             os.truncate(self._history, self._history.stat().st_size - len(rest))
         return notes
@@ -142,20 +144,6 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _append(path: Path, data: bytes) -> None:
-    is_new = not path.exists()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        with memoryview(data) as rest:
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    if is_new:
-        _sync_folder(path.parent)
-
-
 def _replace(path: Path, text: str) -> None:
     """The whole new file or the old one, also after a crash of the machine."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent / _OURS, prefix=_SAVING)
@@ -169,12 +157,4 @@ def _replace(path: Path, text: str) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

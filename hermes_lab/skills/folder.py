@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.types import Skill
@@ -110,7 +111,9 @@ class Transfer:
 
     def _sync(self) -> None:
         both = ((name, path) for name, files in self._changes.items() for path in (*files[0], *files[1]))
-        for folder in {tuple(_parts(name, path)[:-1]) for name, path in both}:
+        folders = {tuple(_parts(name, path)[:-1]) for name, path in both}
+        # A folder's own name lies in the one above it.
+        for folder in {parts[:depth] for parts in folders for depth in range(1, len(parts) + 1)}:
             with suppress(FileNotFoundError, NotADirectoryError), _folder(self._root, folder) as descriptor:
                 os.fsync(descriptor)
         sync_folder(self._root)
@@ -137,15 +140,6 @@ def write_synced(folder: Path, data: bytes) -> Path:
         file.flush()
         os.fsync(descriptor)
     return Path(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Has the names in a folder on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_into(files: dict[str, bytes], stamps: dict[str, int], root: Path, at: str, above: int | None) -> None:

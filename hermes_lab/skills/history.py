@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from hermes_lab.durable import append_synced
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills.library import snapshot_of
 from hermes_lab.types.skill import Action, Origin
@@ -21,6 +22,7 @@ from hermes_lab.types.skill import Action, Origin
 VERSION = 1
 _BEGUN = b"?"
 _CHUNK = 1 << 13
+_MODE = 0o644
 
 
 class Change(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -99,7 +101,7 @@ class History:
         """Puts on the disk what will be done."""
         size = self.size
         try:
-            self._append(msgspec.json.encode(change) + _BEGUN)
+            append_synced(self._path, msgspec.json.encode(change) + _BEGUN, _MODE)
         except OSError:
             self.cut(size)
             raise
@@ -119,17 +121,7 @@ class History:
 
     def add(self, changes: Iterable[Change]) -> None:
         """Takes down changes that are made already."""
-        self._append(b"".join(msgspec.json.encode(change) + b"\n" for change in changes))
-
-    def _append(self, data: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            with memoryview(data) as rest:
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        append_synced(self._path, b"".join(msgspec.json.encode(change) + b"\n" for change in changes), _MODE)
 
     def _tail(self, breaks: int) -> bytes:
         """The end of the file, from before its last so many line breaks, or the whole."""

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.folder import Transfer, files_of, read_skill, skill_folders, sync_folder
+from hermes_lab.skills.folder import Transfer, files_of, read_skill, skill_folders
 from hermes_lab.types import Skill, SkillWrite
 
 
@@ -175,17 +176,10 @@ def save_skill(skill: Skill, folder: Path) -> None:
     Transfer(folder.parent, folder, {folder.name: ({}, files)}).carry_out()
 
 
-def merge(library: Library, episodes: Iterable[Iterable[SkillWrite]]) -> Library:
-    """The library after a round: every episode's writes, in the order given.
-
-    All of them were made against the same snapshot, unaware of each other, so the first episode that writes a name
-    keeps it; a later episode's version of the same name is left out.
-    """
-    owners: dict[str, int] = {}
-    for number, writes in enumerate(episodes):
-        for write in writes:
-            if owners.setdefault(write.name, number) == number:
-                library = library.after(write)
+def merge(library: Library, writes: Iterable[SkillWrite]) -> Library:
+    """The library after these writes, in the order given."""
+    for write in writes:
+        library = library.after(write)
     return library
 
 

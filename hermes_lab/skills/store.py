@@ -28,10 +28,11 @@ from typing import Any
 import msgspec
 from filelock import FileLock, Timeout
 
+from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.cache import Seen, changed, keep, kept, look
-from hermes_lab.skills.folder import Files, Transfer, files_of, sync_folder, write_synced
+from hermes_lab.skills.folder import Files, Transfer, files_of, write_synced
 from hermes_lab.skills.history import Change, History, change_between
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.manage import apply_all

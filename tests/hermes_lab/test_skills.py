@@ -140,13 +140,12 @@ def test_creating_what_exists_and_patching_what_does_not_are_errors() -> None:
     assert not s.writes
 
 
-def test_a_round_merges_in_order_and_the_first_writer_of_a_name_keeps_it() -> None:
+def test_writes_merge_in_order() -> None:
     first, second = session(Library()), session(Library())
     create(first, "x", "from the first")
     patch(first, "x", "from the first", "from the first, mended")
-    create(second, "x", "from the second")
     create(second, "y", "only here")
-    merged = merge(Library(), [first.writes, second.writes])
+    merged = merge(Library(), [*first.writes, *second.writes])
     assert skill_format.body(merged.skills["x"]) == "from the first, mended"
     assert set(merged.skills) == {"x", "y"}
 

@@ -99,10 +99,10 @@ def test_a_killed_writer_leaves_the_old_notes_or_the_new_ones(tmp_path: Path, af
 
 
 CRASHES = {
-    "before anything": ("_append", 0),
-    "after half of the history's line": ("_append", -20),
+    "before anything": ("append_synced", 0),
+    "after half of the history's line": ("append_synced", -20),
     "before the file is replaced": ("_replace", 0),
-    "before the line is ended": ("_append", 1),
+    "before the line is ended": ("append_synced", 1),
 }
 
 
@@ -122,12 +122,12 @@ from hermes_lab.memory import notes_store
 from hermes_lab.memory.notes import NotesEdit
 from hermes_lab.config import MemoryConfig
 real, calls = notes_store.{function}, []
-def crash(path, data):
+def crash(path, data, *mode):
     calls.append(1)
     if len(calls) <= {max(place, 0)}:
-        return real(path, data)
+        return real(path, data, *mode)
     if {place} < 0:
-        real(path, data[:{place}])
+        real(path, data[:{place}], *mode)
     os._exit(9)
 notes_store.{function} = crash
 store = notes_store.NotesStore(Path(sys.argv[1]), MemoryConfig())
