@@ -65,6 +65,8 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         )
         self.action_space = TurnSpace()
         self._suite = load_suite(self.config.suite)
+        chosen = "split" in self.config.suite.model_fields_set or self.config.suite.split in self._suite.splits
+        self._split = self.config.suite.split if chosen else self._suite.splits[0]
         self._library = library or Library()
         self._loop: LoopThread | None = None
         self._rollout: SteppedRollout | None = None
@@ -81,7 +83,7 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
             self._loop = LoopThread()
         task_seed = int(self.np_random.integers(2**31))
         suite = self.config.suite
-        task = self._suite.load(split=suite.split, count=1, seed=task_seed, world=suite.world)[0]
+        task = self._suite.load(split=self._split, count=1, seed=task_seed, world=suite.world)[0]
         self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, self._library))
         turn = self._loop.call(self._rollout.turn())
         if isinstance(turn, Episode):

@@ -13,6 +13,7 @@ from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Task
+from hermes_lab.web import open_web
 
 T = TypeVar("T")
 Turn = tuple[Message, ...]
@@ -60,7 +61,8 @@ class SteppedRollout:
 
     def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
         self._model = SteppedModel()
-        lab = Lab(config, config_digest(config), suite, self._model, lambda: open_sandbox(config.sandbox))
+        sandbox = lambda: open_sandbox(config.sandbox)  # noqa: E731
+        lab = Lab(config, config_digest(config), suite, self._model, sandbox, open_web(config.web))
         job = Job(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
         self._task = asyncio.create_task(run_episode(lab, job, Knowledge(library)))
 

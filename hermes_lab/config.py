@@ -217,6 +217,30 @@ class MemoryConfig(Section):
     """One external memory provider, by the name of its entry point in `hermes_lab.memory_providers`."""
 
 
+class WebConfig(Section):
+    """Where `web_search` and `web_extract` look, unless a task brings its own pages. By default nowhere."""
+
+    provider: Literal["none", "corpus", "tavily", "brave", "exa"] = "none"
+    """`corpus`: pages on this machine. The others are services that need a key; `brave` searches only."""
+    corpus: str = ""
+    """corpus only: a JSONL file of pages, or a folder of .md and .txt files."""
+    api_key_env: str = ""
+    """The environment variable that holds the key, never stored; empty is TAVILY_API_KEY, BRAVE_API_KEY or
+    EXA_API_KEY."""
+    base_url: str = ""
+    """Where the service is; empty is its public address."""
+    timeout: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds for one reply."""
+    max_retries: Annotated[int, Field(ge=0)] = 3
+    """Tries after the first for a connection failure, a 429 or a 5xx."""
+
+    @model_validator(mode="after")
+    def _corpus_where_named(self) -> "WebConfig":
+        if (self.provider == "corpus") != bool(self.corpus):
+            raise ValueError("give `corpus` with `provider: corpus`, and only there")
+        return self
+
+
 class SuiteConfig(Section):
     """Which tasks."""
 
@@ -301,6 +325,8 @@ class RunConfig(Section):
     """The library."""
     memory: MemoryConfig = MemoryConfig()
     """Notes and memories."""
+    web: WebConfig = WebConfig()
+    """What can be searched and read."""
     suite: SuiteConfig = SuiteConfig()
     """The tasks."""
     run: RunSection = RunSection()
@@ -316,12 +342,13 @@ def config_digest(config: RunConfig) -> str:
 
 def decisive(content: dict[str, Any]) -> dict[str, Any]:
     """A dumped configuration without where the run is written, how much runs at once, and where and how hard it
-    looks for its model: a server may come back under another address."""
+    looks for its model and its search service: a server may come back under another address."""
     model, run = content["model"], content["run"]
     reaching = ("base_url", "api_key_env", "timeout", "max_retries")
     return content | {
         "model": {name: value for name, value in model.items() if name not in reaching}
         | {"server": {n: v for n, v in model["server"].items() if n not in ("port", "startup_seconds")}},
+        "web": {name: value for name, value in content.get("web", {}).items() if name not in reaching},
         "run": {name: value for name, value in run.items() if name not in ("out", "concurrency")},
     }
 

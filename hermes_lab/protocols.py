@@ -7,6 +7,7 @@ from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
 
 if TYPE_CHECKING:
     from hermes_lab.skills.library import Library
+    from hermes_lab.tools.registry import Tool
 
 
 class ModelClient(Protocol):
@@ -109,9 +110,10 @@ class Suite(Protocol):
         """
         ...
 
-    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
         """Judges the workspace, and the final answer (None where the agent gave none); None where the task has
-        nothing to judge by. May be called again on the same workspace after more work, and does not change it."""
+        nothing to judge by. May be called again on the same workspace after more work, and does not change it.
+        `attempt` counts the submissions, from 1: later feedback may tell more."""
         ...
 
 
@@ -121,4 +123,42 @@ class KnownSuite(Suite, Protocol):
 
     def known_skills(self, *, split: str, world: int) -> "Library":
         """Skills that tell every hidden rule of a world, and nothing else."""
+        ...
+
+
+class Turn(NamedTuple):
+    """What the user says after an answer. `tools` may be called from then on: the schemas of an episode never change,
+    so the message describes them."""
+
+    message: str
+    tools: "tuple[Tool, ...]" = ()
+
+
+class Stage(Protocol):
+    """What one episode of a task has besides its workspace: tools with a state of their own, a user who goes on."""
+
+    @property
+    def tools(self) -> "Sequence[Tool]":
+        """Tools of the task, which come after those of the configured toolsets. Child agents have none of them."""
+        ...
+
+    async def follow(self, answer: str | None) -> Turn | None:
+        """What the user says to an answer (None: an empty one) before the work counts as submitted; None: nothing."""
+        ...
+
+    async def verify(self, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
+        """As `Suite.verify`, by what became of the stage."""
+        ...
+
+    async def aclose(self) -> None:
+        """Gives back what it holds. A call of a tool whose time was up may still be running."""
+        ...
+
+
+@runtime_checkable
+class StagedSuite(Suite, Protocol):
+    """A suite whose tasks are more than a workspace and one prompt."""
+
+    async def stage(self, task: Task) -> Stage:
+        """A fresh stage, for one episode. Its `verify` judges the episode in place of the suite's."""
         ...

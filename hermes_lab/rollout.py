@@ -2,7 +2,8 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,11 +17,12 @@ from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.config import RunConfig, SkillsConfig
-from hermes_lab.errors import InfraError, VerifierError
+from hermes_lab.errors import InfraError, SandboxError, VerifierError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
-from hermes_lab.protocols import ModelClient, Sandbox, Suite
+from hermes_lab.models.scripted import ScriptedModel
+from hermes_lab.protocols import ModelClient, Sandbox, Stage, StagedSuite, Suite
 from hermes_lab.skills.listing import choose
 from hermes_lab.skills.observe import observe
 from hermes_lab.skills.session import SkillSession
@@ -46,6 +48,7 @@ from hermes_lab.types import (
     Verdict,
 )
 from hermes_lab.types.episode import episode_key
+from hermes_lab.web import WebProvider
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Lab:
     suite: Suite
     model: ModelClient
     open_sandbox: Callable[[], Sandbox]
+    web: WebProvider | None = None
+    """What tasks without pages of their own can search."""
 
 
 ReviewWhen = Literal["never", "due", "always"]
@@ -118,15 +123,16 @@ async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
 
 
 async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
-    config, task, model = lab.config, job.task, lab.model.identity.name
-    skills = SkillSession(knowledge.library, origin="foreground", episode=job.key, model=model)
-    notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=job.key, model=model)
-    async with lab.open_sandbox() as sandbox:
-        for path, content in task.files.items():
-            await sandbox.write(path, content.encode())
+    config, task = lab.config, job.task
+    model = lab.model.meet(task) if isinstance(lab.model, ScriptedModel) else lab.model
+    name = model.identity.name
+    skills = SkillSession(knowledge.library, origin="foreground", episode=job.key, model=name)
+    notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=job.key, model=name)
+    async with _staged(lab.suite, task) as stage, lab.open_sandbox() as sandbox:
+        await lay_out(task, sandbox)
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
         system = partial(_system, lab, knowledge, listed, await _context_files(task))
-        delegation = Delegation(lab.model, config, sandbox, skills, system)
+        delegation = Delegation(model, config, sandbox, skills, system)
         context = ToolContext(
             sandbox=sandbox,
             skills=skills,
@@ -134,11 +140,14 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
             config=config.sandbox,
             delegate=delegation,
             heal_attempts=config.skills.heal_attempts,
+            pages=task.pages,
+            web=lab.web,
         )
-        toolbox = Toolbox(_toolsets(lab, job), context, disabled=config.agent.disabled_tools)
-        agent = Agent(lab.model, toolbox, config.agent, [system(toolbox)], config.model.price)
+        given = stage.tools if stage else ()
+        toolbox = Toolbox(_toolsets(lab, job), context, disabled=config.agent.disabled_tools, given=given)
+        agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price)
         delegation.serve(agent, toolbox)
-        trajectory, verdicts = await _submissions(lab, task, expand(task.prompt, skills), agent, sandbox)
+        trajectory, verdicts = await _submissions(lab, task, expand(task.prompt, skills), agent, toolbox, stage)
         observation = observe(trajectory, verdicts, config.skills)
         looked_back = None
         if _is_due(job, knowledge, trajectory, observation, config.skills):
@@ -158,23 +167,56 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
     return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, looked_back)
 
 
+@asynccontextmanager
+async def _staged(suite: Suite, task: Task) -> AsyncIterator[Stage | None]:
+    """The stage of an episode, where the suite has any."""
+    if not isinstance(suite, StagedSuite):
+        yield None
+        return
+    stage = await suite.stage(task)
+    try:
+        yield stage
+    finally:
+        await stage.aclose()
+
+
+async def lay_out(task: Task, sandbox: Sandbox) -> None:
+    """Makes the workspace of a task. Raises `SandboxError` where a command of its setup fails."""
+    for path, content in task.files.items():
+        await sandbox.write(path, content.encode())
+    for command in task.setup:
+        done = await sandbox.exec(command, fresh=True)
+        if done.exit_code:
+            said = done.output.strip()[-300:] or "it said nothing"
+            raise SandboxError(f"{task.id}: setup {command[:80]!r} ended with exit code {done.exit_code}: {said}")
+
+
 async def _submissions(
-    lab: Lab, task: Task, prompt: str, agent: Agent, sandbox: Sandbox
+    lab: Lab, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, stage: Stage | None
 ) -> tuple[Trajectory, tuple[Verdict, ...]]:
-    """Works, submits, and works again on the feedback of a rejected submission while attempts are left."""
+    """Works, submits, and works again on the feedback while there is any and attempts are left: also on what is left to
+    say of a success."""
+    verify = stage.verify if stage else partial(lab.suite.verify, task)
     verdicts: list[Verdict] = []
     while True:
         stop = await agent.submit(prompt)
+        while stage and stop in ("answered", "empty"):
+            if (turn := await stage.follow(agent.trajectory(stop).final_response)) is None:
+                break
+            toolbox.bring(turn.tools)
+            stop = await agent.submit(turn.message)
         trajectory = agent.trajectory(stop)
         try:
-            verdict = await lab.suite.verify(task, sandbox, trajectory.final_response)
+            verdict = await verify(toolbox.context.sandbox, trajectory.final_response, len(verdicts) + 1)
         except InfraError:
             raise
         except Exception as error:
             raise VerifierError(f"{type(error).__name__}: {error}") from error
-        if verdict is not None:
-            verdicts.append(verdict)
-        if verdict is None or verdict.success or stop != "answered" or len(verdicts) >= task.attempts:
+        if verdict is None:
+            return trajectory, tuple(verdicts)
+        verdicts.append(verdict)
+        accepted = verdict.success and not verdict.feedback
+        if accepted or stop != "answered" or len(verdicts) >= task.attempts:
             return trajectory, tuple(verdicts)
         prompt = verdict.feedback
 

@@ -29,6 +29,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.listing import choose
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Message, ModelIdentity
+from hermes_lab.web import open_web
 from runners.commands import options
 from runners.narration import narrated
 from runners.talk import Talk
@@ -63,6 +64,7 @@ class Chat:
         self._terminal = terminal
         self._kept = kept
         self._name = name
+        self._web = open_web(config.web)
 
     async def hold(self, prompt: str | None) -> int:
         """Answers `prompt`, or line after line; the exit code."""
@@ -170,4 +172,5 @@ class Chat:
             sessions=self._store,
             delegate=delegation,
             heal_attempts=self._config.skills.heal_attempts,
+            web=self._web,
         )

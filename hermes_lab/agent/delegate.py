@@ -16,8 +16,9 @@ from hermes_lab.models.hermes_format import parse_reply
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, known_toolsets, unavailable_tools
-from hermes_lab.types import Child, EpisodeError, Message, ToolResult, Trajectory
+from hermes_lab.types import Child, EpisodeError, Message, Page, ToolResult, Trajectory
 from hermes_lab.types.trajectory import StopReason
+from hermes_lab.web import WebProvider
 
 WITHHELD = frozenset(
     {"clarify", "code_execution", "memory", "messages", "session_search", "skill_compile", "skill_manage"}
@@ -61,11 +62,14 @@ class Delegation:
         self._children: list[Child] = []
         self._parent: Agent | None = None
         self._tools: list[str] = []
+        self._pages: tuple[Page, ...] = ()
+        self._web: WebProvider | None = None
 
     def serve(self, parent: Agent, toolbox: Toolbox) -> None:
         """Says whose children they are from now on, and which tools it has: this is made before both."""
         self._parent = parent
         self._children = []
+        self._pages, self._web = toolbox.context.pages, toolbox.context.web
         self._tools = [name for schema in toolbox.schemas if self._may_have(name := schema["function"]["name"])]
 
     @property
@@ -108,7 +112,8 @@ class Delegation:
         """A child that has been told nothing yet, and its own children."""
         skills = self._skills.fork("foreground") if self._skills else None
         below = Delegation(self._model, self._config, sandbox, skills, self._system, depth=self._depth + 1)
-        toolbox = Toolbox(tools, ToolContext(sandbox, skills, self._config.sandbox, delegate=below))
+        context = ToolContext(sandbox, skills, self._config.sandbox, delegate=below, pages=self._pages, web=self._web)
+        toolbox = Toolbox(tools, context)
         system, price = self._system(toolbox), self._config.model.price
         agent = Agent(self._model, toolbox, self._agent_config, [system], price, self._parent)
         below.serve(agent, toolbox)

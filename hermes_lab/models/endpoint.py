@@ -48,8 +48,8 @@ class Endpoint:
 
     Connection errors, 408, 429 and 5xx are tried again up to `max_retries` times, with exponential backoff
     and jitter, or after the server's Retry-After. Whatever still fails is a `ModelError`; other 4xx are
-    `Refused` at once. `timeout` is seconds for one try; running out of it is not tried again. The key is in
-    no error message.
+    `Refused` at once. `timeout` is seconds for one try; running out of it is not tried again. The key goes
+    as a bearer token, or as it is in another `key_header`; it is in no error message.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Endpoint:
         base_url: str,
         *,
         key: str = "",
+        key_header: str = "Authorization",
         timeout: float = 60.0,
         max_retries: int = 4,
         connections: int = 16,
@@ -65,7 +66,8 @@ class Endpoint:
         self._key = key
         self._timeout = timeout
         self._max_retries = max_retries
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        sent_key = f"Bearer {key}" if key_header == "Authorization" else key
+        headers = {"Content-Type": "application/json"} | ({key_header: sent_key} if key else {})
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE),
             timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS),

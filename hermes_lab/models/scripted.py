@@ -2,17 +2,27 @@
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import anyio.lowlevel
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.hermes_format import render_calls
-from hermes_lab.types import Generation, Message, ModelIdentity
+from hermes_lab.types import Generation, Message, ModelIdentity, Task
 from hermes_lab.types.trajectory import ToolFormat
 
 Policy = Callable[[Sequence[Message]], Message]
 """Reads a conversation, gives the next assistant turn. It keeps no state: many rollouts share it."""
+
+
+@dataclass(frozen=True)
+class TaskPolicy:
+    """A policy that must know its task, as one that shows how the task is done. A prompt alone does not tell that: two
+    worlds may have the same one."""
+
+    meet: Callable[[Task], Policy]
+    """The policy for the rollouts of a task."""
 
 
 class ScriptedModel:
@@ -20,7 +30,7 @@ class ScriptedModel:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy | TaskPolicy,
         *,
         name: str = "scripted",
         tool_format: ToolFormat = "native",
@@ -29,10 +39,18 @@ class ScriptedModel:
         self._tool_format = tool_format
         self.identity = ModelIdentity(provider="scripted", name=name)
 
+    def meet(self, task: Task) -> "ScriptedModel":
+        """The model as it works on that task. Every rollout is begun so (`hermes_lab/rollout.py`)."""
+        if not isinstance(self._policy, TaskPolicy):
+            return self
+        return ScriptedModel(self._policy.meet(task), name=self.identity.name, tool_format=self._tool_format)
+
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """The policy's next turn."""
+        """The policy's next turn. Raises `ModelError` where the policy needs a task and there is none, as in a chat."""
         del tools
         await anyio.lowlevel.checkpoint()
+        if isinstance(self._policy, TaskPolicy):
+            raise ModelError(f"{self.identity.name} does tasks of a suite only (`hermes-lab run`, `hermes-lab learn`)")
         reply = self._policy(messages)
         if self._tool_format == "hermes" and reply.tool_calls:
             reply = Message(role="assistant", content=render_calls(reply.content, reply.tool_calls))
@@ -42,7 +60,7 @@ class ScriptedModel:
         """Nothing to give back."""
 
 
-def load_policy(name: str, options: Mapping[str, Any]) -> Policy:
+def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskPolicy:
     """The policy that the factory `module:attribute` makes of `options`."""
     module, _, attribute = name.partition(":")
     try:
@@ -50,7 +68,7 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"model.name: {name!r} names no policy as `module:factory`: {error}") from None
     try:
-        policy: Policy = factory(**options)
+        policy: Policy | TaskPolicy = factory(**options)
     except TypeError as error:
         raise ConfigError(f"model.options: {name} does not take these: {error}") from None
     return policy

@@ -25,12 +25,13 @@ from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tools.schema import Declaration, declare, explain, related
 from hermes_lab.tools.toolsets import COMPOSITES
-from hermes_lab.types import ToolCall, ToolResult
+from hermes_lab.types import Page, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from hermes_lab.memory.notes import NotesSession
     from hermes_lab.sessions import SessionStore
     from hermes_lab.skills.session import SkillSession
+    from hermes_lab.web import WebProvider
 
 Handler = Callable[..., Awaitable[dict[str, Any]]] | Callable[..., dict[str, Any]]
 Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
@@ -50,7 +51,8 @@ _log = logging.getLogger(__name__)
 class ToolContext:
     """What a tool may reach: the episode's sandbox and its limits; and, where there are such, its view of the skill
     library, the person who can be asked, its view of the notes, the stored sessions, and whoever runs child agents.
-    `heal_attempts` are those of a compiled skill (`skills.heal_attempts`)."""
+    `heal_attempts` are those of a compiled skill (`skills.heal_attempts`). `pages` are the web of a task that brings
+    its own; `web` is what the other tasks can search."""
 
     sandbox: Sandbox
     skills: "SkillSession | None"
@@ -60,6 +62,8 @@ class ToolContext:
     sessions: "SessionStore | None" = None
     delegate: Delegate | None = None
     heal_attempts: int = 3
+    pages: tuple[Page, ...] = ()
+    web: "WebProvider | None" = None
     _state: dict[type, Any] = field(default_factory=dict)
 
     def state(self, kind: type[T]) -> T:
@@ -84,6 +88,18 @@ class Tool:
     def beside(self, enabled: Collection[str]) -> Declaration:
         """What a model is told of it where the tools `enabled` are there too."""
         return declare(self.handler, related(self.handler).intersection(enabled))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenTool(Tool):
+    """A tool that comes with its declaration instead of a docstring (`tools/given.py`)."""
+
+    declaration: Declaration
+
+    def beside(self, enabled: Collection[str]) -> Declaration:
+        """Always the same: it knows of no other tool."""
+        del enabled
+        return self.declaration
 
 
 def tool(
@@ -174,17 +190,29 @@ class _Kit(NamedTuple):
 class Toolbox:
     """The tools of one episode, in a fixed order: by toolset as given, then by name.
 
-    `toolsets` may name single tools too; `disabled` ones are left out. After them come, beside tools for skills, the
-    compiled skills of the library (`tools/compiled.py`); one that is compiled later has no schema in this session, but
-    can be called. Raises `ConfigError` as `check_toolsets` does.
+    `toolsets` may name single tools too; `disabled` ones are left out. After them come those that the task has `given`,
+    and, beside tools for skills, the compiled skills of the library (`tools/compiled.py`); one that is compiled later
+    has no schema in this session, but can be called. Raises `ConfigError` as `check_toolsets` does, and where the task
+    gives a tool that is there already.
     """
 
-    def __init__(self, toolsets: Sequence[str], context: ToolContext, disabled: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        toolsets: Sequence[str],
+        context: ToolContext,
+        disabled: Sequence[str] = (),
+        given: Sequence[Tool] = (),
+    ) -> None:
         self._context = context
         self._kit = _kit(tuple(toolsets), tuple(disabled))
         self._compiles = not self._kit.names.isdisjoint(_WITH_COMPILED)
+        self._brought: dict[str, Tool] = {}
+        if given:
+            self._refuse_taken(given)
+            self._kit = _resolved({name: tool for name, (tool, _) in self._kit.tools.items()} | _by_name(given))
         if compiled := self._compiled():
-            self._kit = _resolved({name: tool for name, (tool, _) in self._kit.tools.items()} | {**compiled})
+            before = {name: tool for name, (tool, _) in self._kit.tools.items()}
+            self._kit = _resolved(before | {name: tool for name, tool in compiled.items() if name not in before})
         self._allowed = self._kit.names
 
     @property
@@ -205,6 +233,18 @@ class Toolbox:
         limited._allowed = self._allowed.intersection(names)
         return limited
 
+    def bring(self, tools: Sequence[Tool]) -> None:
+        """Tools that can be called from now on. The schemas stay as they are: whoever brings tools describes them."""
+        self._refuse_taken(tools)
+        self._brought |= _by_name(tools)
+
+    def _refuse_taken(self, tools: Sequence[Tool]) -> None:
+        if taken := [tool.name for tool in tools if tool.name in self._kit.names]:
+            raise ConfigError(
+                f"agent.toolsets: the task brings tools of its own named {', '.join(taken)}; leave out those that are "
+                "configured (agent.disabled_tools)"
+            )
+
     def _compiled(self) -> Mapping[str, Tool]:
         if not self._compiles or self._context.skills is None:
             return {}
@@ -213,10 +253,10 @@ class Toolbox:
         return compiled_tools(self._context.skills.library)
 
     def _find(self, name: str) -> tuple[Tool, Declaration] | None:
-        """The tool of that name: of the session's beginning, or compiled since."""
+        """The tool of that name: of the session's beginning, or brought or compiled since."""
         if found := self._kit.tools.get(name):
             return found
-        late = self._compiled().get(name)
+        late = self._brought.get(name) or self._compiled().get(name)
         return (late, late.beside(())) if late else None
 
     async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
@@ -332,6 +372,10 @@ def _kit(toolsets: tuple[str, ...], disabled: tuple[str, ...]) -> _Kit:
 def _resolved(chosen: Mapping[str, Tool]) -> _Kit:
     tools = {name: (tool, tool.beside(chosen)) for name, tool in chosen.items()}
     return _Kit(tools, tuple(declaration.schema for _, declaration in tools.values()), frozenset(tools))
+
+
+def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    return {tool.name: tool for tool in tools}
 
 
 def _members(name: str) -> list[str]:

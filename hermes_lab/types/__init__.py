@@ -21,6 +21,7 @@ from hermes_lab.types.message import Generation, Message, Recorded, ToolCall, To
 from hermes_lab.types.skill import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.task import Reward, Task, Verdict
 from hermes_lab.types.trajectory import Compression, Step, TokenBranch, Trajectory
+from hermes_lab.types.web import Page
 
 __all__ = [
     "Child",
@@ -33,6 +34,7 @@ __all__ = [
     "Message",
     "ModelIdentity",
     "Observation",
+    "Page",
     "Recorded",
     "Review",
     "Reward",

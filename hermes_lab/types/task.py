@@ -4,13 +4,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from hermes_lab.types.web import Page
+
 
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a suite.
 
-    `files` are laid into the fresh workspace before the first model call. `triggers` names the hidden rules that decide
-    this task: it is the truth that analysis scores against, and is never shown to the agent. `truth` is the suite's own
-    answer key; it stays in the harness process and is in no record.
+    `files` are laid into the fresh workspace before the first model call, then the bash commands of `setup` make what a
+    text cannot be: modes, links, binaries. `pages` are the web that the agent can search. `triggers` names the hidden
+    rules that decide this task: it is the truth that analysis scores against, and is never shown to the agent. `truth`
+    is the suite's own answer key; it stays in the harness process and is in no record.
     """
 
     id: str
@@ -20,6 +23,8 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     split: str = "train"
     world: int = 0
     files: dict[str, str] = {}
+    setup: tuple[str, ...] = ()
+    pages: tuple[Page, ...] = ()
     triggers: tuple[str, ...] = ()
     attempts: int = 1
     truth: dict[str, Any] = {}
@@ -29,14 +34,16 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Verdict(Struct, frozen=True, omit_defaults=True):
     """What a verifier says of one submission.
 
-    `score` is in [0, 1]; `criteria` holds the named parts it is made of. `feedback` is what the workspace's owner would
-    say of a rejected submission: it is shown to the agent, so it holds no answer.
+    `score` is in [0, 1]; `criteria` holds the named parts it is made of, each in [0, 1], and `reasons` says of those
+    below 1 what is missing. `feedback` is what the workspace's owner would say of a submission that is not wholly
+    right: it is shown to the agent, so it holds no answer.
     """
 
     score: float
     success: bool
     criteria: dict[str, float] = {}
     feedback: str = ""
+    reasons: dict[str, str] = {}
 
 
 class Reward(Struct, frozen=True, omit_defaults=True):

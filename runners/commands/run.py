@@ -18,6 +18,7 @@ from hermes_lab.rollout import Lab
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.distributions import check_tools
+from hermes_lab.web import open_web
 from runners.batch import Done, owes, read_done, run_lanes, settle
 from runners.commands import options
 from runners.folder import check_folder, keep_suite, lock_folder, open_folder
@@ -144,6 +145,7 @@ async def _run(
 ) -> None:
     for promise in unkept_promises(config.sandbox):
         options.say(f"sandbox.backend={config.sandbox.backend}: {promise}")
+    web = open_web(config.web)
     with one_interrupt():
         await probe(config.sandbox)
         async with open_model(
@@ -153,7 +155,7 @@ async def _run(
             concurrency=config.run.concurrency,
             say=say,
         ) as model:
-            lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
+            lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox), web)
             with progress, narrated(say, named=sum(lane.wanted for lane in lanes) > 1):
                 await run_lanes(lab, lanes, folder, done, progress)
 

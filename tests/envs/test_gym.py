@@ -56,7 +56,8 @@ def test_the_oracle_earns_1_and_doing_nothing_0(env: HermesLabEnv) -> None:
         task_seed = int(gymnasium.utils.seeding.np_random(seed)[0].integers(2**31))
         (task,) = suite.load(split="train", count=1, seed=task_seed, world=0)
         assert task.id == info["task_id"]
-        reward, terminated, episode = solve(env, seed, suite.oracle(task))
+        commands = tuple(move.arguments["command"] for move in suite.oracle(task))
+        reward, terminated, episode = solve(env, seed, commands)
         assert (reward, terminated, episode.score) == (1.0, True, 1.0)
         assert solve(env, seed, ())[0] == 0.0
 
@@ -136,3 +137,18 @@ print(env.step("I am done.")[1])
 def test_an_environment_has_one_actor_and_so_no_child_agents() -> None:
     with pytest.raises(ConfigError, match="delegate_task"):
         HermesLabEnv("ledger", config=["agent.toolsets=[terminal,delegation]"])
+
+
+def test_a_suite_without_a_train_split_begins_with_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.suite.WorldSuite.splits", ("heldout", "validation"))
+    env = HermesLabEnv("ledger")
+    try:
+        assert env.reset(seed=0)[1]["task_id"].startswith("heldout-")
+    finally:
+        env.close()
+    asked = HermesLabEnv("ledger", config=("suite.split=train",))
+    try:
+        with pytest.raises(ConfigError, match=r"suite\.split: ledger has no split 'train'"):
+            asked.reset(seed=0)
+    finally:
+        asked.close()

@@ -11,7 +11,7 @@ import pytest
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import CONCLUDE, Agent
-from hermes_lab.config import RunConfig
+from hermes_lab.config import RunConfig, SuiteConfig
 from hermes_lab.errors import ContextFull, ModelError, SandboxError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel
@@ -23,7 +23,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
 from hermes_lab.types import Generation, Message, SkillEdit, ToolCall, ToolResult, Usage
-from tasks.ledger.suite import LedgerSuite
+from tasks import load_suite
 
 pytestmark = pytest.mark.anyio
 Script = Mapping[str, Sequence[Message]]
@@ -488,7 +488,7 @@ async def test_what_a_child_loaded_before_it_failed_was_loaded(sandbox: Sandbox)
 
 
 async def test_the_record_tells_what_children_loaded_and_followed() -> None:
-    suite = LedgerSuite()
+    suite = load_suite(SuiteConfig(name="ledger"))
     task = suite.load(split="train", count=1, seed=0, world=0)[0]
     script = {task.prompt.splitlines()[0]: [say("", give("One.")), say("Done.")]}
     script["One."] = [say("", ("skill_view", {"name": "sums"})), say("", run("echo make total")), say("One done.")]

@@ -12,8 +12,9 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo
 from hermes_lab.skills.trace import adherence, code_lines, traces
 from hermes_lab.types import Child, Message, Skill, SkillTrace, Task, ToolCall, ToolResult, Trajectory
-from tasks.ledger.suite import LedgerSuite
-from tasks.repair.suite import RepairSuite
+from tasks.registry import load_family
+from tasks.suite import WorldSuite
+from tasks.worlds import WorldSpec
 
 RUN = "./ledger sum cleaning.csv --out answer.json --skip refunds"
 SALES = Task(id="t", suite="s", prompt="Total cleaning.csv for the cleaning desk.", triggers=("cleaning:skip",))
@@ -223,19 +224,18 @@ def test_any_body_has_lines_that_its_own_text_does(body: str) -> None:
     assert share in (None, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("suite", "precision", "recall"), [(LedgerSuite(), 0.9, 0.95), (RepairSuite(), 0.9, 0.65)], ids=["ledger", "repair"]
-)
+@pytest.mark.parametrize(("family", "precision", "recall"), [("ledger", 0.9, 0.95), ("repair", 0.85, 0.95)])
 def test_similarity_tells_what_a_skill_is_about_in_worlds_that_its_threshold_was_not_chosen_on(
-    suite: LedgerSuite | RepairSuite, precision: float, recall: float
+    family: str, precision: float, recall: float
 ) -> None:
     """The figures of docs/learning.md: a skill is about the tasks that trigger its rule, and no others."""
+    suite = WorldSuite(family, (load_family(family),), WorldSpec())
     true = claimed = about = missed = denied = 0
     for split in suite.splits:
         for world in range(100, 106):
             library = suite.known_skills(split=split, world=world)
             for task in suite.load(split=split, count=25, seed=1, world=world):
-                place = str(task.metadata.get("desk") or task.metadata["component"]).replace("_", "-")
+                place = task.metadata["place"]
                 rows = {row.name: row for row in traces(library, (), tuple(library.skills), task, did(), {})}
                 for name, row in rows.items():
                     is_about = bool(task.triggers) and name.startswith(f"{place}-")

@@ -1,0 +1,33 @@
+"""Reads pages of the web."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from hermes_lab.errors import ToolError
+from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.tools.web_search import web_of
+from hermes_lab.web.shown import NOTE, shown_page
+
+
+@tool(toolset="web", parallel=True)
+async def web_extract(
+    ctx: ToolContext,
+    urls: Annotated[list[str], Field(min_length=1, max_length=10)],
+    offset: Annotated[int, Field(ge=0)] = 0,
+) -> dict[str, Any]:
+    """Read web pages as Markdown.
+
+    Args:
+        urls: Addresses of pages, at most 10.
+        offset: Where in a long page to go on.
+    """
+    wanted = [url.strip() for url in dict.fromkeys(urls)]
+    if not all(wanted):
+        raise ToolError("urls: an address is empty")
+    web = web_of(ctx)
+    documents = await web.extract(wanted)
+    if all(document.error and not document.text for document in documents):
+        raise ToolError("; ".join(f"{document.url}: {document.error}" for document in documents))
+    pages = [shown_page(document, offset, outside=web.outside) for document in documents]
+    return ({"note": NOTE} if web.outside else {}) | {"pages": pages}

@@ -1,0 +1,40 @@
+"""Searches the web."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from hermes_lab.errors import ToolError
+from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.web import WebProvider
+from hermes_lab.web.shown import NOTE, shown_hits
+
+
+@tool(toolset="web", parallel=True)
+async def web_search(
+    ctx: ToolContext,
+    query: str,
+    limit: Annotated[int, Field(ge=1, le=20)] = 5,
+) -> dict[str, Any]:
+    """Search the web: the title, address and a line of each page found. {web_extract: Read pages with web_extract.}
+
+    Args:
+        query: What to look for, in a few words.
+        limit: Most results.
+    """
+    if not query.strip():
+        raise ToolError("query: say what to look for")
+    web = web_of(ctx)
+    results = shown_hits(await web.search(query, limit), outside=web.outside)
+    return ({"note": NOTE} if web.outside else {}) | {"results": results}
+
+
+def web_of(ctx: ToolContext) -> WebProvider:
+    """The task's own pages, or else the provider of the configuration. Raises `ToolError` where there is neither."""
+    if ctx.pages:
+        from hermes_lab.web.corpus import corpus_of
+
+        return corpus_of(ctx.pages)
+    if ctx.web is None:
+        raise ToolError("there is no web here: the task brings no pages, and web.provider is none")
+    return ctx.web
