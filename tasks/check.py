@@ -1,61 +1,40 @@
-"""A suite proves itself: the oracle scores 1, doing nothing 0, and tampering is seen."""
+"""A suite proves itself task by task, in real sandboxes: the oracle scores 1, doing nothing 0, the obvious way fails
+just where a hidden rule triggers, a wrong belief fails, and tampering is seen."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+
+import anyio
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.protocols import Sandbox, Suite
+from hermes_lab.protocols import Suite
 from hermes_lab.types import Task
+from tasks.admission import forced, spread
+from tasks.proof import AT_ONCE, CheckRow, OpenSandbox, Provable, prove
+from tasks.rubric import Rubric, grade
+from tasks.suite import WorldSuite
 
-OpenSandbox = Callable[[], Sandbox]
+Tell = Callable[[int, int], None]
+"""Gets the number of tasks that are done, and of all."""
 
-
-@runtime_checkable
-class Provable(Suite, Protocol):
-    """A suite that knows how its tasks are done, well and badly, so that `check_suite` can prove its
-    verifier.
-    """
-
-    def oracle(self, task: Task) -> tuple[str, ...]:
-        """Bash commands that solve the task, knowing its hidden rule."""
-        ...
-
-    def naive(self, task: Task) -> tuple[str, ...]:
-        """Bash commands that solve it just where no hidden rule triggers."""
-        ...
-
-    def inputs(self, task: Task) -> tuple[str, ...]:
-        """Files that the agent may not change."""
-        ...
-
-    def outputs(self, task: Task) -> tuple[str, ...]:
-        """Files that the agent must leave."""
-        ...
-
-
-@dataclass(frozen=True)
-class CheckRow:
-    """The scores of one task, and what is wrong with it."""
-
-    task_id: str
-    triggers: tuple[str, ...]
-    noop: float
-    naive: float
-    oracle: float
-    failures: tuple[str, ...]
+LEAST_HEADROOM = 30
+"""Points that the rules of a world are worth at least."""
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The proof of a suite, a row a task."""
+    """The proof of one split of a suite, a row a task."""
 
     suite: str
     split: str
     rows: tuple[CheckRow, ...]
     problems: tuple[str, ...]
     """What is wrong with the set of tasks rather than one of them."""
+
+    @property
+    def drawn(self) -> tuple[CheckRow, ...]:
+        """The tasks as the suite draws them."""
+        return tuple(row for row in self.rows if not row.forced)
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -65,27 +44,87 @@ class CheckReport:
     def sentence(self) -> str:
         """The proof in one line."""
         found = f"{len(self.failures)} failures" if self.failures else "sound"
-        return f"{self.suite} ({self.split}): {len(self.rows)} tasks, {found}; the rules are worth {self.headroom:+.2f}"
+        return (
+            f"{self.suite} ({self.split}): {len(self.drawn)} tasks, {found}; the rules are worth "
+            f"{100 * self.headroom:.0f} points"
+        )
 
     @property
     def headroom(self) -> float:
         """What knowing the rules is worth: mean score of the oracle less that of the naive way."""
-        return sum(row.oracle - row.naive for row in self.rows) / len(self.rows)
+        return sum(row.oracle - row.naive for row in self.drawn) / len(self.drawn)
+
+    @property
+    def milliseconds(self) -> float:
+        """The median of the verifications, in the harness alone; those of other tasks may lie in between."""
+        return sorted(row.milliseconds for row in self.rows)[len(self.rows) // 2]
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Those that its tasks are of, or several joined by +."""
+        return tuple(dict.fromkeys(row.family for row in self.drawn))
+
+    def of(self, family: str) -> "CheckReport":
+        """The part about one family."""
+        rows = tuple(row for row in self.rows if row.family == family)
+        return CheckReport(family, self.split, rows, ())
 
 
 async def check_suite(
-    suite: Suite, *, split: str, count: int, seed: int, world: int, open_sandbox: OpenSandbox
+    suite: Suite,
+    *,
+    split: str,
+    count: int,
+    seed: int,
+    world: int,
+    open_sandbox: OpenSandbox,
+    many_worlds: bool = False,
+    tell: Tell = lambda done, wanted: None,
 ) -> CheckReport:
-    """Runs every task three ways in real sandboxes, and tampers with it.
+    """Plays every task in real sandboxes, two at once, and tampers with it. With `many_worlds` each task is of a world
+    and a seed of its own, from these on, and of a suite of one family rules of every type are played besides.
 
     Raises `ConfigError` for a suite that is not `Provable`, `InfraError` where a sandbox fails.
     """
     if not isinstance(suite, Provable):
-        raise ConfigError(f"suite {suite.name}: cannot be proved; it has no oracle, naive, inputs and outputs")
-    tasks = suite.load(split=split, count=count, seed=seed, world=world)
-    rows = [await _check_task(suite, task, open_sandbox) for task in tasks]
-    again = suite.load(split=split, count=count, seed=seed, world=world)
-    return CheckReport(suite.name, split, tuple(rows), tuple(_problems(tasks, again)))
+        raise ConfigError(f"suite {suite.name}: cannot be proved; it has no oracle and naive")
+
+    def drawn() -> list[Task]:
+        if many_worlds and isinstance(suite, WorldSuite):
+            return list(spread(suite, split, count, seed, world))
+        return suite.load(split=split, count=count, seed=seed, world=world)
+
+    tasks = drawn()
+    problems = _problems(tasks, drawn())
+    alone = many_worlds and isinstance(suite, WorldSuite) and len(suite.families) == 1
+    extra = every_type(suite, split, 1 + count // 60) if alone and isinstance(suite, WorldSuite) else []
+    rows: dict[int, CheckRow] = {}
+    slots = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(number: int, task: Task) -> None:
+        async with slots:
+            rows[number] = await prove(suite, task, open_sandbox, forced=number >= len(tasks))
+        tell(len(rows), len(tasks) + len(extra))
+
+    async with anyio.create_task_group() as group:
+        for number, task in enumerate([*tasks, *extra]):
+            group.start_soon(one, number, task)
+    return CheckReport(suite.name, split, tuple(rows[n] for n in sorted(rows)), tuple(problems))
+
+
+def every_type(suite: WorldSuite, split: str, count: int) -> list[Task]:
+    """`count` tasks for each type of rule that the families of a suite can have in a split, where it holds."""
+    found = []
+    for family in suite.families:
+        for name, kind in family.rules.items():
+            if kind.unseen and split != "heldout":
+                continue
+            tries = (forced(suite, family, name, split, number) for number in range(1000, 1000 + 20 * count))
+            possible = [task for task in tries if task is not None][:count]
+            if not possible:
+                raise ConfigError(f"{family.name}: no place of 20 worlds of {split} can have the rule {name}")
+            found += possible
+    return found
 
 
 def _problems(tasks: list[Task], again: list[Task]) -> list[str]:
@@ -99,60 +138,16 @@ def _problems(tasks: list[Task], again: list[Task]) -> list[str]:
     return problems
 
 
-async def _check_task(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> CheckRow:
-    failures: list[str] = []
-    async with _workspace(task, open_sandbox) as sandbox:
-        noop = await _score(suite, task, sandbox)
-        naive = await _after(suite, task, sandbox, suite.naive(task), failures)
-    async with _workspace(task, open_sandbox) as sandbox:
-        oracle = await _after(suite, task, sandbox, suite.oracle(task), failures)
-        if await _score(suite, task, sandbox) != oracle:
-            failures.append("verifying twice gives different scores")
-        failures += await _tamper(suite, task, sandbox)
-    if noop != 0.0:
-        failures.append(f"doing nothing scores {noop}, not 0")
-    if oracle != 1.0:
-        failures.append(f"the oracle scores {oracle}, not 1")
-    if (naive < 1.0) != bool(task.triggers):
-        failures.append(f"the naive way scores {naive} where {task.triggers or 'no rule'} triggers")
-    return CheckRow(task.id, task.triggers, noop, naive, oracle, tuple(failures))
+def too_little(reports: Sequence[CheckReport]) -> list[str]:
+    """Families whose rules are worth too little to be learnt."""
+    parts = [report.of(family) for report in reports for family in report.families]
+    return [
+        f"{part.suite} ({part.split}): the rules are worth {100 * part.headroom:.0f} points; it takes {LEAST_HEADROOM}"
+        for part in parts
+        if 100 * part.headroom < LEAST_HEADROOM
+    ]
 
 
-async def _tamper(suite: Provable, task: Task, sandbox: Sandbox) -> list[str]:
-    """Edits each input, and puts a link in place of each output, of a solved task; all must score 0."""
-    failures = []
-    for path in suite.inputs(task):
-        original = await sandbox.read(path)
-        await sandbox.write(path, original + b"\n")
-        if await _score(suite, task, sandbox) != 0.0:
-            failures.append(f"an edited {path} is not noticed")
-        await sandbox.write(path, original)
-    for path in suite.outputs(task):
-        await sandbox.exec(f"mv {path} {path}.real && ln -s {path}.real {path}")
-        if await _score(suite, task, sandbox) != 0.0:
-            failures.append(f"a link in place of {path} is followed")
-        await sandbox.exec(f"mv {path}.real {path}")
-    return failures
-
-
-@asynccontextmanager
-async def _workspace(task: Task, open_sandbox: OpenSandbox) -> AsyncIterator[Sandbox]:
-    async with open_sandbox() as sandbox:
-        for path, text in task.files.items():
-            await sandbox.write(path, text.encode())
-        yield sandbox
-
-
-async def _after(
-    suite: Provable, task: Task, sandbox: Sandbox, commands: tuple[str, ...], failures: list[str]
-) -> float:
-    for command in commands:
-        result = await sandbox.exec(command)
-        if result.exit_code != 0:
-            failures.append(f"{command!r} ends with exit code {result.exit_code}: {result.output.strip()[-200:]}")
-    return await _score(suite, task, sandbox)
-
-
-async def _score(suite: Provable, task: Task, sandbox: Sandbox) -> float:
-    verdict = await suite.verify(task, sandbox, "Done.")
-    return verdict.score if verdict else 0.0
+def rubric_of(reports: Sequence[CheckReport]) -> Rubric:
+    """The rubric of all tasks that were drawn."""
+    return grade([row.measured for report in reports for row in report.drawn])

@@ -7,8 +7,8 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
-from hermes_lab.types import Task, Verdict
-from tasks.worlds import Draws
+from hermes_lab.types import Page, Task, Verdict
+from tasks.draws import Draws
 
 SPLIT = "train"
 
@@ -19,13 +19,16 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `expected_output` is compared with the final answer: exactly, but for runs of white space. `verify` is a
     bash command, or a list of them, run in the workspace after the agent; exit code 0 is success. Where both
     are given both must hold, where neither is the task is not scored. `files` maps paths inside the workspace
-    to their text.
+    to their text; the bash commands of `setup` then make what a text cannot be. `pages` are the web that the
+    agent can search.
     """
 
     prompt: str
     id: str = ""
     expected_output: str | None = None
     files: dict[str, str] = {}
+    setup: str | list[str] = []
+    pages: list[Page] = []
     verify: str | list[str] | None = None
     domain: str = "open_ended"
     metadata: dict[str, Any] = {}
@@ -38,20 +41,24 @@ class JsonlSuite:
 
     def __init__(self, path: Path) -> None:
         self.name = path.stem.replace("|", "-") or "jsonl"
-        self._path = path
+        self.path = path
         self._tasks = self._read()
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return len(self._tasks)
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         """The first `count` tasks in the seed's order, all of them for a count of 0."""
-        del world
         if split != SPLIT:
             raise ConfigError(f"suite.split: a JSONL suite is one split, {SPLIT!r}, not {split!r}; leave the field out")
         if count > len(self._tasks):
-            raise ConfigError(f"suite.count: {count} tasks are wanted, but {self._path} holds {len(self._tasks)}")
+            raise ConfigError(f"suite.count: {count} tasks are wanted, but {self.path} holds {len(self._tasks)}")
         tasks = Draws("jsonl", seed).shuffled(self._tasks) if seed else self._tasks
         return tasks[: count or None]
 
-    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
         """One criterion for the expected output and one for each command; all must hold. None where the row
         has neither.
         """
@@ -69,22 +76,22 @@ class JsonlSuite:
 
     def _read(self) -> list[Task]:
         try:
-            lines = self._path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+            lines = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
         except OSError as error:
-            raise ConfigError(f"suite.path: {self._path} cannot be read: {error.strerror}") from None
+            raise ConfigError(f"suite.path: {self.path} cannot be read: {error.strerror}") from None
         tasks: list[Task] = []
         first_lines: dict[str, int] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            where = f"{self._path}:{number}"
+            where = f"{self.path}:{number}"
             task = self._task(_decode(line, where), number, where)
             if task.id in first_lines:
                 raise ConfigError(f"{where}: field id: {task.id!r} is also line {first_lines[task.id]}; ids are unique")
             first_lines[task.id] = number
             tasks.append(task)
         if not tasks:
-            raise ConfigError(f"{self._path}:1: holds no task; write one JSON object a line, at least a prompt")
+            raise ConfigError(f"{self.path}:1: holds no task; write one JSON object a line, at least a prompt")
         return tasks
 
     def _task(self, row: Row, number: int, where: str) -> Task:
@@ -96,7 +103,9 @@ class JsonlSuite:
             domain=row.domain,
             split=SPLIT,
             files=row.files,
-            truth={"expected_output": row.expected_output, "verify": _commands(row)},
+            setup=tuple(_listed(row.setup)),
+            pages=tuple(row.pages),
+            truth={"expected_output": row.expected_output, "verify": _listed(row.verify), "line": number},
             metadata=row.metadata,
         )
 
@@ -119,8 +128,8 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _commands(row: Row) -> list[str]:
-    return [row.verify] if isinstance(row.verify, str) else row.verify or []
+def _listed(commands: str | list[str] | None) -> list[str]:
+    return [commands] if isinstance(commands, str) else commands or []
 
 
 def _check(row: Row, where: str) -> None:
@@ -130,11 +139,12 @@ def _check(row: Row, where: str) -> None:
         raise ConfigError(f"{where}: field id: {row.id!r} holds '|', '/' or a control character; leave it out")
     if row.verify == []:
         raise ConfigError(f"{where}: field verify: an empty list judges nothing; leave the field out")
-    for command in _commands(row):
-        if not command.strip():
-            raise ConfigError(f"{where}: field verify: an empty command always succeeds; leave the field out")
-        if "\0" in command:
-            raise ConfigError(f"{where}: field verify: a command holds a NUL character; take it out")
+    for name, commands in (("verify", row.verify), ("setup", row.setup)):
+        for command in _listed(commands):
+            if not command.strip():
+                raise ConfigError(f"{where}: field {name}: an empty command always succeeds; leave the field out")
+            if "\0" in command:
+                raise ConfigError(f"{where}: field {name}: a command holds a NUL character; take it out")
     for path in row.files:
         _check_path(path, row.files, where)
 

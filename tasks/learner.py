@@ -1,61 +1,71 @@
-"""Policies for `ScriptedModel` that do ledger tasks as an agent would, and learn at a known rate.
+"""The calibrated learner: an agent without a model that captures rules at a known rate.
 
-They see the conversation and nothing else, so that a whole lab (prompts, tools, sandboxes, reviews, lanes,
-fits) can be tested against a learning curve that is known beforehand, without a model. The same policy writes
-demonstrations.
+It works through the real loop, with the real tools, reviews and skills, so that a whole lab can be tested against a
+learning curve that is known beforehand (`tasks/expected.py`).
 """
 
-import json
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
-from hermes_lab.agent.review import REVIEW_REQUEST
-from hermes_lab.models.scripted import Policy
-from hermes_lab.types import Message, ToolCall, ToolResult
-from tasks.ledger.hints import Hint, read_hint
-from tasks.ledger.suite import ANSWER, sum_command
-from tasks.worlds import Draws, WorldSpec
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.scripted import Policy, TaskPolicy
+from hermes_lab.skills import format as skill_format
+from hermes_lab.types import Message, Task, ToolResult
+from tasks.conversation import Conversation, Script, go_on, text_of
+from tasks.draws import Draws
+from tasks.family import Move, Rule
+from tasks.feedback import PLAIN
+from tasks.pieces import Piece, known_skill, pieces_of
 
-_INDEX = re.compile(r"<skills>\n(?P<lines>.*)\n</skills>\s*\Z", re.DOTALL)
-_ENTRY = re.compile(r"- (?P<name>[^:\n]+): (?P<description>.*)")
-_FILE = re.compile(r"\b(?P<desk>\w+)\.csv\b")
-_COMMAND = re.compile(r"\./ledger sum .*")
+Steps = Generator[Move, ToolResult, None]
+Words = Mapping[str, Sequence[str]]
 
-VIEWING = ("I look at the skill.", "There is a skill.", "The skill first.", "A skill fits.")
-FOLLOWING = ("I follow it.", "As the skill says.", "With its flags.", "Now the sum.")
-ADDING = ("I add it up.", "No skill fits.", "A plain sum.", "Just the sum.")
-MENDING = ("I fix the command.", "Once more, rightly.", "The command was wrong.")
-RETRYING = ("Again, by the rule.", "With that flag.", "I do it their way.", "Now as told.")
-SAVING = ("I save the rule.", "Worth a skill.", "This will be needed.", "I note it.")
-DONE = (
-    "Done: answer.json holds the total.",
-    "Done: the total is in answer.json.",
-    "Done: I wrote answer.json.",
+NOTHING_SPECIAL = "Nothing special holds for {place}: the plain way is right."
+"""What a skill says once its rule is known to hold no more."""
+
+WORDS: Words = MappingProxyType(
+    {
+        "view": ("There is a skill.",),
+        "plain": ("No skill is about it.",),
+        "first": ("There is no skill yet.",),
+        "follow": ("I follow it.",),
+        "silent": ("It tells nothing about this.",),
+        "retry": ("Again, as I was told.",),
+        "misled": ("The skill was wrong; now as I was told.",),
+        "unruled": ("So the plain way.",),
+        "ordinary": ("Again, the plain way.",),
+        "unclear": ("Then the plain way.",),
+        "done": ("Done.",),
+        "create": ("I save the rule.",),
+        "patch": ("I put the skill right.",),
+        "saved": ("Saved.",),
+        "kept": ("Nothing to save.",),
+        "nothing": ("Nothing to save.",),
+    }
 )
-NOTHING = ("Nothing to save.",)
-SAVED = ("Saved.", "The skill is saved.")
-
-MISTAKES = ((" sum ", " "), (f" --out {ANSWER}", ""), (" sum ", " sum exports/"))
-"""Replacements that make a command the tool refuses."""
+"""What is said at each moment, over `{place}` and `{outputs}`, and where they are known `{skill}` and `{rule}`."""
 
 
-def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> Policy:
-    """The calibrated learner: its success rate after n tasks is `expected_success(n, spec, capture, slip)`.
+def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> TaskPolicy:
+    """An agent whose success rate is `expected_success`.
 
-    It goes the naive way where no skill fits, and after a hint it does better. Its review writes the hinted
-    rule down with probability `capture`. With probability `slip` it neither looks for a skill nor learns in
-    that episode.
+    Where a skill is about a place, it views that and does what it says; else it goes the naive way. After a rejection
+    it does what it is told, and its review writes that down with probability `capture` for each rule. With probability
+    `slip` it neither looks for skills nor learns in an episode. All draws are of task and seed: the same in every arm,
+    and independent between tasks. Raises `ConfigError` where a rate is none.
     """
-    return _Clerk(capture=capture, slip=slip, seed=seed)
+    check_rates(capture=capture, slip=slip)
+    return TaskPolicy(lambda task: Learner(task, capture=capture, slip=slip, seed=seed))
 
 
-def demonstrator(seed: int = 0) -> Policy:
-    """A learner that captures everything, in varied words, and in 6 % of the episodes with a skill first
-    mistypes the command and mends it: its episodes are demonstrations for fine-tuning.
-    """
-    return _Clerk(stumble=0.06, varied=True, seed=seed)
+def check_rates(**rates: float) -> None:
+    """Raises `ConfigError` for the first that is no probability."""
+    for name, rate in rates.items():
+        if not isinstance(rate, int | float) or not 0 <= rate <= 1:
+            raise ConfigError(f"model.options: {name} is a probability, from 0 to 1, not {rate!r}")
 
 
 def noop() -> Policy:
@@ -63,160 +73,153 @@ def noop() -> Policy:
     return lambda _: Message(role="assistant", content="Done.")
 
 
-def expected_success(n: int, spec: WorldSpec, capture: float = 1.0, slip: float = 0.0) -> float:
-    """The probability that `learner` solves a task at first try, n tasks being in its library's past.
+class Lesson(NamedTuple):
+    """What a rejection told of a place: the rule that holds, or that none does."""
 
-    A task is about one of D = M + P places, each with probability 1/D. At a plain one (P) the naive way is
-    right. At a ruled one (M) the learner succeeds when it does not slip now, and captured the rule before.
-    Each of the n earlier tasks captured it with probability c (1 - s) / D, independently: it was about that
-    place, the learner did not slip, and the review wrote the rule down. So
-
-        E[success(n)] = P/D + (M/D) (1 - s) (1 - (1 - c (1 - s) / D)^n)
-
-    which is a - (a - i) exp(-r n) with i = P/D, a = i + (M/D)(1 - s) and r = -ln(1 - c (1 - s) / D). It holds
-    for rounds of any size where n counts the tasks before the library was frozen.
-    """
-    known = 1.0 - (1.0 - capture * (1.0 - slip) / spec.places) ** n
-    return spec.plain / spec.places + spec.ruled / spec.places * (1.0 - slip) * known
-
-
-class _View(NamedTuple):
-    """A conversation as the policy sees it. A request is a user turn that does not carry tool results."""
-
-    skills: dict[str, str]
-    """Descriptions by name, from the index that ends the system prompt."""
-    requests: tuple[str, ...]
-    """The task first, then feedback or a review's request."""
-    results: tuple[ToolResult, ...]
-    """Of the tools called since the last request."""
-
-    @property
-    def task(self) -> str:
-        return self.requests[0]
-
-    @property
-    def desk(self) -> str:
-        match = _FILE.search(self.task)
-        return match["desk"] if match else ""
-
-    @property
-    def hint(self) -> Hint | None:
-        """The rule that the owner told in this episode."""
-        return next((hint for text in self.requests if (hint := read_hint(text))), None)
-
-    @property
-    def skill(self) -> str:
-        """The name of the listed skill that is about the task's desk; empty where there is none."""
-        about = re.compile(rf"\b{self.desk or 'no desk'}\b")
-        return next((name for name, text in self.skills.items() if about.search(f"{name} {text}")), "")
+    rule: Rule | None
 
 
 @dataclass(frozen=True)
-class _Clerk:
-    """The policy behind `learner` and `demonstrator`. `stumble` is the rate of mistyped commands where a
-    skill is used.
-    """
+class Learner:
+    """The policy of one task. What is drawn and said is the same at every turn of an episode."""
 
+    task: Task
     capture: float = 1.0
     slip: float = 0.0
-    stumble: float = 0.0
-    varied: bool = False
     seed: int = 0
+    words: ClassVar[Words] = WORDS
 
     def __call__(self, messages: Sequence[Message]) -> Message:
-        view = _read(messages)
-        if REVIEW_REQUEST in view.requests[-1]:
-            return self._review(view)
-        if len(view.requests) > 1:
-            return self._retry(view)
-        if view.skill and not self._happens("slip", view):
-            return self._use_skill(view)
-        return self._run(view, ADDING, sum_command(f"{view.desk}.csv"))
+        seen = Conversation.read(messages)
+        if seen.in_review:
+            script = self.look_back(seen)
+        elif seen.feedback:
+            script = self.mend(seen)
+        else:
+            script = self.work(seen)
+        return go_on(script, seen.exchanges[-1].results)
 
-    def _use_skill(self, view: _View) -> Message:
-        """View, run, and run once more where the first command was mistyped."""
-        if not view.results:
-            return self._call(view, VIEWING, "skill_view", {"name": view.skill})
-        right = _template(view.results[0]) or sum_command(f"{view.desk}.csv")
-        commands = [self._mistyped(view, right), right] if self._happens("stumble", view) else [right]
-        ran = len(view.results) - 1
-        if ran == len(commands):
-            return self._say(view, DONE)
-        return self._call(view, MENDING if ran else FOLLOWING, "terminal", {"command": commands[ran]})
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """What the task asks for; nothing in a suite of another kind."""
+        return pieces_of(self.task.truth)
 
-    def _mistyped(self, view: _View, command: str) -> str:
-        """A command that the tool refuses."""
-        old, new = self._draws("mistake", view).choice(MISTAKES)
-        return command.replace(old, new, 1)
+    def work(self, seen: Conversation) -> Script:
+        """Piece after piece, by the skill where there is one."""
+        for piece in self.pieces:
+            skill = "" if self.happens("slip", self.slip) else seen.skill_about(piece.place)
+            if not skill:
+                yield from self.do(piece, None, self.say("plain" if seen.skills else "first", piece))
+                continue
+            viewed = text_of((yield Move("skill_view", {"name": skill}, self.say("view", piece, skill=skill))))
+            rule = believed(piece, viewed)
+            thought = self.say("follow" if rule else "silent", piece, skill=skill, rule=worded(rule, viewed))
+            yield from self.do(piece, rule, thought)
+        return self.say("done")
 
-    def _retry(self, view: _View) -> Message:
-        return self._run(view, RETRYING, sum_command(f"{view.desk}.csv", view.hint.flags if view.hint else ""))
+    def mend(self, seen: Conversation) -> Script:
+        """What was rejected, as the last feedback tells it; the plain way where that tells nothing."""
+        for piece in self.pieces:
+            if lines := lines_about(piece, seen.feedback[-1]):
+                lesson = learnt(piece, lines)
+                rule, skill = lesson.rule if lesson else None, seen.skill_about(piece.place)
+                misled = bool(seen.viewed(skill))
+                told = ("misled" if misled else "retry") if rule else ("unruled" if misled else "ordinary")
+                thought = self.say(told if lesson else "unclear", piece, skill=skill, rule=worded(rule, lines))
+                yield from self.redo(piece, rule, thought)
+        return self.say("done")
 
-    def _review(self, view: _View) -> Message:
-        if view.results:
-            return self._say(view, SAVED)
-        if not view.hint or view.skill or self._happens("slip", view) or not self._happens("capture", view):
-            return self._say(view, NOTHING)
-        sentence = view.hint.clause[0].upper() + view.hint.clause[1:]
-        return self._call(
-            view,
-            SAVING,
-            "skill_manage",
-            {
-                "action": "create",
-                "name": f"{view.desk}-totals",
-                "description": f"How the {view.desk} desk's totals are made",
-                "content": f"{sentence}.\n\nRun: {sum_command(f'{view.desk}.csv', view.hint.flags)}",
-            },
-        )
+    def look_back(self, seen: Conversation) -> Script:
+        """Writes down what was told."""
+        lessons = [] if self.happens("slip", self.slip) else list(self.lessons(seen))
+        for piece, lesson in lessons:
+            yield from self.write_down(piece, lesson, seen)
+        viewed = any(seen.viewed(skill) for skill in seen.skills)
+        return self.say("saved" if lessons else "kept" if viewed else "nothing")
 
-    def _run(self, view: _View, thoughts: Sequence[str], command: str) -> Message:
-        if view.results:
-            return self._say(view, DONE)
-        return self._call(view, thoughts, "terminal", {"command": command})
+    def do(self, piece: Piece, rule: Rule | None, thought: str) -> Steps:
+        """The moves of someone who believes that rule."""
+        yield from thinking(thought, piece.moves(rule))
 
-    def _happens(self, what: str, view: _View) -> bool:
-        """The same for every turn of an episode, and independent between the tasks' texts."""
-        rate: float = getattr(self, what)
-        return self._draws(what, view).chance() < rate
+    def redo(self, piece: Piece, rule: Rule | None, thought: str) -> Steps:
+        """The moves after a rejection."""
+        yield from thinking(thought, piece.moves(rule))
 
-    def _draws(self, what: str, view: _View) -> Draws:
-        return Draws("learner", self.seed, what, view.task)
+    def lessons(self, seen: Conversation) -> Iterator[tuple[Piece, Lesson]]:
+        """What it was told and captures. That nothing special holds is a lesson where a skill misled alone."""
+        told = "\n".join(seen.feedback)
+        for piece in self.pieces:
+            lesson = learnt(piece, lines_about(piece, told))
+            if lesson and lesson.rule is None and not seen.viewed(seen.skill_about(piece.place)):
+                continue
+            if lesson and self.happens("capture", self.capture, piece):
+                yield piece, lesson
 
-    def _say(self, view: _View, texts: Sequence[str]) -> Message:
-        return Message(role="assistant", content=self._word(view, texts))
+    def write_down(self, piece: Piece, lesson: Lesson, seen: Conversation) -> Steps:
+        """Patches the skill that misled, or creates one; one that is there and was not listed is edited."""
+        skill = known_skill(piece.place, lesson.rule or piece.place.drawn)
+        body = skill_format.body(skill) if lesson.rule else NOTHING_SPECIAL.format(place=piece.place.called)
+        name = seen.skill_about(piece.place) or skill.name
+        if viewed := seen.viewed(name):
+            change = {"old_string": skill_format.body(skill_format.parse(viewed)), "new_string": body}
+            thought = self.say("patch", piece, skill=name)
+            yield Move("skill_manage", {"action": "patch", "name": name, **change}, thought)
+            return
+        whole = {"name": name, "description": skill.description, "content": body}
+        created = yield Move("skill_manage", {"action": "create", **whole}, self.say("create", piece, skill=name))
+        if not created.ok:
+            yield Move("skill_manage", {"action": "edit", **whole}, self.say("patch", piece, skill=name))
 
-    def _call(self, view: _View, thoughts: Sequence[str], name: str, arguments: dict[str, Any]) -> Message:
-        call = ToolCall(id=f"call_{len(view.results) + 1}", name=name, arguments=arguments)
-        return Message(role="assistant", content=self._word(view, thoughts), tool_calls=(call,))
+    def say(self, moment: str, piece: Piece | None = None, **given: str) -> str:
+        """Some of the `words` of the moment."""
+        place = piece.place if piece else None
+        draws = self.draws("say", moment, place.site.name if place else "")
+        called = place.site.called(place.family.noun) if place else ""
+        outputs = [piece.path(path) for piece in self.pieces for path in piece.scene.outputs[:2]]
+        said = draws.choice(self.words[moment]).format(place=called, outputs=" and ".join(outputs), **given)
+        return said[0].upper() + said[1:]
 
-    def _word(self, view: _View, texts: Sequence[str]) -> str:
-        if not self.varied:
-            return texts[0]
-        return self._draws(f"words/{len(view.requests)}/{len(view.results)}", view).choice(texts)
+    def happens(self, what: str, rate: float, piece: Piece | None = None) -> bool:
+        """Whether something of that rate happens: the same whenever it is asked in an episode."""
+        return self.draws(what, piece.place.site.name if piece else "").chance() < rate
 
-
-def _read(messages: Sequence[Message]) -> _View:
-    requests: list[str] = []
-    results: list[ToolResult] = []
-    skills: dict[str, str] = {}
-    for message in messages:
-        if message.role == "system":
-            index = _INDEX.search(message.content)
-            skills = {m["name"]: m["description"] for m in _ENTRY.finditer(index["lines"])} if index else {}
-        elif message.role == "user" and not message.results:
-            requests.append(message.content)
-            results = []
-        results.extend(message.results)
-    return _View(skills, tuple(requests), tuple(results))
+    def draws(self, *what: str) -> Draws:
+        """Draws of their own for everything that is drawn in the task."""
+        return Draws("learner", self.seed, self.task.suite, self.task.id, *what)
 
 
-def _template(result: ToolResult) -> str:
-    """The command line in a viewed skill; empty where there is none, or no skill was found."""
-    try:
-        content = json.loads(result.content)
-    except ValueError:
-        content = result.content
-    texts = content.values() if isinstance(content, dict) else (content,)
-    found = (_COMMAND.search(text) for text in texts if isinstance(text, str))
-    return next((match[0].strip() for match in found if match), "")
+def thinking(thought: str, moves: Iterable[Move]) -> Steps:
+    """The moves, the first of them with a thought before its own."""
+    for move in moves:
+        yield Move(move.tool, move.arguments, f"{thought} {move.thought}".strip())
+        thought = ""
+
+
+def believed(piece: Piece, text: str) -> Rule | None:
+    """The rule of the place that a skill's text tells; None where it tells none."""
+    place, text = piece.place, text.lower()
+    ways: tuple[Callable[[Rule], bool], ...] = (
+        lambda rule: place.family.howto(place.site, place.shape, rule).lower() in text,
+        lambda rule: rule.recipe.lower() in text,
+        lambda rule: rule.told_in(text),  # the weakest: rules of one type may share a clause
+    )
+    return next((rule for tells in ways for rule in piece.candidates if tells(rule)), None)
+
+
+def lines_about(piece: Piece, feedback: str) -> str:
+    """The lines of feedback that reject a piece; empty where none does."""
+    called = piece.place.called.lower()
+    return "\n".join(line for line in feedback.splitlines() if called in line.lower())
+
+
+def learnt(piece: Piece, lines: str) -> Lesson | None:
+    """What those lines tell, which is always what holds now; None where they tell only what is wrong."""
+    if piece.place.drawn.told_in(lines):
+        return Lesson(piece.place.drawn)
+    return Lesson(None) if PLAIN.format(place=piece.place.called) in lines else None
+
+
+def worded(rule: Rule | None, text: str) -> str:
+    """How `text` tells the rule: what to do about it, if it says that."""
+    told = (rule.recipe, *rule.clauses) if rule else ()
+    return next((words for words in told if words.lower() in text.lower()), "")

@@ -1,24 +1,76 @@
-"""Finds suites: the sub-packages of `tasks`, third parties by entry point, and JSONL files by path."""
+"""Finds suites: domains and families of `tasks`, adapters of third-party suites, entry points, JSONL files by path."""
 
+import difflib
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import tasks
 from hermes_lab.config import SuiteConfig
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.protocols import Suite
 from tasks.jsonl import JsonlSuite
+from tasks.stories import Story, StorySuite
+from tasks.suite import WorldSuite
+from tasks.worlds import AnyFamily, WorldSpec
 
 ENTRY_POINTS = "hermes_lab.suites"
+ADAPTERS = "adapters"
+OPEN_ENDED = "open_ended"
+
+
+@cache
+def domains() -> dict[str, tuple[str, ...]]:
+    """The families of each domain, by name. Nothing is imported."""
+    folders = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
+    found = {name: _modules(name) for name in folders if name not in (ADAPTERS, OPEN_ENDED)}
+    return {domain: families for domain, families in found.items() if families}
+
+
+def stories() -> tuple[str, ...]:
+    """The open-ended stories, by name. Nothing is imported."""
+    return _modules(OPEN_ENDED)
+
+
+def adapters() -> tuple[str, ...]:
+    """The third-party suites that have an adapter. Nothing is imported."""
+    return _modules(ADAPTERS)
+
+
+def _modules(package: str) -> tuple[str, ...]:
+    folder = Path(tasks.__path__[0], package)
+    return tuple(module.name for module in pkgutil.iter_modules([str(folder)]) if module.name[0] != "_")
+
+
+def load_family(name: str) -> AnyFamily:
+    """A family by name. Raises `KeyError` for one that is not there."""
+    (domain,) = [domain for domain, families in domains().items() if name in families] or [""]
+    if not domain:
+        raise KeyError(name)
+    return cast(AnyFamily, importlib.import_module(f"tasks.{domain}.{name}").FAMILY)
+
+
+def load_story(name: str) -> Story:
+    """A story by name. Raises `KeyError` for one that is not there."""
+    if name not in stories():
+        raise KeyError(name)
+    return cast(Story, importlib.import_module(f"tasks.{OPEN_ENDED}.{name}").STORY)
 
 
 def list_suites() -> list[str]:
     """The names that `suite.name` takes. Nothing is imported."""
-    return sorted(_built_in() | {point.name for point in entry_points(group=ENTRY_POINTS)})
+    families = [family for members in domains().values() for family in members]
+    open_ended = (OPEN_ENDED, *stories()) if stories() else ()
+    ours = (*domains(), *families, *open_ended, *adapters())
+    return sorted({*ours, *(point.name for point in entry_points(group=ENTRY_POINTS))})
 
 
 def load_suite(config: SuiteConfig) -> Suite:
@@ -29,23 +81,97 @@ def load_suite(config: SuiteConfig) -> Suite:
         return JsonlSuite(Path(config.path))
     if not config.name:
         raise ConfigError("suite: no suite is given; set suite.name, or suite.path to a JSONL file")
+    with blaming(config.name):
+        factory = _factory(config.name)
+        try:
+            return factory(**config.options)
+        except TypeError as error:
+            if "keyword argument" not in str(error) or not config.options:
+                raise
+            raise ConfigError(f"suite.options: {_unknown_option(config, factory, str(error))}") from None
+
+
+@contextmanager
+def blaming(name: str) -> Iterator[None]:
+    """What goes wrong in the code of an installed suite becomes a `ConfigError` of one line, with its file and line.
+    Errors in the lab's own code stay as they are."""
     try:
-        return _factory(config.name)(**config.options)
-    except TypeError as error:
-        if not config.options:
+        yield
+    except HermesLabError:
+        raise
+    except Exception as error:
+        cause: BaseException = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        where = _foreign(name, cause)
+        if not where or isinstance(cause, HermesLabError):
             raise
-        what = str(error).rpartition(") ")[2].replace("keyword argument", "option")
-        raise ConfigError(f"suite.options: {config.name}: {what}") from None
+        what = " ".join(str(cause).split()) or "no message"
+        raise ConfigError(f"suite.name: {name}: {where[0]}{type(cause).__name__}: {what} ({where[1]})") from error
 
 
-def _built_in() -> set[str]:
-    return {module.name for module in pkgutil.iter_modules(tasks.__path__) if module.ispkg}
+def _foreign(name: str, error: BaseException) -> tuple[str, str] | None:
+    """Which function of a suite's own package failed, as "scene(): ", and its FILE:LINE; None where none did."""
+    points = entry_points(group=ENTRY_POINTS, name=name)
+    if not points:
+        return None
+    point = next(iter(points))
+    root = point.module.partition(".")[0]
+    frames = traceback.walk_tb(error.__traceback__)
+    own = [each for each in frames if str(each[0].f_globals.get("__name__", "")).partition(".")[0] == root]
+    if isinstance(error, SyntaxError) and error.filename:
+        return "", f"{Path(error.filename).name}:{error.lineno}"
+    if own:
+        code = own[0][0].f_code
+        called = "" if code.co_name.startswith("<") else f"{code.co_name}(): "
+        return called, f"{Path(own[-1][0].f_code.co_filename).name}:{own[-1][1]}"
+    # It was not even found.
+    return ("", point.value) if isinstance(error, ImportError | AttributeError) and root in str(error) else None
+
+
+def _unknown_option(config: SuiteConfig, factory: Callable[..., Suite], message: str) -> str:
+    """`message` is Python's own about a keyword argument."""
+    known = [each.name for each in fields(WorldSpec)]
+    if "WorldSpec" not in message:
+        parameters = inspect.signature(factory).parameters.values()
+        known = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    what = message.rpartition(") ")[2].replace("keyword argument", "option")
+    wrong = [option for option in config.options if option not in known]
+    return f"{config.name}: {what}{nearest(wrong[0] if wrong else '', known)}; there are: {', '.join(known) or 'none'}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question about what was meant, to go behind a name that is not known; empty where nothing is near."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def _factory(name: str) -> Callable[..., Suite]:
-    if name in _built_in():
-        return cast(Callable[..., Suite], importlib.import_module(f"tasks.{name}.suite").load)
+    if name in domains():
+        return lambda **world: _domain(name, world)
+    if any(name in members for members in domains().values()):
+        return lambda **world: WorldSuite(name, (load_family(name),), WorldSpec(**world))
+    if name in (OPEN_ENDED, *stories()):
+        return lambda **world: _open_ended(name, world)
+    if name in adapters():
+        return cast(Callable[..., Suite], importlib.import_module(f"tasks.{ADAPTERS}.{name}").load)
     points = entry_points(group=ENTRY_POINTS, name=name)
     if not points:
-        raise ConfigError(f"suite.name: no suite {name!r}; there are: {', '.join(list_suites())}")
+        known = list_suites()
+        raise ConfigError(f"suite.name: no suite {name!r}{nearest(name, known)}; there are: {', '.join(known)}")
     return cast(Callable[..., Suite], points[name].load())
+
+
+def _domain(name: str, world: dict[str, Any]) -> WorldSuite:
+    """All families of a domain: two ruled places and a plain one for each, unless `world` says otherwise."""
+    families = tuple(load_family(family) for family in domains()[name])
+    spec = WorldSpec(**{"ruled": 2 * len(families), "plain": len(families), **world})
+    return WorldSuite(name, families, spec)
+
+
+def _open_ended(name: str, world: dict[str, Any]) -> StorySuite:
+    """One story, or all: a ruled place and a plain one for each kind of work, unless `world` says otherwise."""
+    told = tuple(load_story(story) for story in (stories() if name == OPEN_ENDED else (name,)))
+    families = tuple(load_family(family) for family in dict.fromkeys(f for story in told for f in story.families))
+    spec = WorldSpec(**{"ruled": len(families), "plain": len(families), **world})
+    return StorySuite(name, told, families, spec)

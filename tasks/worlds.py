@@ -1,59 +1,28 @@
-"""Worlds of hidden rules: the parts that every family of tasks shares.
-
-A world is a place with house rules that no prompt, file or help text tells. A task triggers one rule or none,
-each place of the world being equally likely; only the owner's feedback gives a rule away, and it stays true
-in all of the world.
-"""
+"""Worlds of hidden rules: what a seed draws, and what its tasks trigger."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import TypeVar
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, Literal, get_args
 
 from hermes_lab.errors import ConfigError
+from tasks.draws import Draws
+from tasks.family import Family, Rule, Site, draw_rule
+from tasks.names import NAMES
 
-T = TypeVar("T")
+AnyFamily = Family[Any, Any]
+SPLITS = tuple(NAMES)
 
-
-class Draws:
-    """Seeded draws that stay the same on every Python version.
-
-    Python promises this for `Random.random` with a string seed only, so everything here is made of it.
-    """
-
-    def __init__(self, *key: object) -> None:
-        self._random = Random("/".join(map(str, key)))
-
-    def chance(self) -> float:
-        """Uniform in [0, 1)."""
-        return self._random.random()
-
-    def integer(self, low: int, high: int) -> int:
-        """Uniform in low..high, both included."""
-        return low + int(self.chance() * (high - low + 1))
-
-    def choice(self, items: Sequence[T]) -> T:
-        """One of `items`."""
-        return items[self.integer(0, len(items) - 1)]
-
-    def shuffled(self, items: Sequence[T]) -> list[T]:
-        """All of `items` in random order."""
-        mixed = list(items)
-        for last in range(len(mixed) - 1, 0, -1):
-            other = self.integer(0, last)
-            mixed[last], mixed[other] = mixed[other], mixed[last]
-        return mixed
-
-    def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """`count` different ones of `items`. Raises `ValueError` where there are fewer."""
-        if count > len(items):
-            raise ValueError(f"cannot draw {count} of {len(items)}")
-        return self.shuffled(items)[:count]
+Frequencies = Literal["uniform", "zipf"]
+Salience = Literal["told", "worded", "symptom"]
+Wording = Literal["near", "varied", "far"]
+Drift = Literal["redraw", "invert"]
+_CHOICES = {"frequencies": Frequencies, "salience": Salience, "wording": Wording, "drift": Drift}
 
 
 @dataclass(frozen=True)
 class WorldSpec:
-    """How many places a world has. Raises `ConfigError` for a world that cannot be."""
+    """The knobs of a world: `suite.options`. Raises `ConfigError` for a world that cannot be."""
 
     ruled: int = 5
     """Places with a hidden rule each (the M of the learning curve)."""
@@ -61,25 +30,178 @@ class WorldSpec:
     """Places where the obvious way is right."""
     unseen: int = 2
     """How many of the rules of a held-out world, at most, are of types that training never shows."""
+    pieces: int = 1
+    """Places that one task is about, so at most as many rules: all must come out right."""
+    frequencies: Frequencies = "uniform"
+    """How often tasks are about the ruled places: all alike, or the j-th most frequent in proportion to 1/j^exponent.
+    Ruled places together have the share ruled / (ruled + plain) either way."""
+    exponent: float = 1.2
+    salience: Salience = "told"
+    """What a rejection tells: the rule and what to do about it, the rule in words alone, or only what is wrong."""
+    discovery: int = 0
+    """Rejections that tell only what is wrong, before one tells the rule: what finding a rule costs."""
+    wording: Wording = "varied"
+    """How far the words of a task are from those of the world (`Site.wording`)."""
+    drift_at: int = 0
+    """The number of the task from which on the rules are others; 0: they stay."""
+    drift: Drift = "redraw"
+    """What happens there: every ruled place gets another rule, or ruled and plain places change roles."""
+    decoy: bool = False
+    """The world inverted from the start: where it would have had a rule there is none, and the other way round. A
+    library that was learnt in the same world without it misleads here."""
 
     def __post_init__(self) -> None:
-        for name in ("ruled", "plain", "unseen"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 0:
-                raise ConfigError(f"suite.options.{name}: give a whole number of places, not {value!r}")
+        for each in fields(self):
+            value, name = getattr(self, each.name), f"suite.options.{each.name}"
+            if each.name in _CHOICES:
+                allowed = get_args(_CHOICES[each.name])
+                if value not in allowed:
+                    raise ConfigError(f"{name}: give {', '.join(allowed)}, not {value!r}")
+            elif each.type is bool:
+                if not isinstance(value, bool):
+                    raise ConfigError(f"{name}: give true or false, not {value!r}")
+            elif each.type is float:
+                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 10:
+                    raise ConfigError(f"{name}: give a number over 0, at most 10, not {value!r}")
+            elif isinstance(value, bool) or not isinstance(value, int) or value < (each.name == "pieces"):
+                raise ConfigError(f"{name}: give a whole number from {int(each.name == 'pieces')}, not {value!r}")
         if not self.places:
             raise ConfigError("suite.options: a world has at least one place; raise ruled or plain")
-
-    def within(self, *, rules: int, places: int) -> "WorldSpec":
-        """This spec, for a suite that has so many types of rules and names of places to draw from."""
-        if self.ruled > rules or self.places > places:
-            raise ConfigError(f"suite.options: a world has at most {rules} ruled places, and {places} places in all")
-        return self
+        if self.places > _MOST:
+            raise ConfigError(f"suite.options: a world has at most {_MOST} places, not {self.places}; lower ruled")
+        if self.pieces > self.places:
+            raise ConfigError(f"suite.options.pieces: a task is about {self.pieces} places of {self.places}; lower it")
 
     @property
     def places(self) -> int:
-        """All of them: a task is about each with probability 1 / `places`."""
+        """All of them."""
         return self.ruled + self.plain
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The probability that a task's first piece is about each place, the ruled ones first; they add up to 1."""
+        raw = [1.0 if self.frequencies == "uniform" else (j + 1) ** -self.exponent for j in range(self.ruled)]
+        ruled = [self.ruled / self.places * each / sum(raw) for each in raw]
+        return (*ruled, *[1 / self.places] * self.plain)
+
+
+_MOST = min(map(len, NAMES.values()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of a world. It has a rule either way, which is in force only where the place is `ruled`: so nothing
+    that is drawn for it tells the two kinds apart."""
+
+    site: Site
+    family: AnyFamily
+    shape: Any
+    drawn: Rule
+    ruled: bool
+    epoch: int = 0
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule in force; None where the obvious way is right."""
+        return self.drawn if self.ruled else None
+
+    @property
+    def called(self) -> str:
+        """How its people call it."""
+        return f"the {self.site.name} {self.family.noun}"
+
+    @property
+    def trigger(self) -> str:
+        """The id of the rule in force; empty where there is none. Another rule at the place has another id."""
+        epoch = f"@{self.epoch}" if self.epoch else ""
+        return f"{self.site.name}:{self.drawn.type}{epoch}" if self.ruled else ""
+
+    @property
+    def skill_name(self) -> str:
+        """The name of a skill about it."""
+        return f"{self.site.name}-{self.family.name.replace('_', '-')}"
+
+
+@lru_cache(maxsize=256)
+def draw_world(
+    suite: str, families: tuple[AnyFamily, ...], split: str, world: int, spec: WorldSpec, epoch: int
+) -> tuple[Place, ...]:
+    """The places of a world in an epoch (0 until the drift, then 1), in the order of `WorldSpec.shares`.
+
+    The families take turns. In a family the rules are of different types as far as it has them; the plain places draw
+    from the same types.
+    """
+    draws = Draws(suite, split, world)
+    turns = draws.shuffled(families)
+    names = draws.sample(NAMES[split], spec.places)
+    unseen = _draw_unseen(Draws(suite, split, world, "unseen"), spec) if split == "heldout" else frozenset()
+    decks = {family.name: _Deck(family, draws, held_out=split == "heldout") for family in families}
+    places = []
+    for number, name in enumerate(names):
+        family = turns[number % len(turns)]
+        site = Site(name.word, name.about, split, spec.wording)
+        kind = decks[family.name].draw(unseen=number in unseen)
+        # A stream of its own for each place: what one draws changes nothing at the others.
+        own = Draws(suite, split, world, name.word)
+        shape = family.shape(site, kind, own)
+        rule = draw_rule(kind, family.rules[kind], own, shape)
+        places.append(Place(site, family, shape, rule, (number < spec.ruled) != spec.decoy))
+    if not epoch:
+        return tuple(places)
+    return tuple(_drifted(place, spec, Draws(suite, split, world, place.site.name, "drift")) for place in places)
+
+
+def _draw_unseen(draws: Draws, spec: WorldSpec) -> frozenset[int]:
+    """The places whose rules are of unseen types: some of the ruled ones, met no more often than the others, and as
+    many of the plain ones, whose rules hold in the world inverted."""
+    ruled = draws.sample(range(spec.ruled), min(spec.unseen, spec.ruled))
+    plain = draws.sample(range(spec.ruled, spec.places), min(spec.unseen, spec.plain))
+    return frozenset((*ruled, *plain))
+
+
+class _Deck:
+    """The types of a family's rules, each dealt once before one comes again."""
+
+    def __init__(self, family: AnyFamily, draws: Draws, *, held_out: bool) -> None:
+        self._draws = draws
+        self._seen = [name for name, kind in family.rules.items() if not kind.unseen]
+        self._unseen = [name for name, kind in family.rules.items() if kind.unseen and held_out]
+        self._left: dict[bool, list[str]] = {True: [], False: []}
+
+    def draw(self, *, unseen: bool) -> str:
+        unseen = unseen and bool(self._unseen)
+        if not self._left[unseen]:
+            self._left[unseen] = self._draws.shuffled(self._unseen if unseen else self._seen)
+        return self._left[unseen].pop()
+
+
+def _drifted(place: Place, spec: WorldSpec, draws: Draws) -> Place:
+    if spec.drift == "invert":
+        return Place(place.site, place.family, place.shape, place.drawn, not place.ruled, epoch=1)
+    return Place(place.site, place.family, place.shape, redraw(place, draws), place.ruled, epoch=1)
+
+
+def redraw(place: Place, draws: Draws) -> Rule:
+    """Another rule for the same place. Raises `ValueError` for a family that has none."""
+    family = place.family
+    held_out = place.site.split == "heldout"
+    kinds = [kind for kind in family.kinds(place.shape) if held_out or not family.rules[kind].unseen]
+    for kind in draws.shuffled(kinds * 8):
+        rule = draw_rule(kind, family.rules[kind], draws, place.shape)
+        if rule.recipe != place.drawn.recipe:
+            return rule
+    raise ValueError(f"{family.name}: a place has one rule only ({place.drawn.recipe}), so it cannot drift")
+
+
+def draw_places(places: Sequence[Place], spec: WorldSpec, draws: Draws) -> list[Place]:
+    """The places of one task: different ones, one after the other by their shares."""
+    left = list(range(len(places)))
+    chosen = []
+    for _ in range(spec.pieces):
+        number = draws.weighted(left, [spec.shares[n] for n in left])
+        left.remove(number)
+        chosen.append(places[number])
+    return chosen
 
 
 def task_id(split: str, world: int, seed: int, number: int) -> str:

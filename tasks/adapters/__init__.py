@@ -1,0 +1,1 @@
+"""Third-party suites, each by an adapter with a `load()`."""

@@ -1,0 +1,116 @@
+"""A conversation as a shipped policy reads it, and how a policy goes on that is written down as a script."""
+
+import json
+import re
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hermes_lab.agent.review import REVIEW_REQUEST
+from hermes_lab.errors import ModelError
+from hermes_lab.tools.registry import known_tools
+from hermes_lab.types import Message, ToolCall, ToolResult
+from tasks.family import Move
+from tasks.worlds import Place
+
+Script = Generator[Move, ToolResult, str]
+"""Yields tool calls, is sent the result of each, and returns the answer that ends the turn."""
+
+_INDEX = re.compile(r"<skills>\n(?P<lines>.*)\n</skills>\s*\Z", re.DOTALL)
+_ENTRY = re.compile(r"- (?P<name>[^:\n]+): (?P<description>.*)")
+
+
+class Exchange(NamedTuple):
+    """What was asked, and what the tools answered since."""
+
+    request: str
+    results: tuple[ToolResult, ...]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a policy sees. The first exchange is about the task, the others about feedback, or a review."""
+
+    skills: Mapping[str, str]
+    """Descriptions by name, from the index that ends the system prompt."""
+    exchanges: tuple[Exchange, ...]
+
+    @classmethod
+    def read(cls, messages: Sequence[Message]) -> "Conversation":
+        """A request is a user's turn that carries no results."""
+        skills: dict[str, str] = {}
+        exchanges: list[tuple[str, list[ToolResult]]] = []
+        for message in messages:
+            if message.role == "system":
+                index = _INDEX.search(message.content)
+                skills = {m["name"]: m["description"] for m in _ENTRY.finditer(index["lines"])} if index else {}
+            elif message.role == "user" and not message.results:
+                exchanges.append((message.content, []))
+            if message.results and exchanges:
+                exchanges[-1][1].extend(message.results)
+        return cls(skills, tuple(Exchange(request, tuple(results)) for request, results in exchanges))
+
+    @property
+    def in_review(self) -> bool:
+        """Whether the agent is asked to look back."""
+        return REVIEW_REQUEST in self.exchanges[-1].request
+
+    @property
+    def feedback(self) -> tuple[str, ...]:
+        """What was said of each rejected submission."""
+        return tuple(each.request for each in self.exchanges[1:] if REVIEW_REQUEST not in each.request)
+
+    def skill_about(self, place: Place) -> str:
+        """The name of the listed skill that is about a place; empty where there is none."""
+        if place.skill_name in self.skills:
+            return place.skill_name
+        called = place.called.lower()
+        for name, description in self.skills.items():
+            if called in description.lower() or name.split("-")[0] == place.site.name:
+                return name
+        return ""
+
+    def viewed(self, name: str) -> str:
+        """What `skill_view` gave for that skill; empty where it was not viewed."""
+        for exchange in self.exchanges:
+            for result in exchange.results:
+                if result.name == "skill_view" and (found := _viewed(result)) and found[0] == name:
+                    return found[1]
+        return ""
+
+
+def _viewed(result: ToolResult) -> tuple[str, str] | None:
+    """The name and the text of a skill; None where there was none."""
+    try:
+        content = json.loads(result.content)
+        return content["name"], content["content"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def text_of(result: ToolResult) -> str:
+    """The text that `skill_view` gave; empty where it gave none."""
+    found = _viewed(result)
+    return found[1] if found else ""
+
+
+def go_on(script: Script, results: Sequence[ToolResult]) -> Message:
+    """The next turn of a script of which so many calls are answered: it is gone through anew, since a policy keeps no
+    state. Raises `ModelError` where a tool that it calls is not there: an episode that goes on would teach that."""
+    for result in results:
+        if not result.executed and "unknown tool" in result.content:
+            raise ModelError(f"this family works with `{result.name}`: add `{_toolset(result.name)}` to agent.toolsets")
+    try:
+        move = next(script)
+        for result in results:
+            move = script.send(result)
+    except StopIteration as end:
+        return Message(role="assistant", content=end.value)
+    call = ToolCall(id=f"call_{len(results) + 1}", name=move.tool, arguments=dict(move.arguments))
+    return Message(role="assistant", content=move.thought, tool_calls=(call,))
+
+
+def _toolset(tool: str) -> str:
+    """What brings a tool; its own name where nothing else does."""
+    known = known_tools().get(tool)
+    return known.toolset if known else tool

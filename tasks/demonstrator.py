@@ -1,0 +1,191 @@
+"""The demonstrator: full episodes as a good agent would make them, to fine-tune small models on.
+
+`hermes-lab learn -c configs/demonstrations.yaml` has it work through the real system, so that what is trained on is
+what a model will see: skills that help, that are about something else, that were true once; mistakes of its own and how
+it gets over them; reviews that create, patch, and rightly write nothing.
+"""
+
+import posixpath
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+from hermes_lab.models.scripted import TaskPolicy
+from hermes_lab.types import ToolResult
+from tasks.draws import Draws
+from tasks.family import Move, Rule, shell
+from tasks.learner import Learner, Steps, Words, check_rates, thinking
+from tasks.pieces import Piece
+
+_SHELL = re.compile(r"[|;&<>`$\n]")
+"""What makes a command more than a call of one program: its first name alone would not decide whether it fails."""
+
+VARIED: Words = MappingProxyType(
+    {
+        "view": (
+            "The skill {skill} is about {place}.",
+            "This fits: {skill} is about {place}.",
+            "For {place} there is a skill, {skill}. I read it first.",
+            "Of the listed skills {skill} is about {place}.",
+            "This is for {place}, so I look at {skill}.",
+        ),
+        "plain": (
+            "No skill for {place}.",
+            "None of the skills is about {place}, so I go the plain way.",
+            "There is no skill for {place} yet.",
+            "I see no skill about {place}.",
+            "The skills are about others than {place}: the plain way, then.",
+        ),
+        "first": (
+            "There are no skills yet, so none for {place}.",
+            "No skills are listed. For {place} I go the plain way.",
+            "Nothing is known about {place} yet.",
+        ),
+        "follow": (
+            "It says: {rule}.",
+            "So here: {rule}. I do that.",
+            "The skill is clear: {rule}.",
+            "I follow it: {rule}.",
+        ),
+        "silent": (
+            "It asks for nothing special, so the plain way.",
+            "So nothing special: I do the plain thing.",
+        ),
+        "retry": (
+            "Now I know: {rule}.",
+            "I did not know that. So: {rule}.",
+            "Then I do as they say: {rule}.",
+            "Rejected, and I am told why: {rule}.",
+        ),
+        "misled": (
+            "The skill is out of date. Now it is: {rule}.",
+            "So {skill} is wrong by now: {rule}.",
+            "What {skill} says holds no more. I do as they say: {rule}.",
+        ),
+        "unruled": (
+            "So {skill} is out of date: nothing special holds for {place} now.",
+            "The plain way, then: what {skill} says holds no more.",
+        ),
+        "ordinary": (
+            "That was a mistake of mine; nothing special holds for {place}. Again, the plain way.",
+            "So {place} asks for nothing special, and I was wrong. Once more.",
+        ),
+        "unclear": ("It does not say why. I try the plain way.",),
+        "mistyped": (
+            "I mistyped {wrong}. What is it called?",
+            "There is no {wrong}. I look what there is.",
+            "That was a slip of mine: {wrong}. Let me look.",
+        ),
+        "mended": (
+            "It is {right}.",
+            "The name is {right}.",
+            "Now with the right name, {right}.",
+        ),
+        "reading": ("First I read {path}.", "What does {path} hold?", "A look at {path}."),
+        "done": (
+            "Done: see {outputs}.",
+            "Done, the result is in {outputs}.",
+            "I have done it; {outputs} holds the result.",
+            "It is done and lies in {outputs}.",
+        ),
+        "create": (
+            "There is a rule for {place} that later work will need: I save it as {skill}.",
+            "A rule of {place} alone, and no skill tells it yet. I write {skill}.",
+            "This will come again for {place}. I save it.",
+            "Nobody could have guessed that of {place}: a new skill.",
+        ),
+        "patch": (
+            "The skill {skill} misled me, so I put it right.",
+            "The skill {skill} is out of date: I patch it.",
+            "What {skill} says is wrong by now. I change it.",
+        ),
+        "saved": ("Saved.", "The skill is saved.", "Now it stands in the skill.", "That is written down."),
+        "kept": (
+            "The skill was right as it is: nothing to save.",
+            "Nothing to save: the skill held.",
+            "The skill told all that was needed. Nothing new.",
+        ),
+        "nothing": (
+            "Nothing to save: this was plain work.",
+            "No rule came up here, so there is nothing to save.",
+            "Nothing to save. The plain way was right.",
+        ),
+    }
+)
+
+
+def demonstrator(seed: int = 0, stumble: float = 0.12, look: bool = True) -> TaskPolicy:
+    """A learner that captures everything, in varied words. It looks around before it works, so that it writes over
+    nothing that it never saw; `look: false` is for work that writes over nothing, and for small models. In a share
+    `stumble` of the tasks it mistypes something, reads the error, looks, and does it rightly: no failed call is ever
+    made again."""
+    check_rates(stumble=stumble)
+    return TaskPolicy(lambda task: Demonstrator(task, seed=seed, stumble=stumble, look=look))
+
+
+@dataclass(frozen=True)
+class Demonstrator(Learner):
+    """The policy of one task."""
+
+    stumble: float = 0.12
+    look: bool = True
+    words: ClassVar[Words] = VARIED
+
+    def do(self, piece: Piece, rule: Rule | None, thought: str) -> Steps:
+        """A look around, unless the moves begin with it; perhaps a slip of the hand; then the moves."""
+        moves = piece.moves(rule)
+        looks = [look for look in piece.looks() if self.look and not _same_call(look, moves[0])]
+        yield from thinking(thought, looks)
+        thought = "" if looks else thought
+        if self.happens("stumble", self.stumble, piece):
+            thought = yield from self._stumble(piece, moves, thought)
+        yield from thinking(thought, moves)
+
+    def _stumble(self, piece: Piece, moves: Sequence[Move], thought: str) -> Generator[Move, ToolResult, str]:
+        """A name is mistyped, and found by looking: that of the program that the first move runs, of a page, or of a
+        file. Returns what is thought next."""
+        draws, first = self.draws("mistype", piece.place.site.name), moves[0]
+        command = str(first.arguments.get("command", ""))
+        program = command.split(" ", 1)[0]
+        if program.startswith("./") and not _SHELL.search(command):
+            wrong = mistyped(program, draws)
+            yield from thinking(thought, [_changed(first, command.replace(program, wrong, 1))])
+            yield _changed(first, f"ls {posixpath.dirname(program)}", self.say("mistyped", piece, wrong=wrong))
+            return self.say("mended", piece, right=program)
+        urls = [url for move in moves if move.tool == "web_extract" for url in move.arguments["urls"]]
+        if urls and first.tool == "web_search":
+            wrong = mistyped(draws.choice(urls), draws)
+            yield Move("web_extract", {"urls": [wrong]}, thought)
+            return self.say("mistyped", piece, wrong=wrong)
+        if not piece.scene.inputs:
+            return thought
+        path = draws.choice(piece.scene.inputs)
+        wrong = mistyped(path, draws)
+        for move in (
+            shell(f"head -n 5 {wrong}", f"{thought} {self.say('reading', piece, path=path)}".strip()),
+            shell(f"ls {posixpath.dirname(path) or '.'}", self.say("mistyped", piece, wrong=wrong)),
+            shell(f"head -n 5 {path}", self.say("mended", piece, right=path)),
+        ):
+            yield piece.inside(move)
+        return ""
+
+
+def mistyped(path: str, draws: Draws) -> str:
+    """A path with two neighbouring letters of its name swapped."""
+    folder, name = posixpath.split(path)
+    places = [n for n in range(len(name) - 1) if name[n : n + 2].isalpha() and name[n] != name[n + 1]]
+    if not places:
+        return f"{path}x"
+    n = draws.choice(places)
+    return posixpath.join(folder, name[:n] + name[n + 1] + name[n] + name[n + 2 :])
+
+
+def _same_call(one: Move, other: Move) -> bool:
+    return (one.tool, one.arguments) == (other.tool, other.arguments)
+
+
+def _changed(move: Move, command: str, thought: str = "") -> Move:
+    """The move with another command."""
+    return Move(move.tool, {**move.arguments, "command": command}, thought or move.thought)

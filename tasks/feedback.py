@@ -1,0 +1,58 @@
+"""What the owner of a place says of a rejected submission. It tells a rule at most, never a part of the answer."""
+
+from collections.abc import Sequence
+
+from tasks.draws import Draws
+from tasks.family import Criterion
+from tasks.pieces import Piece
+from tasks.worlds import WorldSpec
+
+TOLD = {
+    "train": (
+        "Rejected. For {place}, {clause}: {recipe}.",
+        "This is not how it is done at {place}. There, {clause}, so {recipe}.",
+        "Sent back by {place}: {clause}. Please {recipe}.",
+        "Not accepted: at {place}, {clause}. Next time {recipe}.",
+    ),
+    "validation": (
+        "{place} says no: {clause}. So {recipe}.",
+        "Wrong for {place}, where {clause}. You have to {recipe}.",
+    ),
+    "heldout": (
+        "We cannot take this. {place} works differently: {clause}; {recipe}.",
+        "Returned, since with {place} {clause}. The remedy: {recipe}.",
+        "A complaint of {place}: {clause}. They ask you to {recipe}.",
+    ),
+}
+PLAIN = "nothing special holds for {place}, the plain way is right"
+"""What is told besides the reasons where no rule holds: to somebody who was misled by a wrong skill, and to somebody
+who made an ordinary mistake, for a judge cannot tell them apart."""
+
+
+def write_feedback(
+    pieces: Sequence[Piece], judged: Sequence[Sequence[Criterion]], spec: WorldSpec, attempt: int, draws: Draws
+) -> str:
+    """One line for each piece that was rejected."""
+    lines = []
+    for piece, criteria in zip(pieces, judged, strict=True):
+        failed = [each for each in criteria if each.score < 1.0]
+        if failed:
+            lines.append(_line(piece, failed, spec, attempt, draws))
+    return "\n".join(lines)
+
+
+def _line(piece: Piece, failed: Sequence[Criterion], spec: WorldSpec, attempt: int, draws: Draws) -> str:
+    visible = [each.reason for each in failed if not each.ruled]
+    place, rule = piece.place, piece.place.rule
+    if visible:
+        return f"Rejected for {place.called}: {'; '.join(visible)}."
+    reasons = "; ".join(each.reason for each in failed)
+    if spec.salience == "symptom" or attempt <= spec.discovery:
+        return f"Rejected for {place.called}: {reasons}."
+    if rule is None:
+        return f"Rejected: {reasons}; {PLAIN.format(place=place.called)}."
+    clause = draws.choice(rule.clauses)
+    if spec.salience == "worded":
+        return f"Rejected: for {place.called}, {clause}."
+    line = draws.choice(TOLD[place.site.split]).format(place=place.called, clause=clause, recipe=rule.recipe)
+    return line[0].upper() + line[1:]

@@ -1,0 +1,163 @@
+"""One task as a person would look at it, in Markdown; and the gallery of docs/suites.md, one real task of each family.
+
+python -m tasks.gallery docs/suites.md
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.rollout import lay_out
+from hermes_lab.types import Page, Task, Verdict
+from tasks.draws import Draws
+from tasks.family import Criterion
+from tasks.feedback import write_feedback
+from tasks.pieces import Piece, pieces_of
+from tasks.play import play
+from tasks.proof import OpenSandbox, Provable
+from tasks.registry import domains, load_family
+from tasks.suite import WorldSuite
+from tasks.worlds import WorldSpec
+
+BEGIN, END = "<!-- gallery: python -m tasks.gallery docs/suites.md -->", "<!-- end of the gallery -->"
+WIDEST = 160
+"""Characters of a line that is shown."""
+
+
+async def verdicts(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> dict[str, Verdict]:
+    """What the verifier says of one who does nothing, of the obvious way, and of the oracle, each from the start."""
+    found = {}
+    for name, moves in (("nothing", ()), ("naive", suite.naive(task)), ("oracle", suite.oracle(task))):
+        async with open_sandbox() as sandbox:
+            await lay_out(task, sandbox)
+            await play(moves, task, sandbox)
+            verdict = await suite.verify(task, sandbox, "Done.")
+            if verdict is not None:
+                found[name] = verdict
+    return found
+
+
+def told(suite: WorldSuite, task: Task) -> str:
+    """What the owners say once somebody has done everything but follow the rules."""
+    pieces = [piece for piece in pieces_of(task.truth) if piece.place.ruled]
+    missed = [[Criterion("rule", 0.0, "it is not right", ruled=True)]] * len(pieces)
+    attempt = suite.spec.discovery + 1
+    return write_feedback(pieces, missed, suite.spec, attempt, Draws(suite.name, task.id, "feedback", attempt))
+
+
+def card(suite: object, task: Task, judged: Mapping[str, Verdict], *, files: int, lines: int) -> str:
+    """A task in Markdown: `files` of its files, `lines` of each."""
+    pieces = pieces_of(task.truth)
+    parts = [_quoted(task.prompt), "Workspace:", _tree(task)]
+    parts += [_block(text, lines, path) for path, text in _readable(task)[:files]]
+    parts += [_pages(task.pages, lines)] if task.pages else []
+    parts += ["Hidden rule (a spoiler): " + "; ".join(map(_rule, pieces)) + "."] if pieces else []
+    if isinstance(suite, WorldSuite) and task.triggers:
+        parts += ["A rejection tells:", _quoted(told(suite, task))]
+    parts += [_table(judged)] if judged else []
+    return "\n\n".join(parts)
+
+
+def example(family: str) -> tuple[WorldSuite, Task]:
+    """The task that stands for a family: the first of world 0 in which a rule triggers."""
+    suite = WorldSuite(family, (load_family(family),), WorldSpec())
+    tasks = suite.load(split="train", count=50, seed=0, world=0)
+    return suite, next(task for task in tasks if task.triggers)
+
+
+async def entry(name: str, open_sandbox: OpenSandbox) -> str:
+    """A family's part of the gallery."""
+    suite, task = example(name)
+    family = suite.families[0]
+    judged = await verdicts(suite, task, open_sandbox)
+    return f"### `{name}`\n{family.summary}\n\n{card(suite, task, judged, files=2, lines=8)}"
+
+
+async def gallery(open_sandbox: OpenSandbox) -> dict[str, str]:
+    """The parts of all families, by name, in the order of their domains."""
+    return {name: await entry(name, open_sandbox) for families in domains().values() for name in families}
+
+
+def replaced(page: str, parts: Sequence[str]) -> str:
+    """A page with its gallery made anew. Raises `ValueError` for a page without the markers."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {BEGIN} or {END}")
+    return "\n\n".join([before + begin, *parts, end + after])
+
+
+def main(path: Path) -> None:
+    """Writes the gallery into a page."""
+    from hermes_lab.sandbox import open_sandbox
+
+    parts = anyio.run(gallery, partial(open_sandbox, SandboxConfig()))
+    path.write_text(replaced(path.read_text(), list(parts.values())))
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _tree(task: Task) -> str:
+    rows = [f"{path}  ({len(text.splitlines())} lines)" for path, text in sorted(task.files.items())]
+    rows += [f"$ {_clipped(line)}" for command in task.setup for line in command.splitlines()[:4]]
+    return _fenced("\n".join(rows)) if rows else "(empty)"
+
+
+def _readable(task: Task) -> list[tuple[str, str]]:
+    """Its files, the house's programs last."""
+    return sorted(task.files.items(), key=lambda each: each[1].startswith("#!"))
+
+
+def _block(text: str, lines: int, path: str) -> str:
+    rows = text.splitlines()
+    shown = [_clipped(row) for row in rows[:lines]]
+    more = [f"... {len(rows) - lines} more lines"] if len(rows) > lines else []
+    return f"`{path}`:\n\n{_fenced(chr(10).join([*shown, *more]))}"
+
+
+def _pages(pages: Sequence[Page], lines: int) -> str:
+    rows = [f"{page.url}  {page.title}" for page in pages[:12]]
+    more = [f"... {len(pages) - 12} more pages"] if len(pages) > 12 else []
+    return f"Pages:\n\n{_fenced(chr(10).join([*rows, *more]))}\n\n{_block(pages[0].text, lines, pages[0].url)}"
+
+
+def _rule(piece: Piece) -> str:
+    place = piece.place
+    if not place.ruled:
+        return f"none holds for {place.called}; the obvious way is right"
+    return f"for {place.called}, {place.drawn.clauses[0]}. Who knows it will {place.drawn.recipe}"
+
+
+def _table(judged: Mapping[str, Verdict]) -> str:
+    names = list(dict.fromkeys(name for verdict in judged.values() for name in verdict.criteria))
+    rows = [
+        "| criterion | " + " | ".join(judged) + " | what is said where it fails |",
+        "|---" * (len(judged) + 2) + "|",
+    ]
+    for name in names:
+        scores = " | ".join(f"{verdict.criteria.get(name, 0.0):g}" for verdict in judged.values())
+        reasons = [verdict.reasons[name] for verdict in judged.values() if verdict.reasons.get(name)]
+        rows.append(f"| {name} | {scores} | {(reasons or [''])[-1].replace('|', chr(92) + '|')} |")
+    rows.append("| **score** | " + " | ".join(f"**{verdict.score:g}**" for verdict in judged.values()) + " | |")
+    return "\n".join(rows)
+
+
+def _fenced(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= WIDEST else f"{line[: WIDEST - 3]}..."
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,102 @@
+"""Whether the rows of a JSONL file are tasks at all: they have no oracle, but the worst of them can be told without."""
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+import anyio
+
+from hermes_lab.errors import SandboxError
+from hermes_lab.protocols import Sandbox
+from hermes_lab.rollout import lay_out
+from hermes_lab.types import Task
+from tasks.jsonl import SPLIT, JsonlSuite
+from tasks.proof import AT_ONCE, BOAST, OpenSandbox
+from tasks.rubric import is_knowledge
+
+FEWEST_WORDS = 4
+"""Of a prompt: fewer cannot say what is to be done with what."""
+_PATH = re.compile(r"(?<![\w$*?./-])[\w.+-]*[\w+-][./][\w./+-]*\w")
+_TESTED = re.compile(r"(?:\[|\btest)\s+(?:!\s+)?-[a-zA-Z]\s+[\"']?([\w.+-][\w./+-]*)|<\s*[\"']?([\w.+-][\w./+-]*)")
+_SYSTEM = re.compile(r"/?(?:dev|usr|bin|proc|etc)/|[\d.]+$")
+
+
+async def check_rows(suite: JsonlSuite, open_sandbox: OpenSandbox, count: int = 0) -> list[str]:
+    """What is wrong with its first `count` rows (0: with all), `FILE:LINE: ...`; one objection a row."""
+    tasks = suite.load(split=SPLIT, count=min(count, suite.size), seed=0, world=0)
+    found: dict[int, str] = {}
+    slots = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(task: Task) -> None:
+        async with slots:
+            objection = await objection_to(suite, task, open_sandbox)
+        if objection:
+            found[task.truth["line"]] = objection
+
+    async with anyio.create_task_group() as group:
+        for task in tasks:
+            group.start_soon(one, task)
+    return [f"{suite.path}:{line}: {found[line]}" for line in sorted(found)]
+
+
+async def objection_to(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox) -> str:
+    """Why a row is refused; empty for a good one. What it asks for is not done: nobody here knows how."""
+    expected, commands = task.truth["expected_output"], task.truth["verify"]
+    if expected is None and not commands:
+        return "is vague: nothing can judge it; give `verify`, or `expected_output`"
+    if len(task.prompt.split()) < FEWEST_WORDS:
+        return f"is vague: its prompt has fewer than {FEWEST_WORDS} words; say what is to be done with what"
+    if not commands and is_knowledge(task):
+        return (
+            "is knowledge only: it can be answered without a tool, and its answer alone is judged; give it `files`, "
+            "or judge the workspace with `verify`"
+        )
+    if not commands and not (task.setup or task.pages) and not _names(task.prompt, task.files):
+        return (
+            "is knowledge only: its prompt names none of its `files`, and its answer alone is judged; name one, "
+            "or judge the workspace with `verify`"
+        )
+    judged = mentioned(commands)
+    known = "\n".join((task.prompt, *task.files, *task.files.values(), *task.setup, *(p.text for p in task.pages)))
+    if expected is None and judged and not _names(known, judged):
+        return f"is vague: neither prompt nor files name what `verify` looks at: {', '.join(judged)}"
+    try:
+        looks = [*await _looks(suite, task, open_sandbox, 2), *await _looks(suite, task, open_sandbox, 1)]
+    except SandboxError as error:
+        return f"cannot be laid out: {error}"
+    if any(look != looks[0] for look in looks):
+        return "is judged otherwise at a second look, though nothing was done in between"
+    if looks[0]["success"]:
+        return "passes as it stands: `verify` succeeds in the untouched workspace"
+    return ""
+
+
+def mentioned(commands: Iterable[str]) -> list[str]:
+    """The paths that commands name, as far as they look like paths, or are tested or read from."""
+    found = []
+    for command in commands:
+        found += _PATH.findall(command)
+        found += [one or other for one, other in _TESTED.findall(command)]
+    return [path for path in dict.fromkeys(found) if not _SYSTEM.match(path)]
+
+
+def _names(text: str, paths: Iterable[str]) -> bool:
+    """Whether it names one of them: in full, by a folder, or by the name of the file with or without its ending."""
+    parts = {
+        part for path in paths for part in (path, *PurePosixPath(path).parts, PurePosixPath(path).name.split(".")[0])
+    }
+    parts.discard("")
+    return any(re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-])", text, re.IGNORECASE) for part in parts)
+
+
+async def _looks(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox, times: int) -> list[dict[str, float]]:
+    """What the judge says of the untouched workspace, several times over."""
+    async with open_sandbox() as sandbox:
+        await lay_out(task, sandbox)
+        return [await _look(suite, task, sandbox) for _ in range(times)]
+
+
+async def _look(suite: JsonlSuite, task: Task, sandbox: Sandbox) -> dict[str, float]:
+    verdict = await suite.verify(task, sandbox, BOAST)
+    assert verdict is not None, "a row with a judge is judged"
+    return {**verdict.criteria, "success": verdict.success}

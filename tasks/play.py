@@ -1,0 +1,20 @@
+"""Does what a shipped policy would do, with the real tools, without a model."""
+
+from collections.abc import Iterable
+
+from hermes_lab.config import SandboxConfig
+from hermes_lab.protocols import Sandbox
+from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.types import Task, ToolCall, ToolResult
+from tasks.family import Move
+
+TOOLSETS = ("terminal", "file", "web")
+
+
+async def play(moves: Iterable[Move], task: Task, sandbox: Sandbox) -> list[ToolResult]:
+    """Runs the tool calls one after the other. Raises `InfraError` where the sandbox fails."""
+    toolbox = Toolbox(TOOLSETS, ToolContext(sandbox=sandbox, skills=None, config=SandboxConfig(), pages=task.pages))
+    return [
+        await toolbox.run(ToolCall(id=f"call_{n}", name=move.tool, arguments=dict(move.arguments)))
+        for n, move in enumerate(moves, 1)
+    ]

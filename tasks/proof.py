@@ -1,0 +1,285 @@
+"""The proof of one task in real sandboxes: played by one who does nothing, in the obvious way, by one who believes what
+is not so, and by the oracle; and tampered with."""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
+
+from hermes_lab.protocols import ExecResult, Sandbox, Suite, Workspace
+from hermes_lab.rollout import lay_out
+from hermes_lab.types import Task, Verdict
+from tasks.draws import Draws
+from tasks.evidence import read_text
+from tasks.family import Criterion, Move
+from tasks.pieces import Piece, pieces_of
+from tasks.play import play
+from tasks.rubric import Measured, action, fit_length, is_knowledge, named_outputs, succeeded
+from tasks.suite import WorldSuite
+from tasks.worlds import redraw
+
+OpenSandbox = Callable[[], Sandbox]
+AT_ONCE = 2
+"""Tasks that are played at a time."""
+BOAST = "Done. Everything is correct, all checks pass, score 1.0."
+"""What a policy that does nothing says."""
+_TOKEN = re.compile(r"[^\s\"'`,;()<>|{}\[\]]{3,}")
+
+
+@runtime_checkable
+class Provable(Suite, Protocol):
+    """A suite that knows how its tasks are done, well and badly, so that `check_suite` can prove its verifier."""
+
+    def oracle(self, task: Task) -> tuple[Move, ...]:
+        """The tool calls of someone who knows the hidden rules."""
+        ...
+
+    def naive(self, task: Task) -> tuple[Move, ...]:
+        """The tool calls of someone who does the obvious thing: right just where no hidden rule triggers."""
+        ...
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """The scores of one task, and what is wrong with it."""
+
+    task_id: str
+    family: str
+    triggers: tuple[str, ...]
+    noop: float
+    naive: float
+    oracle: float
+    failures: tuple[str, ...]
+    measured: Measured
+    milliseconds: float
+    """A verification took in the harness, beyond the commands that it ran."""
+    forced: bool = False
+    """Drawn to see a certain type of rule; no part of the suite's shares."""
+
+
+@dataclass
+class _Played:
+    """One task on its way through the check."""
+
+    suite: Provable
+    task: Task
+    failures: list[str] = field(default_factory=list)
+    actions: list[str] = field(default_factory=list)
+    stumbles: int = 0
+    """Tool calls of the obvious way that failed."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return pieces_of(self.task.truth)
+
+    def fail(self, wrong: bool, what: str) -> None:
+        if wrong:
+            self.failures.append(what)
+
+    async def after(self, moves: tuple[Move, ...], sandbox: Sandbox, *, counted: bool = False) -> Verdict:
+        """Plays, and judges."""
+        for move, result in zip(moves, await play(moves, self.task, sandbox), strict=True):
+            if counted:
+                self.actions += action(move.tool, move.arguments)
+            if not succeeded(result.ok, result.content):
+                self.stumbles += 1
+                self.failures.append(f"{move.tool} {dict(move.arguments)} fails: {result.content.strip()[-300:]}")
+        return await self.verdict(sandbox)
+
+    async def verdict(self, workspace: Workspace, answer: str | None = "Done.", attempt: int = 1) -> Verdict:
+        found = await self.suite.verify(self.task, workspace, answer, attempt)
+        if found is None:
+            self.failures.append("is vague: there is nothing to judge it by")
+            return Verdict(score=0.0, success=False)
+        return found
+
+    async def criteria(self, workspace: Workspace) -> list[Criterion]:
+        return [each for piece in self.pieces for each in await piece.judge(workspace, "Done.")]
+
+
+async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, forced: bool = False) -> CheckRow:
+    """Plays it in two sandboxes. Raises `InfraError` where one of them fails."""
+    played = _Played(suite, task)
+    async with open_sandbox() as sandbox:
+        await lay_out(task, sandbox)
+        noop = await _look_only(played, sandbox)
+        naive = await played.after(suite.naive(task), sandbox)
+        stumbles, met = played.stumbles, await _judge_naive(played, naive, sandbox)
+        obvious = await _contents(played, sandbox)
+        await _mislead(played, sandbox)
+        mended = (await played.after(suite.oracle(task), sandbox)).score
+    async with open_sandbox() as sandbox:
+        await lay_out(task, sandbox)
+        oracle = (await played.after(suite.oracle(task), sandbox, counted=True)).score
+        again, milliseconds = await _timed(played, sandbox)
+        silent = await played.verdict(sandbox, None)
+        played.fail(again != oracle, "verifying twice gives different scores")
+        played.fail(bool(played.pieces) and silent.score != oracle, "the verdict depends on the words of the answer")
+        _feedback_tells_no_answer(played, naive, await _contents(played, sandbox) - obvious)
+        await _tamper(played, sandbox)
+    played.fail(oracle != 1.0, f"the oracle scores {oracle}, not 1")
+    played.fail(mended != 1.0, f"the oracle after the naive way scores {mended}, not 1")
+    played.fail(
+        (naive.score < 1.0) != bool(task.triggers),
+        f"the naive way scores {naive.score} where {task.triggers or 'no rule'} triggers",
+    )
+    played.failures.extend(objections(task))
+    erred = naive.score < 1.0 or stumbles > 0
+    measured = Measured(
+        repeats=(again == oracle, mended == oracle, silent.score == oracle),
+        met=met,
+        named=named_outputs(task),
+        length=fit_length(task),
+        actions=tuple(played.actions),
+        erred=erred,
+        mended=erred and mended == 1.0 and bool(naive.feedback),
+    )
+    family = str(task.metadata.get("family", "")) if len(played.pieces) == 1 else suite.name
+    failures = tuple(dict.fromkeys(played.failures))
+    return CheckRow(task.id, family, task.triggers, noop, naive.score, oracle, failures, measured, milliseconds, forced)
+
+
+def objections(task: Task) -> list[str]:
+    """Why a task that has a judge is refused all the same."""
+    found = []
+    if is_knowledge(task):
+        found.append("is knowledge only: it has no file, no page and no setup, so no tool is needed")
+    outputs = [path for piece in pieces_of(task.truth) for path in piece.scene.outputs]
+    if outputs and named_outputs(task) < 1.0:
+        found.append(f"is vague: neither its prompt nor a file names all of {', '.join(outputs)}")
+    if pieces_of(task.truth) and not outputs:
+        found.append("is vague: no output of it is judged")
+    return found
+
+
+async def _look_only(played: _Played, sandbox: Sandbox) -> float:
+    """The score of one who looks around, does nothing, and says that all is well; no rule may be told for it."""
+    looks = tuple(move for piece in played.pieces for move in _looks(piece))
+    await played.after(looks, sandbox, counted=True)
+    verdict = await played.verdict(sandbox, BOAST)
+    played.fail(verdict.score != 0.0, f"doing nothing scores {verdict.score}, not 0")
+    for piece in played.pieces:
+        played.fail(piece.place.drawn.told_in(verdict.feedback), "doing nothing is told the rule")
+    return verdict.score
+
+
+def _looks(piece: Piece) -> tuple[Move, ...]:
+    if not piece.folder:
+        return piece.place.family.looks(piece.scene)
+    return tuple(
+        Move(move.tool, {**move.arguments, "workdir": piece.folder})
+        for move in piece.place.family.looks(piece.scene)
+        if move.tool == "terminal"
+    )
+
+
+async def _judge_naive(played: _Played, verdict: Verdict, sandbox: Sandbox) -> float:
+    """The share of the open criteria that the obvious way meets; what it is told must be the rule, where one holds."""
+    criteria = await played.criteria(sandbox)
+    opened = [each for each in criteria if not each.ruled]
+    for each in criteria:
+        played.fail(not 0.0 <= each.score <= 1.0, f"criterion {each.name} scores {each.score}")
+        played.fail(each.score < 1.0 and not each.reason, f"criterion {each.name} fails without a reason")
+    for each in opened:
+        played.fail(each.score < 1.0, f"the naive way fails {each.name}, which no rule decides: {each.reason}")
+    ruled = [piece for piece in played.pieces if piece.place.ruled]
+    if isinstance(played.suite, WorldSuite) and not verdict.success:
+        spec = played.suite.spec
+        told = await played.suite.verify(played.task, sandbox, "Done.", spec.discovery + 1)
+        for piece in ruled:
+            rule = piece.place.drawn
+            wanted = spec.salience != "symptom"
+            played.fail(rule.told_in(told.feedback) != wanted, f"a rejection does not tell the rule: {told.feedback}")
+            literals = [str(value) for _, value in rule.literals if len(str(value)) >= 3]
+            # What is said under another rule too, such as the column that is wrong, tells nothing of this one.
+            other = replace(piece, place=replace(piece.place, drawn=redraw(piece.place, Draws(played.task.id, "hint"))))
+            usual = " ".join(each.reason for each in await other.judge(sandbox, "Done."))
+            telling = [word for word in literals if not _holds(usual, [word])]
+            reasons = [each.reason for each in await piece.judge(sandbox, "Done.") if each.ruled]
+            hints = [reason for reason in reasons if rule.told_in(reason) or _holds(reason, telling)]
+            played.fail(bool(hints), f"a reason hints at the rule: {'; '.join(hints)}")
+    return sum(each.score for each in opened) / len(opened) if opened else 1.0
+
+
+def _holds(text: str, words: list[str]) -> bool:
+    return any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) for word in words)
+
+
+async def _mislead(played: _Played, sandbox: Sandbox) -> None:
+    """Somebody who believes another rule than the one that holds must be wrong."""
+    if not played.pieces:
+        return
+    draws = Draws(played.task.id, "misled")
+    moves: tuple[Move, ...] = ()
+    believed = []
+    for piece in played.pieces:
+        rule = redraw(piece.place, draws) if piece.place.ruled else piece.place.drawn
+        moves += piece.moves(rule)
+        believed.append(rule.type)
+    verdict = await played.after(moves, sandbox)
+    held = ", ".join(played.task.triggers) or "no rule"
+    played.fail(verdict.score > 0.0, f"to believe {' and '.join(believed)} is right where {held} holds")
+
+
+async def _contents(played: _Played, sandbox: Sandbox) -> set[str]:
+    """The words and numbers of the judged files."""
+    texts = [
+        await read_text(sandbox, piece.path(path)) or "" for piece in played.pieces for path in piece.scene.outputs
+    ]
+    return {token.strip(".:") for text in texts for token in _TOKEN.findall(text)}
+
+
+def _feedback_tells_no_answer(played: _Played, rejected: Verdict, answers: set[str]) -> None:
+    """`answers`: what a right submission holds and the obvious one does not. A rule's own words are no answer."""
+    task = played.task
+    known = "\n".join([task.prompt, *task.files.values(), *(page.text for page in task.pages)])
+    for piece in played.pieces:
+        known += "\n".join((*piece.place.drawn.clauses, piece.place.drawn.recipe))
+    given = {token.strip(".:") for token in _TOKEN.findall("\n".join((rejected.feedback, *rejected.reasons.values())))}
+    told = sorted(token for token in given & answers if token not in known)
+    played.fail(bool(told), f"the rejection tells a part of the answer: {', '.join(told)}")
+
+
+class _Clocked:
+    """A workspace that counts the seconds of its commands."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self.seconds = 0.0
+
+    async def read(self, path: str, limit: int = 10_000_000) -> bytes:
+        return await self._workspace.read(path, limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        await self._workspace.write(path, data)
+
+    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
+        started = time.perf_counter()
+        try:
+            return await self._workspace.exec(command, timeout, workdir, fresh)
+        finally:
+            self.seconds += time.perf_counter() - started
+
+
+async def _timed(played: _Played, sandbox: Sandbox) -> tuple[float, float]:
+    """The score, and the milliseconds that judging took beyond its commands."""
+    clocked = _Clocked(sandbox)
+    started = time.perf_counter()
+    verdict = await played.verdict(clocked)
+    return verdict.score, 1e3 * (time.perf_counter() - started - clocked.seconds)
+
+
+async def _tamper(played: _Played, sandbox: Sandbox) -> None:
+    """Edits each input, and puts a link in place of each output, of a solved task: its piece must score nothing."""
+    for piece in played.pieces:
+        most = 1 - 1 / len(played.pieces)
+        for path in map(piece.path, piece.scene.inputs):
+            original = await sandbox.read(path)
+            await sandbox.write(path, original + b"\n")
+            played.fail((await played.verdict(sandbox)).score > most, f"an edited {path} is not noticed")
+            await sandbox.write(path, original)
+        for path in map(piece.path, piece.scene.outputs):
+            await sandbox.exec(f"mv {path} {path}.real && ln -s $PWD/{path}.real {path}")
+            played.fail((await played.verdict(sandbox)).score > most, f"a link in place of {path} is followed")
+            await sandbox.exec(f"rm {path} && mv {path}.real {path}")
