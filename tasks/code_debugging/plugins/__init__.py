@@ -1,0 +1,254 @@
+"""The family `plugins`: a plugin is mended, and registered in the manifest as its house wants it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermes_lab.protocols import Workspace
+from tasks.code_debugging._modules import (
+    COMMON,
+    HELPERS,
+    TESTS,
+    Defect,
+    draw_defect,
+    draw_plain_calls,
+    steps_of,
+    write_changelog,
+    write_module,
+    write_test,
+)
+from tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
+from tasks.code_debugging._topics import SEEN
+from tasks.code_debugging.plugins.rules import (
+    CONSTANTS,
+    CONVENTIONS,
+    SORTED,
+    Entry,
+    Plugin,
+    Shape,
+    plain_entry,
+    registered,
+)
+from tasks.code_debugging.plugins.words import CLOSINGS, OPENINGS, VOCABULARIES
+from tasks.draws import Draws
+from tasks.evidence import read_json
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+
+MOST_LINES = 20
+CALLS = 8
+MANIFEST = "plugins.json"
+
+README = """\
+# {package}
+
+An application that is made of plugins. Standard library only.
+
+- A plugin is a function in a file of its own in {package}/plugins/. What the server is to run stands in plugins.json.
+- An entry of plugins.json is an object: `id` is the name of the file without .py, `entry` the module and the function
+  with a colon between them, `priority` a number, `enabled` true or false.
+- What is registered stays as it is, and what is new comes last. No two plugins have the same priority.
+- Run the tests with `{tests}`.
+- A fix is small: at most {lines} lines of a file added or removed, counted together.
+"""
+
+MANIFEST_TEST = """\
+import json
+import unittest
+
+
+class ManifestTest(unittest.TestCase):
+    def setUp(self):
+        with open("plugins.json") as file:
+            self.entries = json.load(file)
+
+    def test_every_entry_is_complete(self):
+        for entry in self.entries:
+            self.assertLessEqual({{"id", "entry", "enabled"}}, set(entry))
+
+    def test_all_plugins_are_registered(self):
+        self.assertEqual(len(self.entries), {count})
+
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft(Scene):
+    """A plugin to mend and register."""
+
+    plugin: Plugin
+    defect: Defect
+    entries: tuple[Entry, ...]
+    """Those that the manifest has."""
+    key: str
+    """What the hidden calls are drawn by."""
+
+    @property
+    def mended(self) -> str:
+        """The plugin with a right function."""
+        return self.files[self.plugin.path].replace(self.defect.broken, self.defect.topic.plain_code)
+
+
+RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
+
+
+class Plugins(Family[Shape, Draft]):
+    """Every manifest has entries of several priorities in no order, every name of a plugin several words."""
+
+    name = "plugins"
+    domain = "code_debugging"
+    noun = "app"
+    summary = "mend a plugin and register it in the manifest, in the form of the house"
+    subject = "how plugins of {place} are registered"
+    rules = RULES
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The words of a house."""
+        words = VOCABULARIES[site.split]
+        return Shape(site.slug(self.noun), draws.choice(words.keys), tuple(draws.sample(words.owners, 3)))
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Draft:
+        """A plugin with a bug, and a manifest without it."""
+        words = VOCABULARIES[site.split]
+        defect = draw_defect(draws.choice(SEEN), site.split, draws)
+        name = f"{draws.choice(words.kinds)}_{defect.function}"
+        priority, entries = _draw_entries(shape.package, words.others, draws)
+        plugin = Plugin(shape.package, name, defect.function, priority)
+        told = {
+            "place": site.called(self.noun),
+            "name": name,
+            "path": plugin.path,
+            "priority": plugin.priority,
+            "tests": TESTS,
+        }
+        opening, closing = (site.phrase(draws, each).format(**told) for each in (OPENINGS, CLOSINGS))
+        files = _draw_files(plugin, entries, defect, draws)
+        outputs = (plugin.path, MANIFEST)
+        return Draft(
+            request=f"{sentence(opening, plugin.path)} {defect.complaint} {closing}",
+            files=files,
+            inputs=tuple(path for path in files if path not in outputs),
+            outputs=outputs,
+            plugin=plugin,
+            defect=defect,
+            entries=entries,
+            key=f"{draws.chance()}",
+        )
+
+    async def judge(
+        self, scene: Draft, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges the plugin by what it computes, and the manifest by what the harness would have entered."""
+        defect, plugin = scene.defect, scene.plugin
+        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("plugins", "calls", scene.key))]
+        mended = await read_mended(workspace, scene, plugin.path, MOST_LINES)
+        if not mended.sound:
+            return mended.criteria
+        module, common = module_name(plugin.path), f"{plugin.package}/common.py"
+        steps = steps_of(module, defect.function, calls) + [(module, constant, None) for constant in CONSTANTS]
+        sources = {
+            **dict.fromkeys((f"{plugin.package}/__init__.py", f"{plugin.package}/plugins/__init__.py"), b""),
+            common: scene.files[common].encode(),
+            plugin.path: mended.module,
+        }
+        ran = await run_sessions(workspace, sources, [steps])
+        found = ran[0] if ran else [[] for _ in steps]
+        right = share_right(found[: len(calls)], defect.plain(calls))
+        constants = {name: value[0] for name, value in zip(CONSTANTS, found[len(calls) :], strict=True) if value}
+        entries = await read_json(workspace, MANIFEST, limit=20_000)
+        wanted = registered(scene.entries, plugin, mended.module, rule)
+        one_more = _holds_all(entries, scene.entries) and len(entries) == len(scene.entries) + 1
+        fit = entries == list(wanted.entries) and constants == wanted.constants
+        return (
+            *mended.criteria,
+            share("function", right, f"calls of {defect.function}() in {plugin.path} come out wrong"),
+            criterion("one_more", one_more, f"{MANIFEST} is not the list of what it held and one more entry"),
+            criterion("registered", fit, f"the server does not load {plugin.name}", ruled=True),
+        )
+
+    def moves(self, scene: Draft, rule: Rule | None) -> tuple[Move, ...]:
+        """The plugin is mended, registered, and tested."""
+        plugin = scene.plugin
+        constants = registered(scene.entries, plugin, b"", rule).constants
+        source = scene.mended + "".join(f"\n\n{name} = {value}\n" for name, value in constants.items())
+        state = registered(scene.entries, plugin, source.encode(), rule)
+        return (
+            Move("write_file", {"path": plugin.path, "content": source}, "I mend the function."),
+            Move("write_file", {"path": MANIFEST, "content": write_manifest(state.entries)}, "Now the manifest."),
+            shell(TESTS, "And the tests."),
+        )
+
+    def looks(self, scene: Draft) -> tuple[Move, ...]:
+        """What is there, the plugin, and what is registered."""
+        return (
+            shell("ls -R && cat README.md", "First a look around."),
+            Move("read_file", {"path": scene.plugin.path}, "This is the plugin."),
+            shell(f"cat {MANIFEST}", "What is registered?"),
+        )
+
+    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+        """The clause, the recipe, and an entry by it."""
+        clause, recipe = rule.clauses[0], rule.recipe
+        some = Plugin(shape.package, "some_plugin", "plugin", 40)
+        state = registered([], some, b"", rule)
+        shown = "" if rule.type == "signed" else f" An entry by it: {json.dumps(state.entries[0])}"
+        return f"{clause[0].upper()}{clause[1:]}.\n\n{recipe[0].upper()}{recipe[1:]}.{shown}"
+
+
+def write_manifest(entries: Sequence[Entry]) -> str:
+    """The manifest, an entry a line."""
+    return "[\n" + ",\n".join(f"  {json.dumps(entry)}" for entry in entries) + "\n]\n"
+
+
+def _holds_all(entries: object, before: Sequence[Entry]) -> bool:
+    return isinstance(entries, list) and all(entry in entries for entry in before)
+
+
+def _name_of(helper: str) -> str:
+    return helper.removeprefix("def ").partition("(")[0]
+
+
+def _draw_entries(package: str, words: Sequence[str], draws: Draws) -> tuple[int, tuple[Entry, ...]]:
+    """A priority, and four or five entries that stand in no order: however they were sorted, they stood otherwise.
+
+    The priority is neither the lowest nor the highest.
+    """
+    while True:
+        others = draws.sample(words, draws.integer(4, 5))
+        helpers = draws.sample(HELPERS, len(others))
+        numbers = sorted(draws.sample(range(1, 19), len(others) + 1))
+        priority = 5 * numbers.pop(draws.integer(1, len(others) - 1))
+        entries = [
+            plain_entry(Plugin(package, f"{other}_{_name_of(helper)}", _name_of(helper), 5 * number))
+            for other, helper, number in zip(others, helpers, draws.shuffled(numbers), strict=True)
+        ]
+        orders = {tuple(entry["id"] for entry in sorted(entries, key=key)) for key in SORTED.values()}
+        if len({*orders, tuple(entry["id"] for entry in entries)}) == len(SORTED) + 1:
+            return priority, tuple(entries)
+
+
+def _draw_files(plugin: Plugin, entries: Sequence[Entry], defect: Defect, draws: Draws) -> dict[str, str]:
+    """The workspace: the plugin, and others that are in order."""
+    package, others = plugin.package, [entry["id"] for entry in entries]
+    texts = {_name_of(helper): helper for helper in HELPERS}
+    common = f"{package}.common"
+    return {
+        plugin.path: write_module(f"Plugin {plugin.name}", common, [defect.text], defect.constant_line),
+        **{
+            f"{package}/plugins/{other}.py": write_module(f"Plugin {other}", common, [texts[other.partition("_")[2]]])
+            for other in others
+        },
+        f"{package}/__init__.py": f'"""{package.title()}: plugins and what they share."""\n',
+        f"{package}/plugins/__init__.py": '"""The plugins, a file each."""\n',
+        f"{package}/common.py": COMMON,
+        MANIFEST: write_manifest(entries),
+        f"tests/test_{plugin.name}.py": write_test(f"from {package}.plugins import {plugin.name}", plugin.name, defect),
+        "tests/test_manifest.py": MANIFEST_TEST.format(count=len(entries) + 1),
+        "README.md": README.format(package=package, tests=TESTS, lines=MOST_LINES),
+        "CHANGELOG.md": write_changelog([plugin.name, *others], draws),
+    }
+
+
+FAMILY = Plugins()

@@ -1,0 +1,213 @@
+"""The family `repair`: bug reports about a house's Python, whose modules follow conventions that nobody wrote down."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+from hermes_lab.protocols import Workspace
+from tasks.code_debugging._modules import (
+    COMMON,
+    HELPERS,
+    TESTS,
+    Defect,
+    distinct_calls,
+    draw_agreed_calls,
+    draw_defect,
+    steps_of,
+    write_changelog,
+    write_module,
+    write_test,
+)
+from tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
+from tasks.code_debugging._topics import TOPICS, UNSEEN
+from tasks.code_debugging._topics.topic import Args, Json, Topic
+from tasks.code_debugging.repair.words import CLOSINGS, OPENINGS, VOCABULARIES
+from tasks.draws import Draws
+from tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, Site, criterion, sentence, shell
+
+MOST_LINES = 20
+CALLS = 8
+"""Hidden calls at which no convention makes a difference."""
+
+README = """\
+# {package}
+
+Small helpers for our departments, one module each. Standard library only.
+
+- Run the tests with `{tests}`.
+- A fix stays in its module and is small: at most {lines} lines added or removed, counted together.
+- Tests, changelog and the other modules are not part of a fix.
+"""
+
+
+@dataclass(frozen=True)
+class Component:
+    """A module of a house. All its bugs are of one topic."""
+
+    type: str
+    """A key of `TOPICS`."""
+    package: str
+    others: tuple[str, ...]
+    """The modules beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Scene):
+    """One bug report."""
+
+    path: str
+    defect: Defect
+    key: str
+    """What the hidden calls are drawn by."""
+
+    def mended(self, body: str) -> str:
+        """The module with another body of the broken function."""
+        return self.files[self.path].replace(self.defect.broken, body)
+
+
+def _rule_type(name: str, topic: Topic) -> RuleType:
+    return RuleType(
+        clauses=topic.clauses,
+        recipe=topic.recipe,
+        draw=lambda draws, shape: {"rule": draws.choice(topic.rules)},
+        unseen=name in UNSEEN,
+    )
+
+
+RULES = {name: _rule_type(name, topic) for name, topic in TOPICS.items()}
+
+
+class Repair(Family[Component, Report]):
+    """The obvious fix and that by the convention agree on whatever a bug report or a test shows."""
+
+    name = "repair"
+    domain = "code_debugging"
+    noun = "module"
+    summary = "mend a function of a house's package, by the convention of its module"
+    subject = "the convention of {place}; read it before you mend one of its functions"
+    rules = RULES
+
+    def kinds(self, shape: Component) -> tuple[str, ...]:
+        """The topic alone, whose convention may have several numbers."""
+        return (shape.type,)
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Component:
+        """The package of a module, and what the module's functions are about."""
+        words = VOCABULARIES[site.split]
+        return Component(kind, draws.choice(words.packages), tuple(draws.sample(words.modules, 4)))
+
+    def scene(self, site: Site, shape: Component, draws: Draws) -> Report:
+        """A bug in one function, and two tests that fail."""
+        module = site.slug(self.noun)
+        defect = draw_defect(shape.type, site.split, draws)
+        path = f"{shape.package}/{module}.py"
+        words = {"path": path, "function": defect.function, "place": site.called(self.noun)}
+        opening, closing = (site.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
+        files = _draw_files(shape, module, defect, draws)
+        return Report(
+            request=f"{sentence(opening, path)} {defect.complaint} {closing}",
+            files=files,
+            inputs=tuple(other for other in files if other != path),
+            outputs=(path,),
+            path=path,
+            defect=defect,
+            key=f"{draws.chance()}",
+        )
+
+    async def judge(
+        self, scene: Report, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges the module by what it computes: its text is run beside the others as they were given out."""
+        defect, function = scene.defect, scene.defect.function
+        draws = Draws("repair", "calls", scene.key)
+        agreed = draw_agreed_calls(defect, CALLS, draws)
+        telling = _draw_telling_calls(defect, draws)
+        mended = await read_mended(workspace, scene, scene.path, MOST_LINES)
+        if not mended.sound:
+            return mended.criteria
+        package = scene.path.split("/")[0]
+        sources = {path: text.encode() for path, text in scene.files.items() if path.startswith(f"{package}/")}
+        calls = [*defect.reported, *agreed, *telling]
+        ran = await run_sessions(
+            workspace, {**sources, scene.path: mended.module}, [steps_of(module_name(scene.path), function, calls)]
+        )
+        found = ran[0] if ran else [[] for _ in calls]
+        reported = share_right(found[:2], defect.plain(defect.reported))
+        behaviour = share_right(found[2 : 2 + CALLS], defect.plain(agreed))
+        convention = share_right(found[2 + CALLS :], [_right(defect, rule, args) for args in telling])
+        return (
+            *mended.criteria,
+            criterion("runs", ran is not None, f"{function}() of {scene.path} does not run, or does not end"),
+            share("reported", reported, "what was reported is still wrong"),
+            share("behaviour", behaviour, f"other calls of {function}() come out wrong"),
+            share("convention", convention, f"some calls of {function}() do not give what they should", ruled=True),
+        )
+
+    def moves(self, scene: Report, rule: Rule | None) -> tuple[Move, ...]:
+        """The module is written with another body of its function, and tested."""
+        topic = scene.defect.topic
+        body = topic.house_fix(rule["rule"]) if rule else topic.plain_code
+        return (
+            Move("write_file", {"path": scene.path, "content": scene.mended(body)}, "I mend the function."),
+            shell(TESTS, "Now the tests."),
+        )
+
+    def looks(self, scene: Report) -> tuple[Move, ...]:
+        """The rules of the house, the module, and the failure."""
+        return (
+            shell("ls && cat README.md", "First a look around."),
+            Move("read_file", {"path": scene.path}, "This is the module."),
+            shell(f"{TESTS} 2>&1 | tail -n 20", "I want to see it fail."),
+        )
+
+    def howto(self, site: Site, shape: Component, rule: Rule) -> str:
+        """The clause, and the body of a function that follows it."""
+        clause, body = rule.clauses[0], TOPICS[rule.type].house_fix(rule["rule"])
+        recipe = f"{rule.recipe[0].upper()}{rule.recipe[1:]}."
+        return f"{clause[0].upper()}{clause[1:]}.\n\n{recipe} A body that does so:\n\n```python\n{body}\n```"
+
+
+def _draw_files(shape: Component, module: str, defect: Defect, draws: Draws) -> dict[str, str]:
+    """The workspace: two more modules, whose functions are of no topic, beside that of the broken function."""
+    package = shape.package
+    common = f"{package}.common"
+    functions = draws.shuffled([defect.text, *draws.sample(HELPERS, draws.integer(1, 3))])
+    about = f"Helpers for the {module}"
+    files = {f"{package}/{module}.py": write_module(about, common, functions, defect.constant_line)}
+    for other in draws.sample(shape.others, 2):
+        functions = draws.sample(HELPERS, draws.integer(2, 3))
+        files[f"{package}/{other}.py"] = write_module(f"Helpers for the {other}", common, functions)
+    return {
+        **dict(sorted(files.items())),
+        f"{package}/__init__.py": f'"""{package.title()}: helpers for our departments."""\n',
+        f"{package}/common.py": COMMON,
+        f"tests/test_{module}.py": write_test(f"from {package} import {module}", module, defect),
+        "README.md": README.format(package=package, tests=TESTS, lines=MOST_LINES),
+        "CHANGELOG.md": write_changelog([module, *shape.others], draws),
+    }
+
+
+def _draw_telling_calls(defect: Defect, draws: Draws) -> list[Args]:
+    """Calls at which every two of the obvious way and the convention, with whatever number, give something else.
+
+    The module that is judged sees its calls. They are drawn without the rule, so they say nothing of it.
+    """
+    topic, constant = defect.topic, defect.constant
+
+    def apart(one: Json, other: Callable[..., Json]) -> Args | None:
+        args = topic.call(draws, constant, one)
+        return args if topic.house(constant, one, *args) != other(constant, *args) else None
+
+    calls = [args for one in topic.rules for args in distinct_calls(partial(apart, one, topic.plain), 2)]
+    for one, two in combinations(topic.rules, 2):
+        calls += distinct_calls(partial(apart, one, lambda c, *args, two=two: topic.house(c, two, *args)), 1)
+    return draws.shuffled(calls)
+
+
+def _right(defect: Defect, rule: Rule | None, args: Args) -> Json:
+    topic = defect.topic
+    return topic.house(defect.constant, rule["rule"], *args) if rule else topic.plain(defect.constant, *args)
+
+
+FAMILY = Repair()

@@ -1,0 +1,256 @@
+"""The family `stale_build`: a mended source is worth nothing until it is built, in the way of its house."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from hermes_lab.protocols import Workspace
+from tasks.code_debugging._modules import (
+    COMMON,
+    HELPERS,
+    TESTS,
+    Defect,
+    draw_defect,
+    draw_plain_calls,
+    steps_of,
+    write_changelog,
+    write_module,
+    write_test,
+)
+from tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
+from tasks.code_debugging._topics import SEEN
+from tasks.code_debugging.stale_build.rules import CONVENTIONS, Order, Shape, ordered
+from tasks.code_debugging.stale_build.words import CLOSINGS, OPENINGS, VOCABULARIES
+from tasks.draws import Draws
+from tasks.evidence import read_json, read_text
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+
+MOST_LINES = 20
+CALLS = 8
+TOOL = "tools/build.py"
+TOLD = "dist/build.json"
+
+README = """\
+# {name}
+
+Delivered as the one file dist/{name}.py. Standard library only.
+
+- The source is in src/; parts.txt lists its files in the order in which they are joined.
+- What is in dist/ is made by `python3 tools/build.py RELEASE DATE`, which also writes dist/build.json, and is never
+  edited by hand. `python3 tools/build.py --help` shows the rest.
+- The tests, `{tests}`, test what is in dist/: a fix in src/ shows after a build.
+- A fix is small: at most {lines} lines of a file added or removed, counted together.
+- Nothing but the file with the bug changes in src/.
+"""
+
+IMPORTS = """\
+import sys
+
+sys.path.insert(0, "dist")
+import {name}"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Scene):
+    """One bug to mend and release."""
+
+    name: str
+    parts: tuple[str, ...]
+    """As parts.txt lists them; the last is the one with the bug."""
+    defect: Defect
+    order: Order
+    key: str
+    """What the hidden calls are drawn by."""
+
+    @property
+    def path(self) -> str:
+        """The source with the bug."""
+        return f"src/{self.name}.py"
+
+    @property
+    def made(self) -> str:
+        """The file that is delivered."""
+        return f"dist/{self.name}.py"
+
+
+RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
+
+
+class StaleBuild(Family[Shape, Release]):
+    """All that a convention could be about is in every package: parts, banners, a channel, a label, a day."""
+
+    name = "stale_build"
+    domain = "code_debugging"
+    noun = "package"
+    summary = "mend a source and build its release, in the way of the house"
+    subject = "how {place} is built and released"
+    rules = RULES
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The parts of a package, and the words of its house."""
+        words = VOCABULARIES[site.split]
+        return Shape(
+            parts=tuple(f"{part}.py" for part in draws.sample(words.parts, 3)),
+            banners=tuple(f"{banner}.txt" for banner in draws.sample(words.banners, 3)),
+            channels=tuple(draws.sample(words.channels, 3)),
+            codenames=tuple(draws.sample(words.codenames, 3)),
+            seals=words.seals,
+        )
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Release:
+        """A bug in the source, and in what was built from it."""
+        name = site.slug(self.noun)
+        defect = draw_defect(draws.choice(SEEN), site.split, draws)
+        major = draws.integer(1, 9)
+        last = draws.choice([n for n in range(1, 10) if n != major])
+        order = Order((major, draws.integer(0, 12), last), _draw_day(draws))
+        words = {
+            "place": site.called(self.noun),
+            "path": f"src/{name}.py",
+            "function": defect.function,
+            "release": order.label,
+            "day": order.day,
+            "tests": TESTS,
+        }
+        opening, closing = (site.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
+        files, parts = _draw_files(name, shape, defect, draws)
+        made, path = f"dist/{name}.py", f"src/{name}.py"
+        return Release(
+            request=f"{sentence(opening, path)} {defect.complaint} {closing}",
+            files=files,
+            inputs=tuple(other for other in files if other not in (path, made)),
+            outputs=(path, made, TOLD),
+            name=name,
+            parts=parts,
+            defect=defect,
+            order=order,
+            key=f"{draws.chance()}",
+        )
+
+    async def judge(
+        self, scene: Release, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges the source by what it computes, and what was built by what the harness builds of that source."""
+        defect = scene.defect
+        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("stale_build", "calls", scene.key))]
+        mended = await read_mended(workspace, scene, scene.path, MOST_LINES)
+        if not mended.sound:
+            return mended.criteria
+        source = {f"{scene.name}.py": mended.module, "common.py": scene.files["src/common.py"].encode()}
+        ran = await run_sessions(workspace, source, [steps_of(scene.name, defect.function, calls)])
+        right = share_right(ran[0], defect.plain(calls)) if ran else 0.0
+        built, told = await read_text(workspace, scene.made), await read_json(workspace, TOLD, limit=10_000)
+        # As the tool reads it.
+        text = mended.module.decode(errors="replace").replace("\r\n", "\n")
+        current = built is not None and _body(f"{scene.name}.py", text) in built
+        fit = (built, told) == build(scene, text, ordered(scene.order, rule))
+        return (
+            *mended.criteria,
+            share("source", right, f"calls of {defect.function}() in {scene.path} come out wrong"),
+            criterion("built", current, f"{scene.made} was not built from {scene.path} as it is now"),
+            criterion("told", isinstance(told, dict), f"{TOLD} is missing, or no JSON object"),
+            criterion("release", fit, "the build is not fit for release", ruled=True),
+        )
+
+    def moves(self, scene: Release, rule: Rule | None) -> tuple[Move, ...]:
+        """The source is mended, built, and tested."""
+        fix = scene.files[scene.path].replace(scene.defect.broken, scene.defect.topic.plain_code)
+        return (
+            Move("write_file", {"path": scene.path, "content": fix}, "I mend the source."),
+            shell(build_command(ordered(scene.order, rule)), "Now the build."),
+            shell(TESTS, "And the tests of what was built."),
+        )
+
+    def looks(self, scene: Release) -> tuple[Move, ...]:
+        """What is there, and how it is built."""
+        return (
+            shell("ls -R && cat README.md", "First a look around."),
+            Move("read_file", {"path": scene.path}, "This is the source."),
+            shell(f"python3 {TOOL} --help", "How is it built?"),
+        )
+
+    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+        """The clause, and the command for some release."""
+        some = Order((2, 4, 1), "2024-05-31")
+        command = build_command(ordered(some, rule))
+        clause = sentence(rule.clauses[0], *shape.parts, *shape.banners)
+        return f"{clause}.\n\n{sentence(rule.recipe)}. For release 2.4.1 of 2024-05-31 run: {command}"
+
+
+def build_command(order: Order) -> str:
+    """The command that builds; the obvious, naive one for an order as it was given."""
+    return f"python3 {TOOL} {order.label} {order.day}{order.options}"
+
+
+def build(scene: Release, source: str, order: Order) -> tuple[str, Mapping[str, object]]:
+    """What has to be delivered, and what is told about it, when the source of the bug reads `source`."""
+    parts = [order.first] if order.first else []
+    parts += [part for part in scene.parts if part not in (order.first, order.without)]
+    texts = {part: scene.files[f"src/{part}"] for part in scene.parts} | {f"{scene.name}.py": source}
+    banner = scene.files[f"banners/{order.banner}"] if order.banner else ""
+    head = f"{banner}release {order.label} of {order.day}, made by tools/build.py: do not edit\n"
+    made = "\n\n".join(_body(part, texts[part]) for part in parts)
+    digest = hashlib.new(order.digest, made.encode(), usedforsecurity=False).hexdigest()
+    return "".join(f"# {line}\n" for line in head.splitlines()) + "\n" + made, {
+        "file": f"{scene.name}.py",
+        "release": order.label,
+        "date": order.day,
+        "channel": order.channel,
+        "parts": parts,
+        "digest": f"{order.digest}:{digest}",
+        "seal": order.seal,
+    }
+
+
+def _body(part: str, text: str) -> str:
+    kept = [line for line in text.splitlines(keepends=True) if not line.startswith("from common import")]
+    return f"# {part}\n{''.join(kept)}"
+
+
+def _draw_day(draws: Draws) -> str:
+    return f"{draws.integer(2019, 2026)}-{draws.integer(1, 12):02d}-{draws.integer(13, 28)}"
+
+
+def _draw_files(name: str, shape: Shape, defect: Defect, draws: Draws) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The workspace, and its parts in order. No two parts have a function of one name."""
+    helpers = draws.shuffled(HELPERS)
+    parts = ("common.py", *shape.parts, f"{name}.py")
+    texts = {"common.py": COMMON}
+    for number, part in enumerate(shape.parts):
+        about = f"Helpers for {part.removesuffix('.py')}"
+        texts[part] = write_module(about, "common", helpers[2 * number : 2 * number + 2])
+    functions = draws.shuffled([defect.text, *helpers[6 : 6 + draws.integer(0, 2)]])
+    texts[f"{name}.py"] = write_module(f"What the {name} is for", "common", functions, defect.constant_line)
+    stale = "\n\n".join(_body(part, texts[part]) for part in parts)
+    files = {
+        **{f"src/{part}": texts[part] for part in parts},
+        **{f"banners/{banner}": draws.choice(BANNERS).format(name=name) for banner in shape.banners},
+        "parts.txt": "".join(f"{part}\n" for part in parts),
+        TOOL: tool_text(),
+        f"dist/{name}.py": f"# made by tools/build.py: do not edit\n\n{stale}",
+        f"tests/test_{name}.py": write_test(IMPORTS.format(name=name), name, defect),
+        "README.md": README.format(name=name, tests=TESTS, lines=MOST_LINES),
+        "CHANGELOG.md": write_changelog([part.removesuffix(".py") for part in parts], draws),
+    }
+    return files, parts
+
+
+BANNERS = (
+    "{name}, for use in the house\n",
+    "Made for {name}\nAll rights are ours\n",
+    "Questions about {name} go to the office\n",
+    "{name}\nComes as it is, without any warranty\n",
+    "This is {name}.\nThanks to all who helped\n",
+)
+"""Texts of banners."""
+
+
+@cache
+def tool_text() -> str:
+    """The house's generator, as it lies in every workspace."""
+    return Path(__file__).with_name("tool.py").read_text()
+
+
+FAMILY = StaleBuild()

@@ -1,0 +1,138 @@
+"""What is played on a module that remembers, and what each step has to give."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tasks.code_debugging._runner import Outcome, Step, module_name
+from tasks.code_debugging.test_order.rules import State, reset_state
+from tasks.family import Rule, Scene
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leak(Scene):
+    """A module whose reset is to be completed and registered."""
+
+    path: str
+    state: str
+    """The module of the hooks."""
+    verb: str
+    listing: str
+    start: State
+    """At import."""
+    broken: str
+    """Its reset."""
+    people: tuple[str, ...]
+    guests: tuple[str, ...]
+    mode: str
+    """Another one than that of the start."""
+
+    @property
+    def module(self) -> str:
+        """Its name, without the package."""
+        return self.path.rpartition("/")[2].removesuffix(".py")
+
+
+class Play:
+    """Steps, and what each has to give: written as the harness plays them on a state of its own."""
+
+    def __init__(self, scene: Leak) -> None:
+        self.scene = scene
+        self.state = scene.start
+        self.steps: list[Step] = []
+        self.wanted: list[Any] = []
+
+    def call(self, name: str, wanted: Any, *args: Any) -> None:
+        self.step(module_name(self.scene.path), name, wanted, *args)
+
+    def step(self, module: str, name: str, wanted: Any, *args: Any) -> None:
+        self.steps.append((module, name, list(args)))
+        self.wanted.append(wanted)
+
+    def issue(self, *names: str) -> None:
+        for name in names:
+            self.state = self.state.issue(name)
+            self.call(self.scene.verb, self.state.numbers[name], name)
+
+    def change(self, name: str, state: State, *args: Any) -> None:
+        self.state = state
+        self.call(name, None, *args)
+
+    def look(self) -> None:
+        self.call(self.scene.listing, sorted(self.state.numbers))
+        self.call("log", list(self.state.log))
+        self.call("mode", self.state.mode)
+        self.call("archive", list(self.state.archive))
+
+    def work(self) -> None:
+        """All that can be done with a module."""
+        one, two, three, four, *_ = self.scene.people
+        self.issue(two, one)
+        self.change("set_mode", replace(self.state, mode=self.scene.mode), self.scene.mode)
+        self.issue(*self.scene.guests)
+        self.change("set_step", replace(self.state, step=3), 3)
+        self.issue(four, three, one)
+        self.change("retire", self.state.retire(two), two)
+        self.look()
+
+
+def play_use(scene: Leak) -> Play:
+    """A module that nobody resets."""
+    play = Play(scene)
+    play.look()
+    play.work()
+    return play
+
+
+def play_reset(scene: Leak, rule: Rule | None) -> Play:
+    """Work, a reset, and work again, until all is reset once more."""
+    play = Play(scene)
+    play.work()
+    reset = reset_state(scene.start, play.state, rule)
+    play.state = reset.state
+    play.call("reset", reset.result)
+    play.look()
+    play.issue(*reversed(scene.people))
+    play.look()
+    label = reset.prefix + scene.module if reset.prefix else module_name(scene.path)
+    play.step(scene.state, "hooks", [[reset.stage, label]])
+    play.state = reset_state(scene.start, play.state, rule).state
+    play.step(scene.state, "reset_all", None)
+    play.look()
+    return play
+
+
+ORDERS = ((0, 1, 2), (2, 1, 0), (1, 2, 0))
+"""In which three tests are run."""
+
+
+def shuffled_tests(scene: Leak) -> list[list[Step]]:
+    """A session for each order, which begins by loading the module: it must be there before it can be reset."""
+    load: Step = (module_name(scene.path), "log", [])
+    tests = _tests(scene)
+    return [[load, *(step for number in order for step in tests[number])] for order in ORDERS]
+
+
+def same_in_all_orders(scene: Leak, found: Sequence[Sequence[Outcome]]) -> bool:
+    """Whether each test of `shuffled_tests` saw the same in every order, and nothing failed."""
+    lengths = [len(test) for test in _tests(scene)]
+    seen: list[dict[int, list[Outcome]]] = []
+    for (_, *left), order in zip(found, ORDERS, strict=True):
+        parts = {}
+        for number in order:
+            parts[number], left = left[: lengths[number]], left[lengths[number] :]
+        seen.append(parts)
+    return all(parts == seen[0] for parts in seen) and all(map(all, seen[0].values()))
+
+
+def _tests(scene: Leak) -> list[list[Step]]:
+    """Three tests, each after a reset of everything. None looks at what a convention may carry over a reset."""
+    module, (one, two, three, *_) = module_name(scene.path), scene.people
+    reset: Step = (scene.state, "reset_all", [])
+    issues: list[Step] = [(module, scene.verb, [name]) for name in (one, two, three)]
+    seen: list[Step] = [(module, scene.listing, []), (module, "log", []), (module, "mode", [])]
+    return [
+        [reset, *seen, *issues, *seen],
+        [reset, (module, "set_mode", [scene.mode]), (module, "set_step", [7]), *issues[::-1], *seen],
+        [reset, issues[1], (module, "retire", [two]), issues[1], *seen],
+    ]
