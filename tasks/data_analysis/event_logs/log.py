@@ -1,0 +1,175 @@
+"""Logs of a counter's queue system, in three layouts."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from tasks.data_analysis.event_logs.words import Vocabulary
+from tasks.draws import Draws
+
+LAYOUTS = {"json": "jsonl", "pairs": "log", "table": "psv"}
+"""The endings of files: JSON Lines, key=value lines, cells between bars."""
+HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a counter's logs look like: the layout, the names of the fields, and what can stand in them."""
+
+    layout: str
+    time: str
+    event: str
+    done: str
+    opened: str
+    closed: str
+    ticket: str
+    card: str
+    window: str
+    service: str
+    secs: str
+    days: str
+    visits: str
+    windows: tuple[str, ...]
+    services: tuple[str, ...]
+    series: tuple[str, ...]
+    """The first two digits of cards."""
+    prefixes: tuple[str, ...]
+    columns: tuple[str, ...]
+    """The fields but time and event, in the order of a line."""
+
+
+class Visit(NamedTuple):
+    """One visit: when (UTC), how many seconds, and the other fields by name."""
+
+    at: datetime
+    secs: int
+    cells: Mapping[str, str]
+
+
+def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
+    """The log of a counter."""
+    event, done, opened, closed = draws.choice(vocabulary.events)
+    window, windows = draws.choice(vocabulary.windows)
+    service, services = draws.choice(vocabulary.services)
+    ticket, card = draws.choice(vocabulary.tickets), draws.choice(vocabulary.cards)
+    secs = draws.choice(vocabulary.lengths)
+    return Shape(
+        layout=draws.choice(tuple(LAYOUTS)),
+        time=draws.choice(vocabulary.times),
+        event=event,
+        done=done,
+        opened=opened,
+        closed=closed,
+        ticket=ticket,
+        card=card,
+        window=window,
+        service=service,
+        secs=secs,
+        days=draws.choice(vocabulary.days),
+        visits=draws.choice(vocabulary.visits),
+        windows=windows,
+        services=services,
+        series=tuple(map(str, draws.sample(range(31, 99), 3))),
+        prefixes=vocabulary.prefixes,
+        columns=tuple(draws.shuffled([ticket, card, window, service, secs])),
+    )
+
+
+def draw_visits(shape: Shape, draws: Draws) -> list[Visit]:
+    """40 to 65 visits of 3 to 5 days, in the order of time.
+
+    What a rule could be about is in every log: visits in each hour of the first night and the last evening, so that no
+    clock that differs gives the same days; a card that comes again within minutes; tickets that come twice; visits of
+    every length; and each window, service and series of cards.
+    """
+    start = datetime(2023, 1, 1) + timedelta(days=draws.integer(0, 1000))
+    seconds, close = _draw_times(shape, draws)
+    count = len(seconds)
+    windows = [shape.windows[n % len(shape.windows)] for n in range(count)]
+    services = draws.shuffled([shape.services[n % len(shape.services)] for n in range(count)])
+    people = [f"{series}{draws.integer(100, 999)}" for series in shape.series for _ in range(4)]
+    cards = draws.shuffled([people[n % len(people)] for n in range(count)])
+    for one, other in close:
+        cards[other] = cards[one]
+    lengths = _draw_lengths(count, 2 * len(close), draws)
+    first = draws.integer(100, 700)
+    tickets = [f"{'ABCDE'[n % 5]}{first + n}" for n in range(count)]
+    order = sorted(range(count), key=lambda n: seconds[n])
+    for again in draws.sample(range(8, count), 6):
+        tickets[order[again]] = tickets[order[draws.integer(0, again - 1)]]
+    names = (shape.window, shape.service, shape.card, shape.ticket, shape.secs)
+    return [
+        Visit(
+            start + timedelta(seconds=seconds[n]),
+            lengths[n],
+            dict(zip(names, (windows[n], services[n], cards[n], tickets[n], str(lengths[n])), strict=True)),
+        )
+        for n in order
+    ]
+
+
+def _draw_times(shape: Shape, draws: Draws) -> tuple[list[int], list[tuple[int, int]]]:
+    """Seconds from the first midnight, and the pairs that are close to one another.
+
+    The number of windows divides the length of each part, so that by turns every window has each hour in which its
+    own clock could matter.
+    """
+    days, width = draws.integer(3, 5), len(shape.windows)
+    last = (days - 1) * 24 * HOUR
+    hours = [hour for hour in range(12) for _ in range(width if not hour else 1)]
+    hours = [*hours, *[0] * (-len(hours) % width)]
+    seconds = [hour * HOUR + draws.integer(5, HOUR - 5) for hour in hours]
+    evening = [hour for hour in (21, 22, 23) for _ in range(width)]
+    seconds += [last + hour * HOUR + draws.integer(5, HOUR - 5) for hour in (*evening, *range(11, 21))]
+    for day in range(1, days - 1):
+        seconds += [(day * 24 + 6) * HOUR + draws.integer(0, 14 * HOUR) for _ in range(draws.integer(4, 8))]
+    close = []
+    for low, high in ((65, 115), (125, 175), (185, 295), (305, 595)):
+        seconds.append((24 + 7) * HOUR + draws.integer(0, 12 * HOUR))
+        seconds.append(seconds[-1] + draws.integer(low, high))
+        close.append((len(seconds) - 2, len(seconds) - 1))
+    return seconds, close
+
+
+def _draw_lengths(count: int, close: int, draws: Draws) -> list[int]:
+    """Seconds, some of every size. The last `close` ones, of visits that are close to one another, are of middling
+    size: else the only short visit could be the only one that comes again."""
+    sizes = ((11, 29), (31, 39), (41, 59), (61, 89), (91, 119), (610, 890), (910, 1190), (1210, 1490), (1510, 2400))
+    lengths = [draws.integer(low, high) for low, high in sizes]
+    lengths += [draws.integer(20, 1500) for _ in range(count - len(lengths) - close)]
+    return draws.shuffled(lengths) + [draws.integer(130, 590) for _ in range(close)]
+
+
+def render_log(shape: Shape, visits: Sequence[Visit], draws: Draws) -> str:
+    """The log as it lies in the workspace, with lines about the staff in between."""
+    shift = timedelta(seconds=draws.integer(60, 900))
+    lines = []
+    for number, visit in enumerate(visits):
+        at = _written(visit.at)
+        if number % 9 == 4:
+            word = shape.opened if number % 2 else shape.closed
+            idle = {shape.window: draws.choice(shape.windows)}
+            lines.append(_line(shape, _written(visit.at - min(shift, visit.at - visits[number - 1].at)), word, idle))
+        lines.append(_line(shape, at, shape.done, visit.cells))
+    if shape.layout == "table":
+        lines.insert(0, "|".join((shape.time, shape.event, *shape.columns)))
+    return "\n".join(lines) + "\n"
+
+
+def _written(at: datetime) -> str:
+    return at.isoformat() + "Z"
+
+
+def _line(shape: Shape, at: str, event: str, cells: Mapping[str, str]) -> str:
+    if shape.layout == "table":
+        return "|".join((at, event, *(cells.get(column, "") for column in shape.columns)))
+    named: Iterable[tuple[str, str]] = (
+        (shape.time, at),
+        (shape.event, event),
+        *((column, cells[column]) for column in shape.columns if column in cells),
+    )
+    if shape.layout == "pairs":
+        return " ".join(f"{name}={value}" for name, value in named)
+    return json.dumps({name: int(value) if name == shape.secs else value for name, value in named})

@@ -1,0 +1,200 @@
+"""The exports of a branch: sales, price records, customers, and the areas that they belong to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import NamedTuple
+
+from tasks.data_analysis.joins.words import Vocabulary
+from tasks.draws import Draws
+
+DIALECTS = ((",", "."), (";", ","), ("|", "."), (";", "."))
+"""What stands between cells, and before the decimals."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What lasts in a branch's exports: the names of files, columns and figures, and how the two systems write."""
+
+    sales: str
+    articles: str
+    customers: str
+    areas: str
+    date: str
+    article: str
+    customer: str
+    quantity: str
+    price: str
+    pack: str
+    since: str
+    label: str
+    merged: str
+    area: str
+    share: str
+    totals: str
+    units: str
+    group: str
+    groups: tuple[str, ...]
+    series: tuple[str, ...]
+    """The first two digits of articles."""
+    codes: tuple[str, ...]
+    """Of the areas: one or two digits."""
+    prefixes: tuple[str, ...]
+    sales_dialect: tuple[str, str]
+    master_dialect: tuple[str, str]
+    sales_width: int
+    """Digits of an article in the sales; in the master files it has five."""
+
+
+_DRAWN = [each.name for each in fields(Shape)][:17]
+
+
+class Record(NamedTuple):
+    """A price from a day on."""
+
+    since: str
+    price: Decimal
+    pack: int
+
+
+class Customer(NamedTuple):
+    """`areas` come with their share in percent, in the order of the file. `merged`: the number of another, or none."""
+
+    number: str
+    name: str
+    group: str
+    merged: str
+    areas: tuple[tuple[str, int], ...]
+
+
+class Sale(NamedTuple):
+    """One line of the sales."""
+
+    date: str
+    article: str
+    customer: str
+    quantity: int
+
+
+@dataclass(frozen=True)
+class Books:
+    """What the exports of a month say."""
+
+    sales: tuple[Sale, ...]
+    articles: Mapping[str, tuple[Record, ...]]
+    customers: Mapping[str, Customer]
+
+
+def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
+    """The exports of a branch."""
+    group, *groups = draws.choice(vocabulary.group)
+    return Shape(
+        **{name: draws.choice(getattr(vocabulary, name)) for name in _DRAWN},
+        group=group,
+        groups=tuple(groups),
+        series=tuple(map(str, draws.sample(range(11, 99), 3))),
+        codes=tuple(map(str, draws.sample(range(1, 30), 4))),
+        prefixes=vocabulary.prefixes,
+        sales_dialect=draws.choice(DIALECTS),
+        master_dialect=draws.choice(DIALECTS),
+        sales_width=draws.choice((5, 8, 10)),
+    )
+
+
+def draw_books(shape: Shape, people: Sequence[str], draws: Draws) -> Books:
+    """A month of 26 to 40 sales.
+
+    What a rule could be about is in every month: prices that rose before and between sales, so that any older price
+    gives less; customers that went over to another one of other areas; customers of two areas with unlike shares;
+    sales of few pieces and of the last days; every group, series and area.
+    """
+    year, month = draws.integer(2022, 2025), draws.integer(1, 12)
+    customers = _draw_customers(shape, people, draws)
+    articles = _draw_articles(shape, f"{year}-{month:02}", year, draws)
+    numbers, buyers = list(articles), list(customers)
+    count = draws.integer(26, 40)
+    rest = count - 12
+    goods = [numbers[n % len(numbers)] for n in range(rest)]
+    days = [draws.integer(1, 28) for _ in range(rest)]
+    # The first article sells before, between and after its rises, the second before its only one.
+    goods += [*numbers[:1] * 3, numbers[1], *(draws.choice(numbers) for _ in range(8))]
+    days += [draws.integer(2, 5), draws.integer(13, 16), draws.integer(24, 28), 3, 24, 25, 26, 27, 28, 7, 14, 21]
+    quantities = [draws.integer(1, 12) for _ in range(count - 3)] + [1, 2, 3]
+    who = draws.shuffled([buyers[n % len(buyers)] for n in range(count)])
+    lines = [
+        Sale(f"{year}-{month:02}-{day:02}", article, customer, quantity)
+        for day, article, customer, quantity in zip(days, goods, who, quantities, strict=True)
+    ]
+    return Books(tuple(sorted(lines, key=lambda sale: sale.date)), articles, customers)
+
+
+def _draw_customers(shape: Shape, people: Sequence[str], draws: Draws) -> dict[str, Customer]:
+    count = draws.integer(7, len(people))
+    first = draws.integer(1000, 8000)
+    numbers = [str(first + step) for step in draws.sample(range(60), count)]
+    names = draws.shuffled(people)
+    a, b, c, d = draws.shuffled(shape.codes)
+    # The first and the third went over to the second, whose area was none of theirs.
+    areas = [_shared(draws, b), _shared(draws, a), _shared(draws, c, d), _shared(draws, a, b)]
+    areas += [_shared(draws, *draws.sample(shape.codes, draws.integer(1, 2))) for _ in range(count - 4)]
+    merged = {0: numbers[1], 2: numbers[1]}
+    found = [
+        Customer(number, names[n], shape.groups[n % len(shape.groups)], merged.get(n, ""), areas[n])
+        for n, number in enumerate(numbers)
+    ]
+    return {each.number: each for each in sorted(found)}
+
+
+def _shared(draws: Draws, *areas: str) -> tuple[tuple[str, int], ...]:
+    """Areas with their shares, which add up to 100 and are never alike."""
+    if len(areas) == 1:
+        return ((areas[0], 100),)
+    share = draws.choice((20, 25, 30, 35, 65, 70, 75, 80))
+    return ((areas[0], share), (areas[1], 100 - share))
+
+
+def _draw_articles(shape: Shape, month: str, year: int, draws: Draws) -> dict[str, tuple[Record, ...]]:
+    found = {}
+    for n in range(draws.integer(6, 8)):
+        rises = (9, 19) if n == 0 else (draws.integer(5, 25),) if n == 1 or draws.chance() < 0.4 else ()
+        since = [f"{year - 1}-{draws.integer(1, 11):02}-01", *(f"{month}-{day:02}" for day in rises)]
+        cents, pack = draws.integer(205, 8000), draws.integer(2, 12)
+        records = []
+        for day in since:
+            # An odd cent, so that no line is a round sum.
+            records.append(Record(day, Decimal(cents | 1) / 100, pack))
+            cents += draws.integer(36, 900)
+        # Each article its own last digits.
+        found[f"{shape.series[n % 3]}{draws.integer(10, 99)}{n}"] = tuple(records)
+    return found
+
+
+def render_books(shape: Shape, books: Books, goods: Sequence[str], draws: Draws) -> dict[str, str]:
+    """The four files, by name."""
+    sales = [[s.date, s.article.zfill(shape.sales_width), s.customer, str(s.quantity)] for s in books.sales]
+    mark, point = shape.master_dialect
+    prices = [
+        [article, goods[n % len(goods)], f"{record.price:.2f}".replace(".", point), str(record.pack), record.since]
+        for n, (article, records) in enumerate(books.articles.items())
+        for record in records
+    ]
+    customers = [[c.number, c.name, c.group, c.merged] for c in books.customers.values()]
+    areas = [[c.number, code, str(share)] for c in books.customers.values() for code, share in c.areas]
+    columns = [shape.article, shape.label, shape.price, shape.pack, shape.since]
+    exported = f"# exported {books.sales[-1].date} {draws.integer(18, 23)}:{draws.integer(10, 59)}\n"
+    body = _csv([[shape.date, shape.article, shape.customer, shape.quantity], *sales], shape.sales_dialect[0])
+    return {
+        f"{shape.sales}.csv": f"{exported}{body}# {len(sales)} lines\n",
+        f"{shape.articles}.csv": _csv([columns, *draws.shuffled(prices)], mark),
+        f"{shape.customers}.csv": _csv([[shape.customer, "name", shape.group, shape.merged], *customers], mark),
+        f"{shape.areas}.csv": _csv([[shape.customer, shape.area, shape.share], *areas], mark),
+    }
+
+
+def _csv(rows: Sequence[Sequence[str]], mark: str) -> str:
+    return "".join(mark.join(_quoted(cell, mark) for cell in row) + "\n" for row in rows)
+
+
+def _quoted(cell: str, mark: str) -> str:
+    """Quotes where a cell needs them, and around every other text."""
+    return '"' + cell.replace('"', '""') + '"' if '"' in cell or mark in cell or " " in cell else cell

@@ -1,0 +1,129 @@
+"""The family `ledger`: a desk's export is totalled with the house tool, whose flags follow the desk's convention."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hermes_lab.protocols import Workspace
+from tasks.data_analysis.ledger.rules import CONVENTIONS, UNSEEN, Convention, Literals, Row, Shape, plain_total
+from tasks.data_analysis.ledger.table import draw_shape, draw_table, render_table
+from tasks.data_analysis.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, is_number, read_json
+from tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, Site, criterion, sentence, shell
+
+TOOL = "ledger"
+ANSWER = "answer.json"
+TOLERANCE = 0.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(Scene):
+    """One export to total."""
+
+    file: str
+    rows: tuple[Row, ...]
+
+
+def _rule_type(name: str, convention: Convention) -> RuleType:
+    return RuleType(
+        clauses=convention.clauses,
+        recipe=f"run ./{TOOL} sum with {convention.flags}",
+        draw=lambda draws, shape: convention.draw(draws, shape)._asdict(),
+        unseen=name in UNSEEN,
+    )
+
+
+RULES = {name: _rule_type(name, convention) for name, convention in CONVENTIONS.items()}
+
+
+class Ledger(Family[Shape, Export]):
+    """Every word, number and repetition that a convention could be about is in every export."""
+
+    name = "ledger"
+    domain = "data_analysis"
+    noun = "desk"
+    summary = "total an export with the house tool, by the desk's convention"
+    subject = "how the totals of {place} are made"
+    rules = RULES
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The columns of a desk's exports."""
+        return draw_shape(draws, VOCABULARIES[site.split])
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
+        """An export of 20 to 60 rows."""
+        rows = draw_table(shape, draws)
+        file = f"{site.slug('export')}.csv"
+        date = f"{draws.integer(1, 28)} {draws.choice(MONTHS)}"
+        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), date=date, file=file)
+        return Export(
+            request=f"{sentence(request, file)} {site.phrase(draws, DELIVERIES)}",
+            files={TOOL: tool_text(), file: render_table(rows)},
+            inputs=(TOOL, file),
+            outputs=(ANSWER,),
+            file=file,
+            rows=tuple(rows),
+        )
+
+    async def judge(
+        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges `answer.json` by a total that the harness computes itself, not with the tool."""
+        found = await read_json(workspace, ANSWER, limit=10_000)
+        total: Any = found.get("total") if isinstance(found, dict) else None
+        right = _total(scene, rule)
+        return (
+            criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
+            criterion("schema", is_number(total), f"{ANSWER} holds no number `total`"),
+            await inputs_untouched(workspace, scene.files, scene.inputs),
+            criterion(
+                "correct",
+                is_number(total) and abs(total - right) <= TOLERANCE,
+                "the total is not right",
+                ruled=True,
+            ),
+        )
+
+    def moves(self, scene: Export, rule: Rule | None) -> tuple[Move, ...]:
+        """One call of the tool."""
+        return (shell(sum_command(scene.file, _flags(rule)), "I add it up."),)
+
+    def looks(self, scene: Export) -> tuple[Move, ...]:
+        """The top of the export, and what the tool can do."""
+        return (
+            shell(f"head -n 8 {scene.file}", "First a look at the export."),
+            shell(f"./{TOOL} sum --help", "And at what the tool can do."),
+        )
+
+    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+        """The clause, and the whole command."""
+        clause = rule.clauses[0]
+        command = sum_command(f"{site.slug('export')}.csv", _flags(rule))
+        return f"{clause[0].upper()}{clause[1:]}.\n\nRun: {command}"
+
+
+def sum_command(file: str, flags: str = "") -> str:
+    """The command that totals an export; without flags it is the obvious, naive one."""
+    return f"./{TOOL} sum {file} --out {ANSWER} {flags}".rstrip()
+
+
+def _flags(rule: Rule | None) -> str:
+    return CONVENTIONS[rule.type].flags.format(**dict(rule.literals)) if rule else ""
+
+
+def _total(scene: Export, rule: Rule | None) -> float:
+    if rule is None:
+        return float(plain_total(scene.rows))
+    return float(CONVENTIONS[rule.type].total(scene.rows, Literals(**dict(rule.literals))))
+
+
+@cache
+def tool_text() -> str:
+    """The house tool, as it lies in every workspace."""
+    return Path(__file__).with_name("tool.py").read_text()
+
+
+FAMILY = Ledger()
