@@ -1,0 +1,215 @@
+"""The family `backups`: a script that makes a faithful copy, by the convention of its house."""
+
+import json
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hermes_lab.protocols import Workspace
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, read_bytes
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from tasks.system_admin.backups.rules import RULES, Backup, Copied, Shape, copied, planned, script, sums
+from tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
+from tasks.system_admin.backups.words import CLOSINGS, REQUESTS, VOCABULARIES
+
+SCRIPT = "bin/backup.sh"
+LARGEST_SCRIPT = 50_000
+SECONDS = 20.0
+
+_RUN_TWICE = """\
+mkdir -p {place}/bin {place}/srv && cp -p {script} {place}/bin && cd {place} && {make} || exit 9
+run() {{
+  env -i PATH=/usr/bin:/bin HOME=/ LC_ALL=C.UTF-8 timeout -k 1 8 ./{script} < /dev/null > /dev/null 2>&1
+  local code=$?
+  echo "$code"
+  return "$code"
+}}
+run && cp -a backup first && run
+"""
+_LIST = """\
+import hashlib, json, os, shutil, stat, sys
+place = sys.argv[1]
+def tell(top):
+    found, left = [], [top] if stat.S_ISDIR(os.lstat(top).st_mode) else []
+    while left and len(found) < 200:
+        folder = left.pop()
+        for each in os.scandir(folder):
+            info, path = each.stat(follow_symlinks=False), os.path.relpath(each.path, top)
+            row = dict(path=path, mode=format(stat.S_IMODE(info.st_mode), "o"), inode=info.st_ino, links=info.st_nlink,
+                       time=int(info.st_mtime), kind="?", full=info.st_blocks * 512 >= info.st_size)
+            if each.is_symlink():
+                row.update(kind="l", content=os.readlink(each.path))
+            elif each.is_dir():
+                left.append(each.path)
+                continue
+            elif each.is_file() and info.st_size < 1 << 23:
+                with open(each.path, "rb") as file:
+                    data = file.read()
+                row.update(kind="f", content=hashlib.sha256(data).hexdigest(), size=len(data))
+                if folder == top and len(data) < 9000:
+                    row.update(text=data.decode(errors="replace"))
+            found.append(row)
+    return found
+told = []
+for top in ("first", "backup"):
+    try:
+        told.append(tell(os.path.join(place, top)))
+    except OSError:
+        told.append(None)
+shutil.rmtree(place, ignore_errors=True)
+print(json.dumps(told))
+"""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order(Scene):
+    """A script that is asked for. `tree` is what it finds, below `srv`."""
+
+    shape: Shape
+    tree: Tree
+
+
+class Backups(Family[Shape, Order]):
+    """Every tree has folders, links, hard links, holes, empty files, spaces and other odd names.
+
+    The script runs twice, on the tree as it might be a day later, in a folder of its own. What it left is told by
+    another command, during which all that it started stands still; what is right, the harness knows from the tree.
+    """
+
+    name = "backups"
+    domain = "system_admin"
+    noun = "service"
+    summary = "write a script that copies a tree with all its oddities, by the convention of its house"
+    subject = "how backups of {place} are made"
+    rules = RULES
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The folders of a service."""
+        words = VOCABULARIES[site.split]
+        folders = tuple(draws.sample(words.folders, 3))
+        return Shape(site.slug("service"), folders, draws.choice(words.skipped))
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Order:
+        """A tree of about a dozen files."""
+        tree = draw_tree(draws, VOCABULARIES[site.split], shape.folders, shape.skipped)
+        source = f"srv/{shape.slug}"
+        files = {f"{source}/{each.path}": each.text for each in tree if not (each.hole or each.same or each.target)}
+        words = {
+            "place": site.called(self.noun),
+            "script": SCRIPT,
+            "source": source,
+            "copy": f"backup/{shape.slug}",
+            "skipped": shape.skipped,
+            "sums": f"backup/{shape.slug}.sums",
+        }
+        request = site.phrase(draws, REQUESTS).format(**words)
+        return Order(
+            request=f"{sentence(request, SCRIPT)} {site.phrase(draws, CLOSINGS).format(**words)}",
+            files=files,
+            setup=(make_rest(tree, source),),
+            inputs=tuple(files)[:2],
+            outputs=(SCRIPT,),
+            shape=shape,
+            tree=tree,
+        )
+
+    async def judge(
+        self, scene: Order, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges what two runs of the script leave."""
+        right = planned(scene.shape, rule)
+        delivered = await read_bytes(workspace, SCRIPT, LARGEST_SCRIPT)
+        codes, first, second = await _run_twice(scene, workspace) if delivered else ([], [], [])
+        wanted = copied(right, scene.shape, grown(scene.tree))
+        return (
+            criterion("script_present", bool(delivered), f"{SCRIPT} is missing, or no plain file"),
+            await inputs_untouched(workspace, scene.files, scene.files),
+            criterion("runs", codes == ["0", "0"], f"{SCRIPT} does not run twice with exit code 0"),
+            criterion(
+                "repeatable", bool(second) and _lasting(first) == _lasting(second), "a second run changes something"
+            ),
+            criterion(
+                "sparse", not any(row["full"] for row in second if row.get("size", 0) > 1 << 20), "holes are lost"
+            ),
+            criterion("copy", _is_copied(second, right, wanted), "a trial restore does not work", ruled=True),
+            criterion("sums", _is_listed(second, scene, right, wanted), "the checksums cannot be checked", ruled=True),
+        )
+
+    def moves(self, scene: Order, rule: Rule | None) -> tuple[Move, ...]:
+        """Writes the script, and tries it."""
+        content = script(planned(scene.shape, rule), scene.shape)
+        tried = f"chmod 755 {SCRIPT} && ./{SCRIPT} && ./{SCRIPT} && cat backup/{scene.shape.slug}.sums"
+        return (
+            Move("write_file", {"path": SCRIPT, "content": content}, "I write the script."),
+            shell(tried, "Does it work, also a second time?"),
+        )
+
+    def looks(self, scene: Order) -> tuple[Move, ...]:
+        """The tree, with inodes, sizes and blocks."""
+        return (shell(f"ls -lAisR srv/{scene.shape.slug}", "What is there to copy?"),)
+
+
+async def _run_twice(scene: Order, workspace: Workspace) -> tuple[list[str], list[Row], list[Row]]:
+    """The exit codes of two runs, and what each left in the folder of the backups."""
+    place = f"/tmp/.{secrets.token_hex(8)}"
+    make = make_all(grown(scene.tree), f"srv/{scene.shape.slug}")
+    run = await workspace.exec(_RUN_TWICE.format(place=place, script=SCRIPT, make=make), SECONDS, fresh=True)
+    listing = f"/usr/bin/python3 -I -S -c {shlex.quote(_LIST)} {place}"
+    told = await workspace.exec(listing, SECONDS, fresh=True)
+    try:
+        first, second = json.loads(told.output)
+    except ValueError:  # more than a listing may be
+        first, second = [], []
+    return run.output.split(), first or [], second or []
+
+
+def _lasting(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """What a second run must not change. Inodes and times may differ, but not which names share a file."""
+    names: dict[int, str] = {}
+    for row in sorted(rows, key=lambda row: str(row["path"])):
+        names.setdefault(row["inode"], row["path"])
+    fields = ("path", "kind", "mode", "content")
+    return sorted((*(str(row.get(field)) for field in fields), names[row["inode"]]) for row in rows)
+
+
+def _is_copied(rows: Sequence[Row], right: Backup, wanted: Mapping[str, Copied]) -> bool:
+    """Whether the copy holds what it should and nothing else."""
+    inside = {row["path"].removeprefix(f"{right.copy}/"): row for row in rows if "/" in row["path"]}
+    if inside.keys() != wanted.keys() or not all(row["path"].startswith(f"{right.copy}/") for row in inside.values()):
+        return False
+    groups: dict[str, set[str]] = {}
+    for path, each in wanted.items():
+        groups.setdefault(each.group, set()).add(path)
+    for path, each in wanted.items():
+        row = inside[path]
+        if (row["kind"], row.get("content")) != (each.kind, each.content):
+            return False
+        if each.kind == "l":
+            continue
+        same = {other for other, its in inside.items() if its["inode"] == row["inode"]}
+        if row["mode"] != each.mode or same != groups[each.group] or row["links"] != len(same):
+            return False
+        if row["time"] != TIME and not path.endswith(f".{right.link}"):
+            return False
+    return True
+
+
+def _is_listed(rows: Sequence[Row], scene: Order, right: Backup, wanted: Mapping[str, Copied]) -> bool:
+    """Whether the checksums and the number of files lie beside the copy, and nothing else does."""
+    beside = {row["path"]: str(row.get("text")) for row in rows if "/" not in row["path"]}
+    list_ = beside.pop(f"{scene.shape.slug}.sums", "")
+    number = sum(each.kind == "f" for each in wanted.values())
+    if {file: text.split() for file, text in beside.items()} != (
+        {right.counted: [str(number)]} if right.counted else {}
+    ):
+        return False
+    lines = sorted(line.replace("  ./", "  ", 1) for line in list_.split("\n") if line)
+    return lines == sorted(sums(right, wanted.items()))
+
+
+FAMILY = Backups()

@@ -1,0 +1,197 @@
+"""The family `dropins`: three settings of a service go into a drop-in, by the convention of its house."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from hermes_lab.protocols import Workspace
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, read_text
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from tasks.system_admin._commands import here
+from tasks.system_admin._tree import Node, survey
+from tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
+from tasks.system_admin.dropins.words import CLOSINGS, REQUESTS, VOCABULARIES
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the configuration of a service is laid out."""
+
+    parent: str
+    """The folder of all configuration."""
+    shipped: tuple[str, ...]
+    counts: tuple[str, ...]
+    times: tuple[str, ...]
+    switches: tuple[str, ...]
+    fresh: tuple[str, ...]
+    tickets: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Scene):
+    """One ticket. `folder` is the service's, with the main file and `conf.d`."""
+
+    folder: str
+    wish: Wish
+
+
+class DropIns(Family[Shape, Change]):
+    """Every drop-in that is asked for has a number, a name, a count, a time and a switch."""
+
+    name = "dropins"
+    domain = "system_admin"
+    noun = "service"
+    summary = "put settings of a service into a drop-in, by the convention of its house"
+    subject = "how drop-ins of {place} are written"
+    rules = RULES
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The settings that a service has."""
+        words = VOCABULARIES[site.split]
+        return Shape(
+            parent=draws.choice(words.folders),
+            shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
+            counts=tuple(draws.sample(words.counts, 3)),
+            times=tuple(draws.sample(words.times, 2)),
+            switches=tuple(draws.sample(words.switches, 2)),
+            fresh=tuple(draws.sample(words.fresh, 3)),
+            tickets=draws.choice(words.tickets),
+        )
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Change:
+        """A ticket, and the configuration as it is."""
+        folder = f"{shape.parent}/{site.slug('service')}"
+        count, time, switch = draws.choice(shape.counts), draws.choice(shape.times), draws.choice(shape.switches)
+        wish = Wish(
+            ticket=f"{shape.tickets}-{draws.integer(1000, 9999)}",
+            name=draws.choice(shape.fresh),
+            number=10 * len(shape.shipped) + 10,
+            count=(count, draws.integer(11, 990)),
+            seconds=(time, draws.integer(11, 290)),
+            switch=(switch, draws.chance() < 0.5),
+        )
+        files = _files(shape, folder, draws)
+        words = {
+            "place": site.called(self.noun),
+            "ticket": wish.ticket,
+            "count": count,
+            "n": wish.count[1],
+            "time": time,
+            "t": wish.seconds[1],
+            "switch": switch,
+            "state": "on" if wish.switch[1] else "off",
+            "name": wish.name,
+            "folder": f"{folder}/conf.d",
+        }
+        request = site.phrase(draws, REQUESTS).format(**words)
+        return Change(
+            request=f"{sentence(request, folder)} {site.phrase(draws, CLOSINGS).format(**words)}",
+            files=files,
+            inputs=tuple(files),
+            outputs=(f"{folder}/conf.d",),
+            folder=folder,
+            wish=wish,
+        )
+
+    async def judge(
+        self, scene: Change, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges what is new in the service's folder: name, mode and kind of every entry, and the settings."""
+        right = wanted(scene.wish, rule)
+        drop_ins = f"{scene.folder}/conf.d"
+        tree = await survey(workspace, [scene.folder])
+        new = {path: node for path, node in tree.items() if path not in scene.files and node.kind != "d"}
+        path = f"{drop_ins}/{right.file}"
+        added = [each for each, node in new.items() if each.startswith(f"{drop_ins}/") and node.kind == "f"]
+        text = await read_text(workspace, path, limit=10_000)
+        return (
+            criterion("drop_in_present", bool(added), f"{drop_ins} holds no new drop-in"),
+            await inputs_untouched(workspace, scene.files, scene.inputs),
+            criterion("read", _is_laid(new, scene, right), "the service does not read the new drop-in", ruled=True),
+            criterion(
+                "effective",
+                text is not None and _settings(text) == _settings("\n".join(right.lines)),
+                "the service does not run with the new settings",
+                ruled=True,
+            ),
+        )
+
+    def moves(self, scene: Change, rule: Rule | None) -> tuple[Move, ...]:
+        """Writes the drop-in anew, and takes away what an earlier attempt left."""
+        right = wanted(scene.wish, rule)
+        path = f"{scene.folder}/conf.d/{right.file}"
+        moves = [
+            # Not into the old file: that may be one that cannot be written.
+            shell(here(path, "\n".join(right.lines), right.mode or "644"), "I write the drop-in."),
+            shell(
+                f"find {scene.folder} -name '*{scene.wish.name}*' ! -path '{path}' -print -delete",
+                "There must be no second one of that name.",
+            ),
+        ]
+        if right.enabled:
+            folder = f"{scene.folder}/{right.enabled}"
+            link = f"ln -s ../conf.d/{right.file} {folder}/{right.file}"
+            moves.append(shell(f"mkdir -p {folder} && {link}", "And the link to it."))
+        return tuple(moves)
+
+    def looks(self, scene: Change) -> tuple[Move, ...]:
+        """The configuration that is there."""
+        files = f"{scene.folder}/main.conf {scene.folder}/conf.d/*"
+        return (shell(f"ls -l {scene.folder}/conf.d && tail -n +1 {files}", "What is there?"),)
+
+
+def _files(shape: Shape, folder: str, draws: Draws) -> dict[str, str]:
+    """The main file, which sets everything, and drop-ins that set some of it."""
+
+    def lines(count: str, time: str, switch: str) -> list[str]:
+        state = "on" if draws.chance() < 0.5 else "off"
+        return [f"{count} = {draws.integer(10, 999)}", f"{time} = {draws.integer(5, 300)}", f"{switch} = {state}"]
+
+    main = [
+        "# Times are seconds. Drop-ins in conf.d are read after this file, in the order of their names.",
+        "# The owner may write and everybody may read what configures the service.",
+        *(f"{key} = {draws.integer(10, 999)}" for key in shape.counts),
+        *(f"{key} = {draws.integer(5, 300)}" for key in shape.times),
+        *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in shape.switches),
+    ]
+    files = {f"{folder}/main.conf": "\n".join(main) + "\n"}
+    for number, name in enumerate(shape.shipped, 1):
+        body = lines(draws.choice(shape.counts), draws.choice(shape.times), draws.choice(shape.switches))
+        files[f"{folder}/conf.d/{number}0-{name}.conf"] = "\n".join([f"# {name}", *draws.sample(body, 2)]) + "\n"
+    return files
+
+
+def _is_laid(new: dict[str, Node], scene: Change, right: DropIn) -> bool:
+    """Whether exactly what belongs there is new: the drop-in, with its mode and one name, and the link to it."""
+    path = f"{scene.folder}/conf.d/{right.file}"
+    links = {f"{scene.folder}/{right.enabled}/{right.file}": f"../conf.d/{right.file}"} if right.enabled else {}
+    node = new.get(path)
+    return (
+        new.keys() == {path, *links}
+        and node is not None
+        and (node.kind, node.links) == ("f", 1)
+        and (node.mode == right.mode if right.mode else _is_open(int(node.mode, 8)))
+        and all((new[link].kind, new[link].target) == ("l", target) for link, target in links.items())
+    )
+
+
+def _is_open(mode: int) -> bool:
+    """Whether a mode is as main.conf says, whatever a umask made of the rest."""
+    return mode & 0o604 == 0o604 and not mode & 0o7002
+
+
+def _settings(text: str) -> tuple[list[str], list[str]]:
+    """The lines before the first setting's, and the others by their key; comments and spacing do not matter."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    lines = [line for line in lines if line and line[0] not in "#;"]
+    head = list(takewhile(lambda line: line.startswith("["), lines))
+    return head, sorted((line.replace(" =", "=").replace("= ", "=") for line in lines[len(head) :]), key=_key)
+
+
+def _key(line: str) -> str:
+    """The key that a line is about; a stable sort by it keeps a reset before its setting."""
+    return line.partition("=")[0].strip("! ").removeprefix("unset ").removeprefix("clear ")
+
+
+FAMILY = DropIns()

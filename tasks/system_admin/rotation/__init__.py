@@ -1,0 +1,248 @@
+"""The family `rotation`: a full log is rotated by hand, by the convention of its house."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hermes_lab.protocols import Workspace
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, read_bytes
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from tasks.system_admin._tree import Node, survey
+from tasks.system_admin.rotation.rules import RULES, After, Before, Old, rotated
+from tasks.system_admin.rotation.words import CLOSINGS, MONTHS, REQUESTS, VOCABULARIES
+
+UNDO = "( test -d .undo || {{ mkdir .undo && cp -a --parents {0} .undo; }}; rm -rf {0}; cp -a .undo/* . )"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a service logs."""
+
+    root: str
+    log: str
+    other: str
+    held: str
+    kept: int
+    mode: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn(Scene):
+    """One rotation. `folder` holds the log; `held` is a second name of it: the file that the writer has open."""
+
+    folder: str
+    held: str
+    before: Before
+
+    @property
+    def run(self) -> str:
+        """The folder of what the writer has open."""
+        return self.held.rpartition("/")[0]
+
+
+class Rotation(Family[Shape, Turn]):
+    """Every log has as many old ones as are kept, and a writer that holds it open: a hard link in `run` stands for
+    its descriptor, so that a log which was renamed is told from one that was emptied."""
+
+    name = "rotation"
+    domain = "system_admin"
+    noun = "service"
+    summary = "rotate a log by hand, by the convention of its house"
+    subject = "how the logs of {place} are rotated"
+    rules = RULES
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The names and modes of a service's logs."""
+        words = VOCABULARIES[site.split]
+        return Shape(
+            root=draws.choice(words.roots),
+            log=f"{draws.choice(words.logs)}.log",
+            other=f"{draws.choice(words.others)}.log",
+            held=draws.choice(words.held),
+            kept=draws.integer(3, 5),
+            mode=draws.choice(("640", "644", "660")),
+        )
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Turn:
+        """A log of 40 to 70 lines, its old ones, and one that is none of the matter."""
+        slug = site.slug("service")
+        folder, run, config = f"{shape.root}/{slug}", f"run/{slug}", f"etc/logrotate.d/{slug}"
+        lines = VOCABULARIES[site.split].lines
+        text, *olds = (_log(draws, lines, *size) for size in [(40, 70), *[(4, 9)] * shape.kept])
+        year, month, day = draws.integer(2019, 2031), draws.integer(1, 12), draws.integer(1, 28)
+        path = f"{folder}/{shape.log}"
+        files = {
+            config: _CONFIG.format(path=path, kept=shape.kept, mode=shape.mode),
+            f"{folder}/{shape.other}": _log(draws, lines, 3, 6),
+            path: text,
+            **{f"{path}.{n}": old for n, old in enumerate(olds, 1)},
+        }
+        words = {
+            "place": site.called(self.noun),
+            "path": path,
+            "config": config,
+            "date": f"{day} {MONTHS[month - 1]} {year}",
+        }
+        request = site.phrase(draws, REQUESTS).format(**words)
+        return Turn(
+            request=f"{sentence(request, path, config)} {site.phrase(draws, CLOSINGS).format(**words)}",
+            files=files,
+            setup=(f"mkdir -p {run} && ln {path} {run}/{shape.held} && chmod {shape.mode} {path}*",),
+            inputs=(config, f"{folder}/{shape.other}"),
+            outputs=(path,),
+            folder=folder,
+            held=f"{run}/{shape.held}",
+            before=Before(shape.log, text, tuple(olds), shape.mode, (year, month, day)),
+        )
+
+    async def judge(
+        self, scene: Turn, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges all that lies in the folder of the log, and what the writer has open."""
+        right = rotated(scene.before, rule)
+        path = f"{scene.folder}/{scene.before.log}"
+        tree = await survey(workspace, [scene.folder, scene.run])
+        files = {path: node for path, node in tree.items() if node.kind != "d"}
+        log = await read_bytes(workspace, path)
+        return (
+            criterion(
+                "rotated",
+                log is not None and log != scene.before.text.encode(),
+                f"{path} is missing, or as it was",
+            ),
+            await inputs_untouched(workspace, scene.files, scene.inputs),
+            criterion(
+                "current",
+                log == right.head.encode() and await _is_held(workspace, scene, files, right),
+                "the service does not go on logging as it should",
+                ruled=True,
+            ),
+            criterion(
+                "old",
+                _are_named(files, scene, right) and await _hold(workspace, scene, right),
+                "the old logs are not as they should be",
+                ruled=True,
+            ),
+        )
+
+    def moves(self, scene: Turn, rule: Rule | None) -> tuple[Move, ...]:
+        """Keeps a copy of all logs, or begins anew from it; then one command in the folder of the log."""
+        before, right = scene.before, rotated(scene.before, rule)
+        steps = [*_shift(before, right), *_finish(before, right)]
+        moves = [
+            shell(
+                UNDO.format(f"{scene.folder} {scene.run}"),
+                "A copy first, to begin every attempt with.",
+            ),
+            shell(f"( cd {scene.folder} && {' && '.join(steps)} )", "Now the rotation, last one first."),
+        ]
+        if right.flag:
+            moves.append(shell(f"touch {scene.run}/{right.flag}", "The writer has to know."))
+        return tuple(moves)
+
+    def looks(self, scene: Turn) -> tuple[Move, ...]:
+        """The logs, and how they are rotated."""
+        return (shell(f"ls -li {scene.folder} {scene.run} && cat {scene.inputs[0]}", "Let me see the logs first."),)
+
+
+_CONFIG = """\
+/{path} {{
+    weekly
+    rotate {kept}
+    create 0{mode}
+    nocompress
+}}
+"""
+
+
+def _log(draws: Draws, lines: Sequence[str], low: int, high: int) -> str:
+    """A piece of a log, its lines in the order of time."""
+    second, made = draws.integer(0, 40_000), []
+    for _ in range(draws.integer(low, high)):
+        second += draws.integer(1, 600)
+        made.append(f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} {draws.choice(lines)}\n")
+    return "".join(made)
+
+
+def _shift(before: Before, right: After) -> list[str]:
+    """Commands that name the old logs anew, from the last to the first, and put the log itself away."""
+    sources = [before.log, *(f"{before.log}.{n}" for n in range(1, len(before.olds) + 1))]
+    targets = [old.name.removesuffix(".gz") for old in right.olds]
+    steps = [f"rm {' '.join(sources[len(targets) :])}"]
+    folder = targets[0].rpartition("/")[0]
+    steps += [f"mkdir {folder}"] if folder else []
+    kept = list(zip(sources, targets, strict=False))[::-1]
+    steps += [f"mv {source} {target}" for source, target in kept[:-1] if source != target]
+    return [*steps, f"{'cp -p' if right.in_place else 'mv'} {before.log} {targets[0]}"]
+
+
+def _finish(before: Before, right: After) -> list[str]:
+    """Commands that begin the log anew, and see to the form of the old ones."""
+    newest = right.olds[0].name
+    names = {old.name.removesuffix(".gz"): old for old in right.olds}
+    if not right.head:
+        steps = [f": > {before.log}"]
+    elif right.head in before.text:
+        steps = [f"tail -n {right.head.count(chr(10))} {newest} > {before.log}"]
+    else:
+        steps = [f"echo '{right.head.strip()}' > {before.log}"]
+    steps.append(f"chmod {before.mode} {before.log}")
+    if right.note:
+        unit = "-l" if right.note[1] == f"{before.text.count(chr(10))}\n" else "-c"
+        steps.append(f"wc {unit} < {newest} > {right.note[0]}")
+    if right.olds[0].mode != before.mode:
+        steps.append(f"chmod {right.olds[0].mode} {' '.join(names)}")
+    zipped = [name for name, old in names.items() if old.zipped]
+    return [*steps, f"gzip -nf {' '.join(zipped)}"] if zipped else steps
+
+
+async def _is_held(workspace: Workspace, scene: Turn, files: Mapping[str, Node], right: After) -> bool:
+    """Whether the writer still holds the file that it should, and the log has its mode and no further name."""
+    log, held = files.get(f"{scene.folder}/{scene.before.log}"), files.get(scene.held)
+    beside = {scene.held, *([f"{scene.run}/{right.flag}"] if right.flag else [])}
+    if log is None or held is None or {path for path in files if path.startswith(f"{scene.run}/")} != beside:
+        return False
+    if (log.kind, log.mode, held.kind) != ("f", scene.before.mode, "f"):
+        return False
+    if right.in_place:
+        return log.inode == held.inode and log.links == 2
+    return log.links == 1 and await read_bytes(workspace, scene.held) == scene.before.text.encode()
+
+
+def _are_named(files: Mapping[str, Node], scene: Turn, right: After) -> bool:
+    """Whether just the right files lie in the folder of the log, with their modes."""
+    modes = {scene.before.log: scene.before.mode, **{old.name: old.mode for old in right.olds}}
+    known = {f"{scene.folder}/{name}" for name in modes} | {scene.inputs[1]}
+    if right.note:
+        known.add(f"{scene.folder}/{right.note[0]}")
+    return {path for path in files if path.startswith(f"{scene.folder}/")} == known and all(
+        (files[f"{scene.folder}/{name}"].kind, files[f"{scene.folder}/{name}"].mode) == ("f", mode)
+        for name, mode in modes.items()
+    )
+
+
+async def _hold(workspace: Workspace, scene: Turn, right: After) -> bool:
+    """Whether the old logs hold the right lines, and the note its number."""
+    for old in right.olds:
+        data = await read_bytes(workspace, f"{scene.folder}/{old.name}")
+        if data is None or not _holds(data, old):
+            return False
+    if right.note is None:
+        return True
+    note = await read_bytes(workspace, f"{scene.folder}/{right.note[0]}", limit=100)
+    return note is not None and note.split() == right.note[1].encode().split()
+
+
+def _holds(data: bytes, old: Old) -> bool:
+    text = old.text.encode()
+    if not old.zipped:
+        return data == text
+    stream = zlib.decompressobj(wbits=31)  # gzip
+    try:
+        return stream.decompress(data, len(text) + 1) == text and stream.eof
+    except zlib.error:
+        return False
+
+
+FAMILY = Rotation()

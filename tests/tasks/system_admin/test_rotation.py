@@ -1,0 +1,60 @@
+from collections.abc import Callable
+
+import pytest
+
+from hermes_lab.protocols import Sandbox
+from tasks.system_admin.rotation import FAMILY
+from tasks.system_admin.rotation.words import VOCABULARIES
+from tests.tasks.system_admin.beliefs import confused, draw, judged, solved
+
+pytestmark = pytest.mark.anyio
+OpenSandbox = Callable[[], Sandbox]
+
+
+@pytest.mark.parametrize("split", VOCABULARIES)
+async def test_a_belief_is_right_where_it_is_true_and_nowhere_else(open_sandbox: OpenSandbox, split: str) -> None:
+    assert await confused(FAMILY, split, 1, open_sandbox) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "criterion"),
+    [
+        ("touch {path}.9", "old"),
+        ("ln -f {path}.1 {path}.2", "old"),
+        ("chmod 600 {path}.1", "old"),
+        ("echo more >> {path}.2", "old"),
+        ("mv {path}.1 /tmp/old; ln -s /tmp/old {path}.1", "old"),
+        ("chmod 4755 {path}", "current"),
+        ("echo more > {path}", "current"),
+        ("ln -f {path} {held}", "current"),
+        ("rm {held}", "current"),
+        ("rm {path}", "rotated"),
+        ("cp {path}.1 {path}", "rotated"),
+        ("echo >> {config}", "inputs_untouched"),
+    ],
+)
+async def test_what_is_left_otherwise_is_noticed(open_sandbox: OpenSandbox, command: str, criterion: str) -> None:
+    scene, _ = draw(FAMILY, "train", 2)
+    words = {"path": f"{scene.folder}/{scene.before.log}", "held": scene.held, "config": scene.inputs[0]}
+    found = await judged(FAMILY, scene, None, open_sandbox, command.format(**words))
+    assert found[criterion].score == 0.0
+
+
+async def test_a_writer_is_told_from_one_that_follows_a_renamed_log(open_sandbox: OpenSandbox) -> None:
+    """What the writer holds open gets its next line: into the log where it was emptied, into the old one else."""
+    scene, rules = draw(FAMILY, "train", 2)
+    (in_place,) = [rule for rule in rules if rule and rule.type == "in_place"]
+    write = f"echo later >> {scene.held}; grep -l later {scene.folder}/* > /tmp/where; cat /tmp/where"
+    for rule, file in ((None, f"{scene.before.log}.1"), (in_place, scene.before.log)):
+        assert solved((await judged(FAMILY, scene, rule, open_sandbox)).values())
+        moved = await judged(
+            FAMILY, scene, rule, open_sandbox, write, f"grep -q /{file}$ /tmp/where || rm -r {scene.folder}"
+        )
+        assert moved["rotated"].score == float(rule is None or file == scene.before.log)
+
+
+async def test_any_level_of_compression_will_do(open_sandbox: OpenSandbox) -> None:
+    scene, rules = draw(FAMILY, "train", 2)
+    (zipped,) = [rule for rule in rules if rule and rule.type == "zipped"]
+    again = f"cd {scene.folder} && gunzip *.gz && gzip -1 {scene.before.log}.[{zipped['first']}-9]"
+    assert solved((await judged(FAMILY, scene, zipped, open_sandbox, again)).values())
