@@ -1,0 +1,226 @@
+"""What research ends in: a value, and a quoted line for each page that it rests on."""
+
+import json
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple, TypeVar
+
+from hermes_lab.protocols import Workspace
+from hermes_lab.types import Page
+from tasks.evidence import read_json
+from tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, criterion
+
+ANSWER = "answer.json"
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_SHORTEST_QUOTE, _LONGEST = 8, 400
+_MOST_SOURCES = 30
+
+
+class Source(NamedTuple):
+    """A page that a value rests on. `needle` is what a quote from it must hold, `line` where that stands."""
+
+    url: str
+    line: str
+    needle: str
+    changed: date
+
+
+class Claim(NamedTuple):
+    """A value with `places` decimals, and what it rests on."""
+
+    number: Decimal
+    places: int
+    sources: tuple[Source, ...]
+
+
+class Cite(NamedTuple):
+    """How a source is written: its address, and its quote between two marks."""
+
+    url: str
+    source: Source
+    before: str = ""
+    after: str = ""
+
+    @property
+    def quote(self) -> str:
+        return f"{self.before}{self.source.line}{self.after}"
+
+
+class Written(NamedTuple):
+    """A claim as `answer.json` must hold it. `exact`: each character of the value counts, not only its number."""
+
+    value: str
+    cites: tuple[Cite, ...]
+    exact: bool = False
+
+
+def written(claim: Claim) -> Written:
+    """The obvious form: plain digits and whole addresses."""
+    return Written(f"{claim.number:.{claim.places}f}", tuple(Cite(source.url, source) for source in claim.sources))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A rule about what counts: `claim` makes the value from a scene of the family and the rule's literals."""
+
+    rule: RuleType
+    claim: Callable[[Any, Mapping[str, Any]], Claim]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A rule about how an answer is written."""
+
+    rule: RuleType
+    write: Callable[[Claim, Mapping[str, Any]], Written]
+
+
+def rules_of(selections: Mapping[str, Selection], forms: Mapping[str, Form]) -> Mapping[str, RuleType]:
+    """All rules of a family, by name."""
+    return {
+        **{name: each.rule for name, each in selections.items()},
+        **{name: each.rule for name, each in forms.items()},
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Scene):
+    """One thing to find out."""
+
+    query: str
+    reads: tuple[tuple[str, ...], ...]
+    """The pages that somebody reads who works on it, call by call: an address is known from the pages before."""
+
+
+H = TypeVar("H")
+Q = TypeVar("Q", bound=Question)
+
+
+class Research(Family[H, Q]):
+    """A family whose tasks are questions over a corpus. A rule is a `Selection` or a `Form`."""
+
+    domain = "web_research"
+    selections: Mapping[str, Selection]
+    forms: Mapping[str, Form]
+
+    @abstractmethod
+    def plain(self, scene: Q) -> Claim:
+        """The claim where no rule holds."""
+
+    def find(self, scene: Q, rule: Rule | None) -> Written:
+        """The right answer where `rule` holds."""
+        literals = dict(rule.literals) if rule else {}
+        if rule and rule.type in self.selections:
+            return written(self.selections[rule.type].claim(scene, literals))
+        claim = self.plain(scene)
+        if rule is None:
+            return written(claim)
+        return self.forms[rule.type].write(claim, literals)
+
+    async def judge(self, scene: Q, rule: Rule | None, workspace: Workspace, answer: str | None) -> Sequence[Criterion]:
+        """Judges `answer.json` by the pages of the scene, which the workspace never held."""
+        found = await read_json(workspace, ANSWER, limit=50_000)
+        value, given = _read(found)
+        right = self.find(scene, rule)
+        return (
+            criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
+            criterion("schema", value is not None, f"{ANSWER} has not the form that was asked for"),
+            _quoted(given, scene.pages),
+            criterion("value", value is not None and _same(value, right), "the value is not right", ruled=True),
+            criterion("sources", _cited(given, right.cites), "the sources are not right", ruled=True),
+        )
+
+    def moves(self, scene: Q, rule: Rule | None) -> tuple[Move, ...]:
+        """A search, the pages, and the answer."""
+        right = self.find(scene, rule)
+        sources = [{"url": cite.url, "quote": cite.quote} for cite in right.cites]
+        content = json.dumps({"value": right.value, "sources": sources}, indent=1, ensure_ascii=False) + "\n"
+        return (
+            Move("web_search", {"query": scene.query, "limit": 10}, "I look for it."),
+            *(Move("web_extract", {"urls": list(urls)}, "I read on.") for urls in self.steps(scene, rule)),
+            Move("write_file", {"path": ANSWER, "content": content}, "I write the answer down, with its sources."),
+        )
+
+    def steps(self, scene: Q, rule: Rule | None) -> list[tuple[str, ...]]:
+        """What is read, call by call: at last what is cited and was not read yet."""
+        steps = list(scene.reads)
+        seen = {url for step in steps for url in step}
+        left = [cite.source.url for cite in self.find(scene, rule).cites if cite.source.url not in seen]
+        return steps + ([tuple(left)] if left else [])
+
+    def looks(self, scene: Q) -> tuple[Move, ...]:
+        """Nothing: the work itself begins with a search."""
+        return ()
+
+
+def _read(found: object) -> tuple[str | None, list[tuple[str, str]]]:
+    """The value and the (url, quote) pairs of an answer; None and nothing where it has another form."""
+    if not isinstance(found, dict) or found.keys() != {"value", "sources"}:
+        return None, []
+    value, sources = found["value"], found["sources"]
+    if not _is_text(value) or not isinstance(sources, list) or not 1 <= len(sources) <= _MOST_SOURCES:
+        return None, []
+    pairs = []
+    for source in sources:
+        if not isinstance(source, dict) or source.keys() != {"url", "quote"}:
+            return None, []
+        if not _is_text(source["url"]) or not _is_text(source["quote"]):
+            return None, []
+        pairs.append((source["url"], source["quote"]))
+    return value, pairs
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST
+
+
+def _quoted(given: Sequence[tuple[str, str]], pages: Sequence[Page]) -> Criterion:
+    """Whether every quote stands word for word in a line of the page that it is from, whatever marks are around it
+    and however the address is written."""
+    wrong = 0
+    for url, quote in given:
+        page = _page(url, pages)
+        inner = quote.strip("«»„“”‹›[]<> ")
+        wrong += page is None or not _stands(inner, page.text)
+    return criterion("quotes", bool(given) and not wrong, "a quote does not stand in the page that it is from")
+
+
+def _page(cited: str, pages: Sequence[Page]) -> Page | None:
+    """The page whose address stands in `cited`; the longest address of several."""
+    held = [page for page in pages if page.status < 400 and page.url.partition("://")[2] in cited]
+    return max(held, key=lambda page: len(page.url), default=None)
+
+
+def _stands(quote: str, text: str) -> bool:
+    # A quote without line breaks that stands in the text stands in one line of it.
+    return len(quote) >= _SHORTEST_QUOTE and "\n" not in quote and quote in text
+
+
+def _cited(given: Sequence[tuple[str, str]], right: Sequence[Cite]) -> bool:
+    """Whether the sources are the right ones, in any order: each once, each with a quote that shows what counts."""
+    quotes = dict(given)
+    if len(quotes) < len(given) or quotes.keys() != {cite.url for cite in right}:
+        return False
+    return all(_shows(quotes[cite.url], cite) for cite in right)
+
+
+def _shows(quote: str, cite: Cite) -> bool:
+    if not (quote.startswith(cite.before) and quote.endswith(cite.after)):
+        return False
+    inner = quote[len(cite.before) : len(quote) - len(cite.after)].strip()
+    return len(inner) >= _SHORTEST_QUOTE and inner in cite.source.line and cite.source.needle in inner
+
+
+def _same(value: str, right: Written) -> bool:
+    if right.exact:
+        return value == right.value
+    if not _PLAIN_NUMBER.fullmatch(value):
+        return False
+    try:
+        return Decimal(value) == Decimal(right.value)
+    except InvalidOperation:
+        return False

@@ -1,0 +1,288 @@
+"""The family `aliases`: a firm has had many names, with a record under each, and which record counts is the client's
+choice.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from hermes_lab.types import Page
+from tasks.draws import Draws
+from tasks.family import Rule, RuleType, Site, sentence
+from tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from tasks.web_research._forms import forms
+from tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
+from tasks.web_research.aliases.words import LINES, REQUESTS, WORDS, Words
+
+_ASKED = 4
+"""The place of the name in question among the seven that its firm has had."""
+_YEARS = {1962: 0, 1968: 1}
+"""Years that rules name, and the place of the name that every firm has then."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A reference work about firms, all of which have branches in the same towns."""
+
+    publisher: Publisher
+    words: Words
+    roles: tuple[str, ...]
+    seats: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One article: a name, and the capital on record under it."""
+
+    name: str
+    capital: int
+    source: Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Firm(Question):
+    """What capital a firm has under a name. `names` are in the order in which it had them."""
+
+    names: tuple[Record, ...]
+    roles: Mapping[str, Record]
+    branches: Mapping[str, Record]
+
+
+def _claim(*records: Record, sign: int = 1) -> Claim:
+    """The capital of the first, and of the others added to it, or with a `sign` of -1 taken off."""
+    first, *others = records
+    number = first.capital + sign * sum(record.capital for record in others)
+    return Claim(Decimal(number), 0, tuple(record.source for record in records))
+
+
+SELECTIONS: Mapping[str, Selection] = {
+    "earlier": Selection(
+        RuleType(
+            (
+                "a name stands for the one that its firm had {number} before",
+                "records are filed under the name that is {number} back",
+                "the record of the name {number} before is the valid one",
+            ),
+            "go {number} back in the row of names and take the record there",
+            lambda draws, shape: {"number": draws.choice((1, 2))},
+        ),
+        lambda scene, rule: _claim(scene.names[_ASKED - rule["number"]]),
+    ),
+    "later": Selection(
+        RuleType(
+            (
+                "a name stands for the one that its firm took {number} after",
+                "records are filed under the name that is {number} further on",
+                "the record of the name {number} after is the valid one",
+            ),
+            "go {number} forward in the row of names and take the record there",
+            lambda draws, shape: {"number": draws.choice((1, 2))},
+        ),
+        lambda scene, rule: _claim(scene.names[_ASKED + rule["number"]]),
+    ),
+    "in_year": Selection(
+        RuleType(
+            (
+                "firms go by the name that they had in {year}",
+                "what counts is the state of {year}",
+                "records are compared as of {year}, under the name of then",
+            ),
+            "take the record of the name that the firm had in {year}",
+            lambda draws, shape: {"year": draws.choice(tuple(_YEARS))},
+        ),
+        lambda scene, rule: _claim(scene.names[_YEARS[rule["year"]]]),
+    ),
+    "role": Selection(
+        RuleType(
+            (
+                'whoever is told as "{role}" answers for a firm',
+                'the firm itself is of no interest, but its "{role}" is',
+                'business is done with the "{role}" of a firm',
+            ),
+            'take the record of the one who is linked as "{role}"',
+            lambda draws, shape: {"role": draws.choice(shape.roles)},
+        ),
+        lambda scene, rule: _claim(scene.roles[rule["role"]]),
+    ),
+    "branch": Selection(
+        RuleType(
+            (
+                "contracts are with the house in {seat}",
+                "only {seat} counts, wherever the firm itself sits",
+                "a firm is represented by its house in {seat}",
+            ),
+            "take the record of the house in {seat} that the article links",
+            lambda draws, shape: {"seat": draws.choice(shape.seats)},
+        ),
+        lambda scene, rule: _claim(scene.branches[rule["seat"]]),
+    ),
+    "together": Selection(
+        RuleType(
+            (
+                'a firm and its "{role}" are one',
+                'the "{role}" is counted in with every firm',
+                'capital means that of the firm and of its "{role}" together',
+            ),
+            'add the capital of the one who is linked as "{role}", and cite both articles',
+            lambda draws, shape: {"role": draws.choice(shape.roles)},
+            unseen=True,
+        ),
+        lambda scene, rule: _claim(scene.names[_ASKED], scene.roles[rule["role"]]),
+    ),
+    "less": Selection(
+        RuleType(
+            (
+                "the house in {seat} is not counted in",
+                "capital means what is left without {seat}",
+                "what lies in {seat} belongs to others",
+            ),
+            "take off the capital of the house in {seat}, even below zero, and cite both articles",
+            lambda draws, shape: {"seat": draws.choice(shape.seats)},
+            unseen=True,
+        ),
+        lambda scene, rule: _claim(scene.names[_ASKED], scene.branches[rule["seat"]], sign=-1),
+    ),
+}
+FORMS = forms("padded", "prefix", "cited", "grouped", "marks")
+
+
+class Aliases(Research[Shape, Firm]):
+    """Every name, role and branch has a record of its own."""
+
+    name = "aliases"
+    noun = "board"
+    summary = "find the record of a firm that has had many names"
+    subject = "under which name {place} looks for the record of a firm, and how it wants it told"
+    selections = SELECTIONS
+    forms = FORMS
+    rules = rules_of(SELECTIONS, FORMS)
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """A reference work."""
+        words = WORDS[site.split]
+        publisher = draw_publisher(site, draws, "firms")
+        return Shape(publisher, words, tuple(draws.sample(words.roles, 3)), tuple(draws.sample(words.seats, 3)))
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Firm:
+        """The articles of a firm with seven names, and of two firms with three."""
+        publisher, words = shape.publisher, shape.words
+        names = _draw_names(words, 7 + 3 + 2 * 3, draws)
+        capitals = draw_some(draws, FIGURES, 7 + 3 + 3 + 2 * 3)
+        roles = {
+            role: _Article(publisher, name, capital, draws)
+            for role, name, capital in zip(shape.roles, names[7:10], capitals[7:10], strict=True)
+        }
+        titles = [words.branch_title.format(name=names[_ASKED], seat=seat) for seat in shape.seats]
+        branches = {
+            seat: _Article(publisher, title, capital, draws)
+            for seat, title, capital in zip(shape.seats, titles, capitals[10:13], strict=True)
+        }
+        chain = [_Article(publisher, *each, draws) for each in zip(names[:7], capitals[:7], strict=True)]
+        pages = _chain(words, chain, _periods(draws), roles, branches, draws)
+        pages += [each.page(words, [draws.choice(words.remarks)]) for each in (*roles.values(), *branches.values())]
+        for first in (10, 13):
+            others = zip(names[first : first + 3], capitals[first + 3 : first + 6], strict=True)
+            firm = [_Article(publisher, *each, draws) for each in others]
+            pages += _chain(words, firm, _periods(draws)[:3], {}, {}, draws)
+        asked = names[_ASKED]
+        request = site.phrase(draws, REQUESTS).format(name=asked, town=publisher.town, place=site.called(self.noun))
+        return Firm(
+            request=f"{sentence(request)} {delivery(site, draws, LINES)}",
+            pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
+            outputs=("answer.json",),
+            query=f"{asked} {publisher.town}",
+            reads=((chain[_ASKED].url,),),
+            names=tuple(each.record(words) for each in chain),
+            roles={role: each.record(words) for role, each in roles.items()},
+            branches={seat: each.record(words) for seat, each in branches.items()},
+        )
+
+    def steps(self, scene: Firm, rule: Rule | None) -> list[tuple[str, ...]]:
+        """From the name in question, name by name."""
+        steps = super().steps(scene, rule)
+        urls = [record.source.url for record in scene.names]
+        target = steps[-1][0]
+        if len(steps) == 1 or target not in urls:
+            return steps
+        place = urls.index(target)
+        way = range(_ASKED - 1, place - 1, -1) if place < _ASKED else range(_ASKED + 1, place + 1)
+        return [steps[0], *((urls[each],) for each in way)]
+
+    def plain(self, scene: Firm) -> Claim:
+        """The record of the name that was asked for."""
+        return _claim(scene.names[_ASKED])
+
+
+class _Article:
+    """An article that other articles link to."""
+
+    def __init__(self, publisher: Publisher, name: str, capital: int, draws: Draws) -> None:
+        self.name = name
+        self._publisher = publisher
+        self._path = name.lower().replace(", ", "-").replace(" ", "-")
+        self._capital = capital
+        self._changed = draw_day(draws, 2019, 2024)
+
+    @property
+    def url(self) -> str:
+        return self._publisher.url(self._path)
+
+    def _line(self, words: Words) -> str:
+        return words.capital.format(name=self.name, amount=self._capital)
+
+    def record(self, words: Words) -> Record:
+        source = Source(self.url, self._line(words), str(self._capital), self._changed)
+        return Record(self.name, self._capital, source)
+
+    def page(self, words: Words, lines: Sequence[str]) -> Page:
+        return self._publisher.page(self._path, self.name, [self._line(words), *lines], self._changed)
+
+
+def _draw_names(words: Words, count: int, draws: Draws) -> list[str]:
+    """Names of firms, no two alike."""
+    first = draws.sample(words.first, len(words.first))
+    second = draws.sample(words.second, len(words.second))
+    # A step of one more in each round pairs no two words twice.
+    return [
+        f"{first[n % len(first)]} {second[(n + n // len(first)) % len(second)]} {draws.choice(words.trades)}"
+        for n in range(count)
+    ]
+
+
+def _periods(draws: Draws) -> list[int]:
+    """The years in which seven names begin. The first is in use in 1962 and the second in 1968, of every firm."""
+    years = [draws.integer(1931, 1955), draws.integer(1964, 1966)]
+    year = draws.integer(1970, 1974)
+    for _ in range(5):
+        years.append(year)
+        year += draws.integer(4, 9)
+    return years
+
+
+def _chain(
+    words: Words,
+    chain: Sequence[_Article],
+    begins: Sequence[int],
+    roles: Mapping[str, _Article],
+    branches: Mapping[str, _Article],
+    draws: Draws,
+) -> list[Page]:
+    """The articles of one firm. Whom it deals with, and its branches, stand in that of the name in question."""
+    pages = []
+    for place, article in enumerate(chain):
+        last = place + 1 == len(chain)
+        period = words.still if last else words.born
+        lines = [period.format(name=article.name, begin=begins[place], end="" if last else begins[place + 1])]
+        lines += [draws.choice(words.remarks), ""]
+        if place:
+            lines.append(words.before.format(name=chain[place - 1].name, url=chain[place - 1].url))
+        if not last:
+            lines.append(words.after.format(name=chain[place + 1].name, url=chain[place + 1].url))
+        if place == _ASKED:
+            lines += [words.role.format(role=role, name=each.name, url=each.url) for role, each in roles.items()]
+            lines += [words.branch.format(seat=seat, name=each.name, url=each.url) for seat, each in branches.items()]
+        pages.append(article.page(words, lines))
+    return pages
+
+
+FAMILY = Aliases()

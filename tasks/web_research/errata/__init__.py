@@ -1,0 +1,326 @@
+"""The family `errata`: a number stands in a table, in its footnote, in corrections, other editions and press releases,
+each time another one, and which of them counts is the client's choice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
+from typing import NamedTuple
+
+from hermes_lab.types import Page
+from tasks.draws import Draws
+from tasks.family import RuleType, Site, sentence
+from tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from tasks.web_research._forms import forms
+from tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
+from tasks.web_research.errata.words import LINES, REQUESTS, WORDS, Words
+
+_YEARS = tuple(range(2012, 2020))
+_ASKED_YEARS = (2016, 2017, 2018, 2019)
+_TENTH = Decimal("0.1")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A publisher of yearbooks, with the districts that it counts and those who tell its numbers to the press."""
+
+    publisher: Publisher
+    words: Words
+    areas: tuple[str, ...]
+    releasers: tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """A number and where it stands."""
+
+    number: int
+    source: Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Question):
+    """What one cell of a table says. `found` has what is said elsewhere, by where."""
+
+    year: int
+    area: str
+    table: Mapping[int, Mapping[str, int]]
+    """Year and district -> number, in the newest edition."""
+    found: Mapping[str, Found]
+
+    @property
+    def number(self) -> int:
+        """What the table says."""
+        return self.table[self.year][self.area]
+
+
+def _of(found: Found) -> Claim:
+    return Claim(Decimal(found.number), 0, (found.source,))
+
+
+def _elsewhere(key: str) -> Callable[[Cell, Mapping[str, str]], Claim]:
+    return lambda scene, rule: _of(scene.found[key.format(**rule)])
+
+
+def _percent(part: int, whole: int) -> Decimal:
+    return (Decimal(part * 100) / whole).quantize(_TENTH, ROUND_HALF_UP)
+
+
+def _index(scene: Cell, rule: Mapping[str, int]) -> Claim:
+    base = scene.table[rule["year"]][scene.area]
+    return Claim(_percent(scene.number, base), 1, (scene.found["table"].source,))
+
+
+def _change(scene: Cell, rule: Mapping[str, int]) -> Claim:
+    before = scene.table[scene.year - rule["number"]][scene.area]
+    return Claim(Decimal(scene.number - before), 0, (scene.found["table"].source,))
+
+
+def _share(scene: Cell, rule: Mapping[str, str]) -> Claim:
+    del rule
+    row = scene.table[scene.year]
+    return Claim(_percent(scene.number, sum(row.values())), 1, (scene.found["table"].source,))
+
+
+SELECTIONS: Mapping[str, Selection] = {
+    "footnote": Selection(
+        RuleType(
+            (
+                "a footnote outweighs the table that it belongs to",
+                "what a table says is void where a note below it says otherwise",
+                "the note at the foot has the last word",
+            ),
+            "take the number from the note below the table and quote the note",
+        ),
+        _elsewhere("footnote"),
+    ),
+    "sheet": Selection(
+        RuleType(
+            (
+                'the "{sheet}" go before all tables',
+                'a number is only right once the "{sheet}" are applied',
+                'no table is used without the "{sheet}"',
+            ),
+            'take the number from the "{sheet}" and cite them',
+            lambda draws, shape: {"sheet": draws.choice(shape.words.sheets)},
+        ),
+        _elsewhere("{sheet}"),
+    ),
+    "edition": Selection(
+        RuleType(
+            (
+                'comparisons are made with the "{edition}", whatever is asked',
+                'the shelf has the "{edition}", and nothing else is used',
+                'all contracts refer to the "{edition}"',
+            ),
+            'take the number from the same table in the "{edition}"',
+            lambda draws, shape: {"edition": draws.choice(shape.words.editions[:2])},
+        ),
+        _elsewhere("{edition}"),
+    ),
+    "release": Selection(
+        RuleType(
+            (
+                "the {releaser} is believed before any table",
+                "what the {releaser} told the press is the official number",
+                "numbers are those of the {releaser}",
+            ),
+            "take the number from what the {releaser} told the press and cite that page",
+            lambda draws, shape: {"releaser": draws.choice(shape.releasers)},
+        ),
+        _elsewhere("{releaser}"),
+    ),
+    "index": Selection(
+        RuleType(
+            (
+                "numbers are told as an index, and {year} is 100",
+                "{year} is the base of all series",
+                "everything is measured by {year}",
+            ),
+            "divide by the number of {year} in the same column, times 100, and round half up to one decimal, citing "
+            "the line of the asked year alone",
+            lambda draws, shape: {"year": draws.choice((2012, 2013, 2014, 2015))},
+        ),
+        _index,
+    ),
+    "change": Selection(
+        RuleType(
+            (
+                "only the change over {number} in the column of years matters",
+                "numbers are told as a difference, at a distance of {number}",
+                "what is booked is the change against the row {number} above",
+            ),
+            "take off the number that stands {number} above in the same column, even below zero, citing the line of "
+            "the asked year alone",
+            lambda draws, shape: {"number": draws.choice((1, 2, 3))},
+            unseen=True,
+        ),
+        _change,
+    ),
+    "share": Selection(
+        RuleType(
+            (
+                "a number means its part of the row in per cent",
+                "districts are compared by their part of all",
+                "shares are booked and not counts",
+            ),
+            "divide by the sum of the row, times 100, and round half up to one decimal",
+            unseen=True,
+        ),
+        _share,
+    ),
+}
+FORMS = forms("rounded", "divided", "prefix", "also", "fragment")
+
+
+class Errata(Research[Shape, Cell]):
+    """Each place where the number could stand has another number."""
+
+    name = "errata"
+    noun = "council"
+    summary = "find a number that tables, footnotes, corrections and press releases tell differently"
+    subject = "which numbers of a yearbook count for {place}, and how it wants them told"
+    selections = SELECTIONS
+    forms = FORMS
+    rules = rules_of(SELECTIONS, FORMS)
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """A town, with its districts."""
+        words = WORDS[site.split]
+        areas, releasers = draws.sample(words.areas, 3), draws.sample(words.releasers, 2)
+        return Shape(draw_publisher(site, draws, "numbers"), words, tuple(areas), tuple(releasers))
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Cell:
+        """Three editions of a table and of another one, two sheets of corrections, and releases to the press."""
+        publisher, words = shape.publisher, shape.words
+        topic, *others = draws.sample(words.topics, 4)
+        year, area = draws.choice(_ASKED_YEARS), draws.choice(shape.areas)
+        table = _draw_table(shape, draws)
+        spare = [each for each in draw_some(draws, FIGURES, 9) if each != table[year][area]]
+        cell = _Corrected(shape, topic, year, area, spare)
+        pages = cell.editions(table, draws) + cell.sheets(others, draws) + cell.releases(others, draws)
+        for other in others[:2]:
+            own = _draw_table(shape, draws)
+            pages += [_table(shape, other, edition, own, {}, draws) for edition in words.editions]
+        links = [f"- [{page.title.partition(' | ')[0]}]({page.url})" for page in pages]
+        pages.append(publisher.page("contents", words.contents, links, draw_day(draws, 2024, 2024)))
+        request = site.phrase(draws, REQUESTS).format(
+            topic=topic,
+            area=area,
+            year=year,
+            edition=words.editions[2],
+            town=publisher.town,
+            place=site.called(self.noun),
+        )
+        return Cell(
+            request=f"{sentence(request)} {delivery(site, draws, LINES)}",
+            pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
+            outputs=("answer.json",),
+            query=f"{topic} {area} {words.editions[2]} {publisher.town}",
+            reads=((cell.found["table"].source.url,),),
+            year=year,
+            area=area,
+            table=table,
+            found=cell.found,
+        )
+
+    def plain(self, scene: Cell) -> Claim:
+        """What the table says."""
+        return _of(scene.found["table"])
+
+
+def _draw_table(shape: Shape, draws: Draws) -> dict[int, dict[str, int]]:
+    return {year: {area: draws.choice(FIGURES) for area in shape.areas} for year in _YEARS}
+
+
+def _row(shape: Shape, year: int, numbers: Mapping[str, int], noted: str = "") -> str:
+    cells = (f"{numbers[area]} [a]" if area == noted else str(numbers[area]) for area in shape.areas)
+    return f"| {year} | {' | '.join(cells)} |"
+
+
+def _table(
+    shape: Shape,
+    topic: str,
+    edition: str,
+    table: Mapping[int, Mapping[str, int]],
+    noted: Mapping[int, str],
+    draws: Draws,
+    note: Sequence[str] = (),
+    changed: date | None = None,
+) -> Page:
+    """A table; the cells `noted` (year -> district) refer to the `note`."""
+    words, publisher = shape.words, shape.publisher
+    head = (f"| {' | '.join((words.year, *shape.areas))} |", "|" + " --- |" * (1 + len(shape.areas)))
+    rows = (_row(shape, year, table[year], noted.get(year, "")) for year in _YEARS)
+    day = changed or draw_day(draws, 2020, 2023)
+    path = f"{topic}/{edition}".replace(" ", "-").lower()
+    return publisher.page(path, words.table.format(topic=topic, edition=edition), (*head, *rows, *note), day)
+
+
+class _Corrected:
+    """The cell in question, with the pages that say something of it; each takes another number from `spare`."""
+
+    def __init__(self, shape: Shape, topic: str, year: int, area: str, spare: Sequence[int]) -> None:
+        self.found: dict[str, Found] = {}
+        self._shape = shape
+        self._topic, self._year, self._area = topic, year, area
+        self._spare = iter(spare)
+
+    def editions(self, table: Mapping[int, Mapping[str, int]], draws: Draws) -> list[Page]:
+        """The table in its editions: the last has a footnote, the others other numbers in the row."""
+        words, year, area = self._shape.words, self._year, self._area
+        pages = []
+        for edition in words.editions[:2]:
+            number, day = next(self._spare), draw_day(draws, 2020, 2022)
+            older = {**table, year: {**table[year], area: number}}
+            page = _table(self._shape, self._topic, edition, older, {}, draws, changed=day)
+            line = _row(self._shape, year, older[year])
+            self._keep(edition, number, page, line, day)
+            pages.append(page)
+        number, day = next(self._spare), draw_day(draws, 2023, 2023)
+        note = words.note.format(amount=number)
+        page = _table(self._shape, self._topic, words.editions[2], table, {year: area}, draws, ("", note), day)
+        self._keep("footnote", number, page, note, day)
+        self._keep("table", table[year][area], page, _row(self._shape, year, table[year], area), day)
+        return [*pages, page]
+
+    def sheets(self, others: Sequence[str], draws: Draws) -> list[Page]:
+        """Corrections: one of the cell on each sheet, among those of other cells."""
+        words, pages = self._shape.words, []
+        for sheet in words.sheets:
+            number, day = next(self._spare), draw_day(draws, 2024, 2024)
+            line = words.sheet.format(topic=self._topic, area=self._area, year=self._year, amount=number)
+            lines = [line]
+            for other in others:
+                place, year = draws.choice(self._shape.areas), draws.choice(_YEARS)
+                lines.append(words.sheet.format(topic=other, area=place, year=year, amount=draws.choice(FIGURES)))
+            title = words.sheet_title.format(sheet=sheet)
+            path = sheet.replace(" ", "-").lower()
+            page = self._shape.publisher.page(path, title, draws.shuffled(lines), day)
+            self._keep(sheet, number, page, line, day)
+            pages.append(page)
+        return pages
+
+    def releases(self, others: Sequence[str], draws: Draws) -> list[Page]:
+        """One about the cell from each who speaks to the press, and one about something else."""
+        words, publisher, pages = self._shape.words, self._shape.publisher, []
+        for releaser in self._shape.releasers:
+            for topic in (self._topic, draws.choice(others)):
+                asked = topic == self._topic
+                number = next(self._spare) if asked else draws.choice(FIGURES)
+                area = self._area if asked else draws.choice(self._shape.areas)
+                day = draw_day(draws, 2020, 2024)
+                line = words.release.format(topic=topic, area=area, year=self._year, amount=number, releaser=releaser)
+                title = words.release_title.format(topic=topic, area=area, releaser=releaser)
+                path = f"press/{releaser}/{topic}".replace(" ", "-").replace("'", "").lower()
+                page = publisher.page(path, title, (line,), day)
+                pages.append(page)
+                if asked:
+                    self._keep(releaser, number, page, line, day)
+        return pages
+
+    def _keep(self, key: str, number: int, page: Page, line: str, day: date) -> None:
+        self.found[key] = Found(number, Source(page.url, line, str(number), day))
+
+
+FAMILY = Errata()

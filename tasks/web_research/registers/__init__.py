@@ -1,0 +1,361 @@
+"""The family `registers`: the fees of a register of several pages are added up; the last page has moved, and which
+entries count is the client's choice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from hermes_lab.types import Page
+from tasks.draws import Draws
+from tasks.family import RuleType, Site, sentence
+from tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from tasks.web_research._forms import forms
+from tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
+from tasks.web_research.registers.words import LINES, REQUESTS, WORDS, Words
+
+_YEARS = range(2008, 2024)
+"""A register lacks one of them at most, so that no two rules about years come to the same."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A publisher of registers."""
+
+    publisher: Publisher
+    words: Words
+    classes: tuple[str, ...]
+    statuses: tuple[str, ...]
+    annexes: tuple[str, ...]
+
+
+class Entry(NamedTuple):
+    """A row of a register. `sheet` is the number of its page, after the pages those of the annexes."""
+
+    number: int
+    holder: str
+    kind: str
+    status: str
+    year: int
+    fee: int
+    sheet: int
+
+    @property
+    def row(self) -> str:
+        """As its page prints it."""
+        return f"| {self.number} | {self.holder} | {self.kind} | {self.status} | {self.year} | {self.fee} |"
+
+
+class Sheet(NamedTuple):
+    """A page with rows; `annex` is its name where it is none of the register proper."""
+
+    url: str
+    changed: date
+    annex: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(Question):
+    """What a register adds up to."""
+
+    entries: tuple[Entry, ...]
+    sheets: tuple[Sheet, ...]
+    covers: Mapping[str, tuple[int, Source]]
+    """The totals that the cover page tells, by their dates."""
+
+    @property
+    def listed(self) -> list[Entry]:
+        """The entries of the register proper."""
+        return [entry for entry in self.entries if not self.sheets[entry.sheet].annex]
+
+
+def _total(scene: Sum, entries: Sequence[Entry], fee: Callable[[Entry], int] = lambda entry: entry.fee) -> Claim:
+    """The fees of the entries, and of each page the first of them."""
+    first = {entry.sheet: entry for entry in reversed(entries)}
+    sources = tuple(
+        Source(scene.sheets[sheet].url, entry.row, f"| {entry.number} |", scene.sheets[sheet].changed)
+        for sheet, entry in sorted(first.items())
+    )
+    return Claim(Decimal(sum(map(fee, entries))), 0, sources)
+
+
+def _where(holds: Callable[[Entry, Mapping[str, Any]], bool]) -> Callable[[Sum, Mapping[str, Any]], Claim]:
+    return lambda scene, rule: _total(scene, [entry for entry in scene.listed if holds(entry, rule)])
+
+
+def _once(scene: Sum, rule: Mapping[str, Any]) -> Claim:
+    entries = scene.listed if rule["which"] == "last" else scene.listed[::-1]
+    kept = {entry.holder: entry for entry in entries}
+    return _total(scene, [entry for entry in scene.listed if kept[entry.holder] is entry])
+
+
+def _with_annex(scene: Sum, rule: Mapping[str, Any]) -> Claim:
+    return _total(scene, [entry for entry in scene.entries if scene.sheets[entry.sheet].annex in ("", rule["annex"])])
+
+
+def _cover(scene: Sum, rule: Mapping[str, Any]) -> Claim:
+    total, source = scene.covers[rule["date"]]
+    return Claim(Decimal(total), 0, (source,))
+
+
+SELECTIONS: Mapping[str, Selection] = {
+    "drop": Selection(
+        RuleType(
+            (
+                'entries that are marked "{status}" do not count',
+                'who is "{status}" pays nothing',
+                'the mark "{status}" takes an entry out of the sum',
+            ),
+            'leave out the entries that are "{status}"',
+            lambda draws, shape: {"status": draws.choice(shape.statuses)},
+        ),
+        _where(lambda entry, rule: entry.status != rule["status"]),
+    ),
+    "only": Selection(
+        RuleType(
+            (
+                'nothing but the class "{kind}" is of interest',
+                'entries of another class than "{kind}" belong to others',
+                'the sum is about "{kind}" alone',
+            ),
+            'count only the entries of the class "{kind}"',
+            lambda draws, shape: {"kind": draws.choice(shape.classes)},
+        ),
+        _where(lambda entry, rule: entry.kind == rule["kind"]),
+    ),
+    "once": Selection(
+        RuleType(
+            (
+                "nobody pays twice: of each name only the {which} entry counts",
+                "a name that stands there several times counts by its {which} entry",
+                "several entries of one name are one, the {which}",
+            ),
+            "count each name once, by its {which} entry in the order of the pages",
+            lambda draws, shape: {"which": draws.choice(("first", "last"))},
+        ),
+        _once,
+    ),
+    "annex": Selection(
+        RuleType(
+            (
+                'what stands under "{annex}" belongs to the register',
+                'the register is not whole without "{annex}"',
+                '"{annex}" are counted like all others',
+            ),
+            'follow the link "{annex}" and count the entries there as well',
+            lambda draws, shape: {"annex": draws.choice(shape.annexes)},
+        ),
+        _with_annex,
+    ),
+    "since": Selection(
+        RuleType(
+            (
+                "entries from before {year} are free of charge",
+                "the duty to pay came with {year}",
+                "nothing older than {year} is in the books",
+            ),
+            "count only the entries from {year} on",
+            lambda draws, shape: {"year": draws.choice((2012, 2014, 2016, 2018))},
+        ),
+        _where(lambda entry, rule: entry.year >= rule["year"]),
+    ),
+    "cap": Selection(
+        RuleType(
+            (
+                "no entry counts for more than {most}",
+                "fees are met up to {most} each",
+                "what an entry pays beyond {most} goes to somebody else",
+            ),
+            "count at most {most} for each entry",
+            lambda draws, shape: {"most": draws.choice((2500, 3000, 4000, 5000))},
+            unseen=True,
+        ),
+        lambda scene, rule: _total(scene, scene.listed, lambda entry: min(entry.fee, rule["most"])),
+    ),
+    "cover": Selection(
+        RuleType(
+            (
+                "the books follow the cover page, with its total for {date}",
+                "only the total that the cover gives for {date} is official",
+                "a total is not worked out but taken from the cover, for {date}",
+            ),
+            "take the total for {date} from the cover page of the register, and cite its line alone",
+            lambda draws, shape: {"date": draws.choice(shape.words.dates)},
+            unseen=True,
+        ),
+        _cover,
+    ),
+}
+FORMS = forms("divided", "padded", "prefix", "also", "fragment")
+
+
+class Registers(Research[Shape, Sum]):
+    """Every status, class, repeated name and early year that a rule could be about is in every register."""
+
+    name = "registers"
+    noun = "agency"
+    summary = "add up a register over all of its pages, the moved one included"
+    subject = "what counts in a register for {place}, and how it wants sums told"
+    selections = SELECTIONS
+    forms = FORMS
+    rules = rules_of(SELECTIONS, FORMS)
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """A town, with the classes and statuses of its registers."""
+        words = WORDS[site.split]
+        return Shape(
+            draw_publisher(site, draws, "register"),
+            words,
+            tuple(draws.sample(words.classes, 3)),
+            tuple(draws.sample(words.statuses, 3)),
+            tuple(draws.sample(words.annexes, 3)),
+        )
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Sum:
+        """A register of three to five pages and three annexes, and two short registers about something else."""
+        publisher, words = shape.publisher, shape.words
+        subject, *others = draws.sample(words.registers, 3)
+        count = draws.integer(3, 5)
+        slug = subject.replace(" ", "-")
+        urls = [publisher.url(f"{slug}?page={number}") for number in range(1, count)]
+        moved = publisher.url(f"{slug}/{draws.integer(10_000, 99_999)}")
+        urls += [moved, *(publisher.url(f"{slug}/annex-{letter}") for letter in "abc")]
+        sheets = tuple(
+            Sheet(url, draw_day(draws, 2024, 2024), shape.annexes[place - count] if place >= count else "")
+            for place, url in enumerate(urls)
+        )
+        entries = _draw_entries(shape, count, draws)
+        pages = _sheets(shape, subject, sheets, entries, count)
+        lost = publisher.url(f"{slug}?page={count}")
+        title = f"{subject[0].upper()}{subject[1:]}, {words.page.format(number=count, count=count)}"
+        pages.append(publisher.page(f"{slug}?page={count}", title, [words.moved.format(url=moved)], sheets[0].changed))
+        cover, covers = _cover_page(shape, subject, slug, entries, urls[0], draws)
+        for other in others:
+            pages += _other(shape, other, draws)
+        place = site.called(self.noun)
+        request = site.phrase(draws, REQUESTS).format(subject=subject, town=publisher.town, place=place)
+        return Sum(
+            request=f"{sentence(request)} {delivery(site, draws, LINES)}",
+            pages=(*draws.shuffled([*pages, cover]), *(each.page for each in publisher.standing)),
+            outputs=("answer.json",),
+            query=f"register of {subject} {publisher.town}",
+            reads=((cover.url,), *((url,) for url in urls[: count - 1]), (lost,), (moved,)),
+            entries=entries,
+            sheets=sheets,
+            covers=covers,
+        )
+
+    def plain(self, scene: Sum) -> Claim:
+        """All entries of the register proper."""
+        return _total(scene, scene.listed)
+
+
+def _draw_entries(shape: Shape, count: int, draws: Draws) -> tuple[Entry, ...]:
+    """The entries of `count` pages, then of three annexes, in the order in which they stand."""
+    rows = [draws.integer(5, 7) for _ in range(count)]
+    total, extra = sum(rows), 3 * len(shape.annexes)
+    words = shape.words
+    names = draws.sample([f"{first} {last}" for first in words.first for last in words.last], total - 4 + extra)
+    # The holders of the first four entries are those of four others too.
+    holders = names[: total - 4]
+    holders = [*holders[:4], *draws.shuffled([*holders[4:], *holders[:4]])]
+    kinds = draws.shuffled([shape.classes[n % 3] for n in range(total)])
+    statuses = draws.shuffled([shape.statuses[n % 3] for n in range(total)])
+    years = draws.shuffled([_YEARS[n * 5 % len(_YEARS)] for n in range(total)])
+    fees = draw_some(draws, FIGURES, total + extra)
+    first = draws.integer(1000, 8000)
+    sheet_of = [sheet for sheet, length in enumerate(rows) for _ in range(length)]
+    entries = [
+        Entry(first + n, holders[n], kinds[n], statuses[n], years[n], fees[n], sheet_of[n]) for n in range(total)
+    ]
+    for n in range(extra):
+        entries.append(
+            Entry(
+                number=first + total + n,
+                holder=names[total - 4 + n],
+                kind=draws.choice(shape.classes),
+                status=draws.choice(shape.statuses),
+                year=draws.choice(_YEARS),
+                fee=fees[total + n],
+                sheet=count + n // 3,
+            )
+        )
+    return tuple(entries)
+
+
+def _sheets(shape: Shape, subject: str, sheets: Sequence[Sheet], entries: Sequence[Entry], count: int) -> list[Page]:
+    publisher, words = shape.publisher, shape.words
+    slug, base = subject.replace(" ", "-"), f"{publisher.base}/"
+    head = _head(words)
+    pages = []
+    for place, sheet in enumerate(sheets):
+        rows = [entry.row for entry in entries if entry.sheet == place]
+        title = sheet.annex or words.page.format(number=place + 1, count=count)
+        links = []
+        if place + 1 < count:
+            url = publisher.url(f"{slug}?page={place + 2}")
+            links.append(words.onward.format(number=place + 2, url=url))
+        if place == 0:
+            links += [words.annex.format(name=each.annex, url=each.url) for each in sheets[count:]]
+        lines = [*head, *rows, *([""] if links else []), *links]
+        title = f"{subject[0].upper()}{subject[1:]}, {title}"
+        listed = place < count - 1
+        pages.append(publisher.page(sheet.url.removeprefix(base), title, lines, sheet.changed, listed=listed))
+    return pages
+
+
+def _head(words: Words) -> list[str]:
+    return [f"| {' | '.join(words.columns)} |", "|" + " --- |" * len(words.columns)]
+
+
+def _cover_page(
+    shape: Shape, subject: str, slug: str, entries: Sequence[Entry], first: str, draws: Draws
+) -> tuple[Page, dict[str, tuple[int, Source]]]:
+    """The cover of a register. Its totals are of other days, so neither is what the pages add up to."""
+    publisher, words = shape.publisher, shape.words
+    total = sum(entry.fee for entry in entries)
+    totals = [total + draws.integer(101, 499), total + draws.integer(501, 999)]
+    changed = draw_day(draws, 2023, 2023)
+    lines = [words.cover.format(date=day, total=each) for day, each in zip(words.dates, totals, strict=True)]
+    onward = words.onward.format(number=1, url=first)
+    page = publisher.page(f"{slug}", words.title.format(subject=subject), [words.foreword, *lines, onward], changed)
+    covers = {
+        day: (each, Source(page.url, line, str(each), changed))
+        for day, each, line in zip(words.dates, totals, lines, strict=True)
+    }
+    return page, covers
+
+
+def _other(shape: Shape, subject: str, draws: Draws) -> list[Page]:
+    """The cover and two pages of another register."""
+    publisher, words = shape.publisher, shape.words
+    slug, changed = subject.replace(" ", "-"), draw_day(draws, 2022, 2024)
+    onward = words.onward.format(number=1, url=publisher.url(f"{slug}?page=1"))
+    pages = [publisher.page(slug, words.title.format(subject=subject), [words.foreword, onward], changed)]
+    number = draws.integer(1000, 8000)
+    for sheet in (1, 2):
+        rows = [
+            Entry(
+                number=number + 5 * sheet + n,
+                holder=f"{draws.choice(words.first)} {draws.choice(words.last)}",
+                kind=draws.choice(shape.classes),
+                status=draws.choice(shape.statuses),
+                year=draws.choice(_YEARS),
+                fee=draws.choice(FIGURES),
+                sheet=0,
+            ).row
+            for n in range(3)
+        ]
+        links = [words.onward.format(number=2, url=publisher.url(f"{slug}?page=2"))] if sheet == 1 else []
+        title = f"{subject[0].upper()}{subject[1:]}, {words.page.format(number=sheet, count=2)}"
+        pages.append(
+            publisher.page(
+                f"{slug}?page={sheet}", title, [*_head(words), *rows, *([""] if links else []), *links], changed
+            )
+        )
+    return pages
+
+
+FAMILY = Registers()
