@@ -1,0 +1,1 @@
+"""Families of the domain report_generation."""

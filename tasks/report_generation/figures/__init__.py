@@ -1,0 +1,272 @@
+"""The family `figures`: an HTML page of figures with captions, sources and hashes, in the form a department wants."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import NamedTuple
+
+from hermes_lab.protocols import Workspace
+from tasks.conventions import rule_types, way_of
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, read_text
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from tasks.report_generation._conventions import write_script
+from tasks.report_generation._html import LONGEST, Element, read_html
+from tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, Shape, Table, digits_of
+from tasks.report_generation.figures.script import LINES, SCRIPT, names
+from tasks.report_generation.figures.words import DELIVERIES, REQUESTS, VOCABULARIES
+
+REPORT = "report.html"
+SHEET = "figures.md"
+FIGURES = 4
+STEP, WIDTH, HEIGHT = 30, 20, 200
+TOLERANCE = 0.06
+"""Of heights, which are printed with one decimal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(Scene):
+    """A year's tables to draw."""
+
+    folder: str
+    shape: Shape
+    tables: tuple[Table, ...]
+
+
+class Bar(NamedTuple):
+    """A bar of a figure."""
+
+    place: int
+    height: float
+    label: str
+    kind: str = ""
+
+
+class Figure(NamedTuple):
+    """All of a figure that is judged."""
+
+    number: str
+    caption: str
+    source: str
+    digest: str
+    bars: tuple[Bar, ...]
+
+
+class Figures(Family[Shape, Tables]):
+    """Every table has an empty cell, one highest, one lowest and one last number; their totals follow neither the order
+    of the sheet nor the alphabet.
+    """
+
+    name = "figures"
+    domain = "report_generation"
+    noun = "department"
+    summary = "draw tables as HTML figures with caption, source and hash, in the form a department wants"
+    subject = "how figures for {place} are made"
+    rules = rule_types(CONVENTIONS)
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The series of a department."""
+        words = VOCABULARIES[site.split]
+        series = draws.sample(words.series, FIGURES)
+        while _sorted([each.title for each in series]):
+            series = draws.shuffled(series)
+        return Shape(
+            title=draws.choice(words.titles),
+            month=draws.choice(words.months),
+            series=tuple(series),
+            classes=draws.choice(words.classes),
+            highlights=words.highlights,
+            gaps=words.gaps,
+        )
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Tables:
+        """Four tables of 9 to 12 months."""
+        words = VOCABULARIES[site.split]
+        year, folder = draws.integer(2012, 2025), site.slug("data")
+        tables = _draw_tables(shape, year, draws)
+        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), year=year, folder=folder)
+        files = {f"{folder}/{table.series.stem}.csv": table.text for table in tables}
+        return Tables(
+            request=f"{sentence(request, folder)} {site.phrase(draws, DELIVERIES)}",
+            files={**files, SHEET: words.sheet.substitute(_sheet_names(shape))},
+            inputs=(*files, SHEET),
+            outputs=(REPORT,),
+            folder=folder,
+            shape=shape,
+            tables=tables,
+        )
+
+    async def judge(
+        self, scene: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges `report.html` against figures that the harness makes itself, one criterion a figure."""
+        text = await read_text(workspace, REPORT, limit=LONGEST)
+        page = read_html(text) if text else None
+        found = list(page.find("figure")) if page else []
+        headings = [each.text for each in page.find("h1")] if page else []
+        read = [_read_figure(each, scene.shape) for each in found]
+        ids = [each.attributes.get("id") for each in found]
+        return (
+            criterion("report_present", page is not None, f"{REPORT} is missing, or no page that can be read"),
+            await inputs_untouched(workspace, scene.files, scene.inputs),
+            criterion("heading", headings == [scene.shape.title], f"the only h1 must be {scene.shape.title}"),
+            criterion(
+                "figures",
+                None not in read and ids == [f"fig-{number}" for number in range(1, FIGURES + 1)],
+                f"it needs {FIGURES} figures with ids, each with a picture and the four spans that {SHEET} shows",
+            ),
+            *_figures_right(read, right_of(scene, rule)),
+        )
+
+    def moves(self, scene: Tables, rule: Rule | None) -> tuple[Move, ...]:
+        """One script that writes the page."""
+        return (write_script(SCRIPT, {**LINES, **names(scene.shape), "folder": scene.folder}, CONVENTIONS, rule),)
+
+    def looks(self, scene: Tables) -> tuple[Move, ...]:
+        """The sheet and the tables."""
+        return (
+            shell(f"cat {SHEET}", "First how figures are made here."),
+            shell(f"head -n 4 {scene.folder}/*.csv", "And what the tables look like."),
+        )
+
+
+def right_of(scene: Tables, rule: Rule | None) -> tuple[Figure, ...]:
+    """The right figures where `rule` holds."""
+    custom = way_of(CONVENTIONS, rule, Custom())
+    tables = sorted(scene.tables, key=custom.order) if custom.order else scene.tables
+    return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
+
+
+def _figure(number: int, table: Table, custom: Custom) -> Figure:
+    series, rows = table.series, len(table.rows)
+    return Figure(
+        number=f"{custom.word} {custom.numeral(number)}",
+        caption=custom.caption.format(title=series.title, unit=series.unit),
+        source=custom.source.format(stem=series.stem, upper=series.stem.upper(), rows=rows),
+        digest=digits_of(table, custom),
+        bars=tuple(_bars(table, custom)),
+    )
+
+
+def _bars(table: Table, custom: Custom) -> list[Bar]:
+    values = [value for _, value in table.rows]
+    if custom.carry:
+        values = [values[n + custom.carry] if value is None else value for n, value in enumerate(values)]
+    full = custom.full or max(value for value in values if value is not None)
+    bars = []
+    for place, ((month, _), value) in enumerate(zip(table.rows, values, strict=True)):
+        label = custom.month(*month.split("-"))
+        if value is not None:
+            bars.append(Bar(place, value / full * HEIGHT, label))
+        elif custom.gap:
+            bars.append(Bar(place, 0.0, label, custom.gap))
+    if custom.highlight:
+        chosen = custom.highlight([round(bar.height * 1000) for bar in bars])
+        bars[chosen] = bars[chosen]._replace(kind=custom.mark)
+    return bars
+
+
+def _sorted(items: Sequence[str]) -> bool:
+    return list(items) in (sorted(items), sorted(items, reverse=True))
+
+
+def _draw_tables(shape: Shape, year: int, draws: Draws) -> tuple[Table, ...]:
+    months, levels = draws.integer(9, 12), _levels(shape, draws)
+    return tuple(
+        _draw_table(series, shape, year, months, level, draws)
+        for series, level in zip(shape.series, levels, strict=True)
+    )
+
+
+def _levels(shape: Shape, draws: Draws) -> list[int]:
+    """How large the numbers of each series are: not in the order of the sheet, nor in that of the titles."""
+    titles = [series.title for series in shape.series]
+    while True:
+        levels = draws.shuffled(range(FIGURES))
+        by_title = [levels[titles.index(title)] for title in sorted(titles)]
+        if all(list(order) not in (sorted(order), sorted(order, reverse=True)) for order in (levels, by_title)):
+            return levels
+
+
+def _draw_table(series: Series, shape: Shape, year: int, months: int, level: int, draws: Draws) -> Table:
+    """A table with one empty cell, neither the first nor the last; all numbers differ and lie between 60 and 860."""
+    empty = draws.integer(1, months - 2)
+    values: list[int | None] = []
+    while len(values) < months:
+        value = draws.integer(60 + 200 * level, 259 + 200 * level)
+        if value not in values:
+            values.append(value)
+    values[empty] = None
+    rows = tuple((f"{year}-{month:02d}", value) for month, value in enumerate(values, 1))
+    lines = [f"{month},{'' if value is None else value}\n" for month, value in rows]
+    return Table(series, rows, f"{shape.month},{series.unit.replace(' ', '_')}\n{''.join(lines)}")
+
+
+def _sheet_names(shape: Shape) -> dict[str, str]:
+    number, caption, source, digest = shape.classes
+    first = shape.series[0]
+    listed = [f"    {n}. {each.stem}.csv: {each.title}, in {each.unit}" for n, each in enumerate(shape.series, 1)]
+    return {
+        "title": shape.title,
+        "list": "\n".join(listed),
+        "number": number,
+        "caption": caption,
+        "source": source,
+        "hash": digest,
+        "first": f"{first.title} ({first.unit})",
+        "file": f"{first.stem}.csv",
+        "month": shape.month,
+    }
+
+
+def _read_figure(element: Element, shape: Shape) -> Figure | None:
+    """What a figure shows; None where a part is missing or stands twice."""
+    pictures, captions = list(element.find("svg")), list(element.find("figcaption"))
+    if len(pictures) != 1 or len(captions) != 1 or any(element.find("figure")):
+        return None
+    spans = list(element.find("span"))
+    texts = [[span.text for span in spans if span.attributes.get("class") == kind] for kind in shape.classes]
+    if any(len(found) != 1 for found in texts):
+        return None
+    bars = [_read_bar(rect) for rect in pictures[0].find("rect")]
+    number, caption, source, digest = (found[0] for found in texts)
+    return Figure(number, caption, source, digest, tuple(bar for bar in bars if bar)) if None not in bars else None
+
+
+def _read_bar(rect: Element) -> Bar | None:
+    """A bar; None where it does not stand on the ground, between two places, or has what the sheet does not name."""
+    try:
+        x, y, width, height = (float(rect.attributes[name]) for name in ("x", "y", "width", "height"))
+    except (KeyError, ValueError):
+        return None
+    fits = x % STEP == 0 and width == WIDTH and abs(y + height - HEIGHT) <= 2 * TOLERANCE
+    known = set(rect.attributes) <= {"x", "y", "width", "height", "data-label", "class"}
+    if not fits or not known:
+        return None
+    return Bar(int(x) // STEP, height, rect.attributes.get("data-label", ""), rect.attributes.get("class", ""))
+
+
+def _same_bar(found: Bar, right: Bar) -> bool:
+    near = isclose(found.height, right.height, rel_tol=0, abs_tol=TOLERANCE)
+    return near and found._replace(height=0) == right._replace(height=0)
+
+
+def _figures_right(found: Sequence[Figure | None], right: Sequence[Figure]) -> list[Criterion]:
+    criteria = []
+    for place, wanted in enumerate(right):
+        figure = found[place] if place < len(found) else None
+        wrong = _wrong(figure, wanted) if figure else list(wanted._fields)
+        reason = f"figure {place + 1} from the top: not right are its {', '.join(wrong)}" if wrong else ""
+        criteria.append(Criterion(f"figure_{place + 1}", 1 - len(wrong) / len(wanted), reason, ruled=True))
+    return criteria
+
+
+def _wrong(figure: Figure, wanted: Figure) -> list[str]:
+    """The parts of a figure that are not right."""
+    bars = len(figure.bars) == len(wanted.bars) and all(map(_same_bar, figure.bars, wanted.bars))
+    parts = [name for name in Figure._fields[:-1] if getattr(figure, name) != getattr(wanted, name)]
+    return parts if bars else [*parts, "bars"]
+
+
+FAMILY = Figures()
+"""The family."""

@@ -1,0 +1,157 @@
+"""The family `house_template`: a Markdown report by the house's template and sheet, in the form that a client is used
+to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermes_lab.protocols import Workspace
+from tasks.conventions import rule_types, way_of
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, read_text
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from tasks.report_generation._conventions import write_script
+from tasks.report_generation._markdown import Part, read_parts, share_right
+from tasks.report_generation.house_template.data import (
+    Report,
+    draw_items,
+    draw_shape,
+    render_items,
+    right_report,
+)
+from tasks.report_generation.house_template.rules import CONVENTIONS, Custom, Item, Shape
+from tasks.report_generation.house_template.script import LINES, SCRIPT, names
+from tasks.report_generation.house_template.words import DELIVERIES, REQUESTS, ROW_NOTES, VOCABULARIES
+
+REPORT = "report.md"
+LARGEST = 30_000
+QUARTER_ENDS = ("03-31", "06-30", "09-30", "12-31")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data(Scene):
+    """A quarter's data to report on."""
+
+    file: str
+    shape: Shape
+    items: tuple[Item, ...]
+    day: str
+
+
+class HouseTemplate(Family[Shape, Data]):
+    """Negative, zero, small and large amounts, days and states of every kind are in each section of every report."""
+
+    name = "house_template"
+    domain = "report_generation"
+    noun = "client"
+    summary = "write a Markdown report by a template, in the form a client is used to"
+    subject = "how reports for {place} are set"
+    rules = rule_types(CONVENTIONS)
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The words of a client's report."""
+        return draw_shape(draws, VOCABULARIES[site.split])
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Data:
+        """A quarter's data: 20 to 28 items in four sections."""
+        words = VOCABULARIES[site.split]
+        year, quarter = draws.integer(2015, 2025), draws.integer(1, 4)
+        items = draw_items(shape, words, year, quarter, draws)
+        day = f"{year}-{QUARTER_ENDS[quarter - 1]}"
+        file = f"{site.slug('figures')}.csv"
+        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), day=day, file=file)
+        named = {**names(shape), "difference": shape.difference, "currency": shape.currency}
+        return Data(
+            request=f"{sentence(request, file)} {site.phrase(draws, DELIVERIES)}",
+            files={
+                file: render_items(shape, items),
+                "template.md": words.template.substitute(named | {"sections": _sections(shape, ROW_NOTES[site.split])}),
+                "style.md": words.style.substitute(named),
+            },
+            inputs=(file, "template.md", "style.md"),
+            outputs=(REPORT,),
+            file=file,
+            shape=shape,
+            items=tuple(items),
+            day=day,
+        )
+
+    async def judge(
+        self, scene: Data, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges `report.md` against a report that the harness makes itself, one criterion a section."""
+        right = right_of(scene, rule)
+        text = await read_text(workspace, REPORT, limit=LARGEST)
+        parts = read_parts(text or "")
+        sections = [part for part in parts if part.level == 2]
+        return (
+            criterion("report_present", bool(text), f"{REPORT} is missing, or no text"),
+            await inputs_untouched(workspace, scene.files, scene.inputs),
+            _headings(scene.shape, parts),
+            _tables(right, sections),
+            criterion(
+                "day",
+                [line for part in parts[:2] for line in part.lines if line.startswith(f"{scene.shape.as_of}:")]
+                == [f"{scene.shape.as_of}: {right.day}"],
+                "the day at the top is not right",
+                ruled=True,
+            ),
+            *_sections_right(scene.shape, right, sections),
+        )
+
+    def moves(self, scene: Data, rule: Rule | None) -> tuple[Move, ...]:
+        """One script that writes the report."""
+        lines = {**LINES, **names(scene.shape), "file": scene.file, "date": scene.day}
+        return (write_script(SCRIPT, lines, CONVENTIONS, rule),)
+
+    def looks(self, scene: Data) -> tuple[Move, ...]:
+        """The template, the sheet and the data."""
+        return (
+            shell("ls -l && cat template.md style.md", "First the template and how we set reports."),
+            shell(f"head -n 6 {scene.file} && wc -l {scene.file}", "And the data."),
+        )
+
+
+def right_of(scene: Data, rule: Rule | None) -> Report:
+    """The right report where `rule` holds."""
+    return right_report(scene.shape, scene.items, scene.day, way_of(CONVENTIONS, rule, Custom()))
+
+
+def _sections(shape: Shape, note: str) -> str:
+    labels = f"| {' | '.join((shape.item, shape.booked, shape.planned, shape.actual, shape.difference))} |"
+    return "".join(f"\n## {section}\n\n{labels}\n\n{note}\n" for section in shape.sections)
+
+
+def _headings(shape: Shape, parts: Sequence[Part]) -> Criterion:
+    """Whether the template's headings are there in its order, whatever stands before or behind their words."""
+    levels, found = [part.level for part in parts[1:]], [part.title for part in parts[1:]]
+    wanted = (shape.title, shape.overview, *shape.sections)
+    holds = (
+        levels == [1, *[2] * (len(wanted) - 1)]
+        and found[0] == shape.title
+        and all(name in title for name, title in zip(wanted, found, strict=True))
+    )
+    return criterion("headings", holds, "the headings are not those of the template, in its order")
+
+
+def _tables(right: Report, sections: Sequence[Part]) -> Criterion:
+    """Whether each section has one table, with the columns of the template."""
+    wanted = [section.rows[0] for section in right.sections]
+    found = [part.tables[0][0] if len(part.tables) == 1 and part.tables[0] else () for part in sections]
+    return criterion("tables", found == wanted, "a section does not hold just one table with the template's columns")
+
+
+def _sections_right(shape: Shape, right: Report, sections: Sequence[Part]) -> list[Criterion]:
+    criteria = []
+    for number, (name, wanted) in enumerate(zip((shape.overview, *shape.sections), right.sections, strict=True)):
+        part = sections[number] if number < len(sections) else Part(2, "")
+        score, words = share_right(part.tables[0] if len(part.tables) == 1 else (), wanted.rows)
+        if part.title != wanted.heading:
+            score, words = score / 2, f"the heading is not right, and {words}"
+        reason = "" if score == 1.0 else f"section {name}: {words}"
+        criteria.append(Criterion(f"section_{number + 1}", score, reason, ruled=True))
+    return criteria
+
+
+FAMILY = HouseTemplate()
+"""The family."""

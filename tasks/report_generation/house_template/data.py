@@ -1,0 +1,119 @@
+"""What a client is like, what its data holds, and the right report on it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tasks.draws import Draws
+from tasks.report_generation.house_template.rules import Custom, Item, Row, Shape
+from tasks.report_generation.house_template.words import Vocabulary
+
+SECTIONS = 4
+MIN_ITEMS, MAX_ITEMS = 5, 7
+
+
+def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
+    """The words of a client's report."""
+    section, item, booked, state, planned, actual, difference = draws.choice(words.labels)
+    return Shape(
+        title=draws.choice(words.titles),
+        as_of=draws.choice(words.as_of),
+        overview=draws.choice(words.overviews),
+        section=section,
+        item=item,
+        booked=booked,
+        state=state,
+        planned=planned,
+        actual=actual,
+        difference=difference,
+        currency=draws.choice(words.currencies),
+        states=tuple(draws.sample(words.states, 3)),
+        sections=tuple(draws.sample(tuple(words.sections), SECTIONS)),
+        rest=words.rest,
+        all=words.all,
+    )
+
+
+def draw_items(shape: Shape, words: Vocabulary, year: int, quarter: int, draws: Draws) -> list[Item]:
+    """The data of a quarter, mixed over the sections.
+
+    Every section has, among others, an item over plan, one under it, one as planned, one of under 100, one between 100
+    and 200, and one of each state: so every custom makes a difference, and no two the same.
+    """
+    items = []
+    for section in shape.sections:
+        count = draws.integer(MIN_ITEMS, MAX_ITEMS)
+        names = draws.sample(words.sections[section], count)
+        days = draws.sample(range(1, 29), count)
+        for number, name in enumerate(names):
+            planned, actual = _sums(number, draws)
+            day = f"{year}-{3 * quarter - draws.integer(0, 2):02d}-{days[number]:02d}"
+            items.append(Item(section, name, day, shape.states[number % 3], planned, actual))
+    return draws.shuffled(items)
+
+
+def _sums(number: int, draws: Draws) -> tuple[int, int]:
+    """What was planned and spent, in hundredths, for the `number`-th item of a section."""
+    planned = draws.integer(30_000, 9_000_000)
+    if number == 0:
+        return planned, planned
+    if number == 1:
+        return planned, draws.integer(2_000, 9_900)
+    if number == 2:
+        return planned, draws.integer(10_100, 19_900)
+    off = draws.integer(planned // 20, planned // 4)
+    return planned, planned + (off if number == 3 or draws.chance() < 0.5 else -off)
+
+
+def render_items(shape: Shape, items: Sequence[Item]) -> str:
+    """The data as CSV. No cell needs quotes."""
+    labels = (shape.section, shape.item, shape.booked, shape.state, shape.planned, shape.actual)
+    rows = [f"{i.section},{i.name},{i.booked},{i.state},{i.planned / 100:.2f},{i.actual / 100:.2f}\n" for i in items]
+    return ",".join(labels).lower() + "\n" + "".join(rows)
+
+
+class Section(NamedTuple):
+    """A heading and the table under it: labels, units, rows, totals."""
+
+    heading: str
+    rows: tuple[Row, ...]
+
+
+class Report(NamedTuple):
+    """All of a report that is judged."""
+
+    day: str
+    sections: tuple[Section, ...]
+
+
+def right_report(shape: Shape, items: Sequence[Item], day: str, custom: Custom) -> Report:
+    """The report as a client wants it."""
+    kept = [item for item in items if custom.keep(item)]
+    members = [[item for item in kept if item.section == section] for section in shape.sections]
+    overview = [(name, *_amounts(own, custom)) for name, own in zip(shape.sections, members, strict=True)]
+    sums = (shape.planned, shape.actual, shape.difference)
+    tables = [_table((shape.section, *sums), overview, kept, shape, custom)]
+    tables += [_table((shape.item, shape.booked, *sums), _rows(own, custom), own, shape, custom) for own in members]
+    headings = [custom.heading(n, name) for n, name in enumerate((shape.overview, *shape.sections), 1)]
+    return Report(custom.date(day), tuple(map(Section, headings, tables)))
+
+
+def _rows(items: Sequence[Item], custom: Custom) -> list[Row]:
+    if custom.order:
+        items = sorted(items, key=custom.order)
+    large = [item for item in items if item.actual >= custom.small]
+    rows = [(custom.name(item), custom.date(item.booked), *_amounts([item], custom)) for item in large]
+    if custom.small:
+        rows.append((custom.rest, "", *_amounts([item for item in items if item.actual < custom.small], custom)))
+    return rows
+
+
+def _amounts(items: Sequence[Item], custom: Custom) -> Row:
+    planned, actual = sum(item.planned for item in items), sum(item.actual for item in items)
+    return tuple(map(custom.money, (planned, actual, custom.difference(planned, actual))))
+
+
+def _table(labels: Row, rows: Sequence[Row], items: Sequence[Item], shape: Shape, custom: Custom) -> tuple[Row, ...]:
+    empty = len(labels) - 3
+    units = (*[""] * empty, *[custom.unit.format(shape.currency)] * 3)
+    total = (custom.total, *[""] * (empty - 1), *_amounts(items, custom))
+    return (labels, units, total, *rows) if custom.total_first else (labels, units, *rows, total)

@@ -1,0 +1,157 @@
+"""The family `restatement`: which of a board's figures stand after restatements, and what has changed, as a CSV and a
+Markdown file.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermes_lab.protocols import Workspace
+from tasks.conventions import rule_types, way_of
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, read_text
+from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from tasks.report_generation._conventions import write_script
+from tasks.report_generation._markdown import Part, read_parts, share_right
+from tasks.report_generation.restatement.data import (
+    Restated,
+    Row,
+    draw_figures,
+    draw_shape,
+    quarters_from,
+    render_filings,
+    right_rows,
+)
+from tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, Shape
+from tasks.report_generation.restatement.script import LINES, SCRIPT, names
+from tasks.report_generation.restatement.words import DELIVERIES, REQUESTS, VOCABULARIES
+
+TABLE, CHANGES, NOTES = "standing.csv", "changes.md", "notes.md"
+LARGEST = 20_000
+COLUMNS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filings(Scene):
+    """Six quarters of filings."""
+
+    folder: str
+    shape: Shape
+    figures: tuple[Figure, ...]
+
+
+class Restatement(Family[Shape, Filings]):
+    """Small and large, early and late, single, double and withdrawn restatements for every reason are in each set of
+    filings.
+    """
+
+    name = "restatement"
+    domain = "report_generation"
+    noun = "board"
+    summary = "tell which restated figures stand, in a CSV and a Markdown file, as a board reads them"
+    subject = "how restated figures for {place} are set out"
+    rules = rule_types(CONVENTIONS)
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """The lines and words of a board."""
+        return draw_shape(draws, VOCABULARIES[site.split])
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Filings:
+        """Filings of six quarters over four lines, twelve of whose figures are restated."""
+        quarters = quarters_from(draws.integer(2010, 2023), draws.integer(1, 4))
+        figures = draw_figures(shape, quarters, draws)
+        folder = site.slug("filings")
+        files = render_filings(shape, figures, quarters, folder)
+        notes = VOCABULARIES[site.split].notes.substitute(
+            {**vars(shape), "lines": ", ".join(shape.lines), "folder": folder}
+        )
+        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), last=quarters[-1], folder=folder)
+        return Filings(
+            request=f"{sentence(request, folder)} {site.phrase(draws, DELIVERIES)}",
+            files={**files, NOTES: notes},
+            inputs=(*files, NOTES),
+            outputs=(TABLE, CHANGES),
+            folder=folder,
+            shape=shape,
+            figures=tuple(figures),
+        )
+
+    async def judge(
+        self, scene: Filings, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges both files by rows that the harness makes itself, one criterion a column and one a part of the
+        list.
+        """
+        right, shape = right_of(scene, rule), scene.shape
+        head = (shape.line, shape.quarter, shape.first, shape.standing, shape.change)
+        table, changes = await read_text(workspace, TABLE, LARGEST), await read_text(workspace, CHANGES, LARGEST)
+        rows = _read_csv(table or "")
+        parts = read_parts(changes or "")
+        complete = rows[:1] == [head] and len(rows) == 1 + len(right.rows) and all(len(row) == COLUMNS for row in rows)
+        return (
+            criterion("table_present", bool(table), f"{TABLE} is missing, or no text"),
+            criterion("changes_present", bool(changes), f"{CHANGES} is missing, or no text"),
+            await inputs_untouched(workspace, scene.files, scene.inputs),
+            criterion("table_form", complete, f"{TABLE} has not the header of {NOTES} and a row for each figure"),
+            criterion("changes_form", _has_form(parts, shape, head), f"{CHANGES} has not the form of {NOTES}"),
+            *_columns_right(rows[1:] if complete else [], right),
+            *_list_right(parts, shape, right),
+        )
+
+    def moves(self, scene: Filings, rule: Rule | None) -> tuple[Move, ...]:
+        """One script that writes both files."""
+        return (write_script(SCRIPT, {**LINES, **names(scene.shape), "folder": scene.folder}, CONVENTIONS, rule),)
+
+    def looks(self, scene: Filings) -> tuple[Move, ...]:
+        """The notes and the filings."""
+        return (
+            shell(f"cat {NOTES}", "First what the notes say."),
+            shell(f"head -n 40 {scene.folder}/*.csv", "And the filings."),
+        )
+
+
+def right_of(scene: Filings, rule: Rule | None) -> Restated:
+    """The right rows where `rule` holds."""
+    return right_rows(scene.shape, scene.figures, way_of(CONVENTIONS, rule, Custom()))
+
+
+def _read_csv(text: str) -> list[Row]:
+    """The rows, blank ones and a byte order mark left out; none where it is no CSV."""
+    try:
+        rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+        return [tuple(cell.strip() for cell in row) for row in rows if row]
+    except csv.Error:
+        return []
+
+
+def _has_form(parts: Sequence[Part], shape: Shape, head: Row) -> bool:
+    headings = [(part.level, part.title) for part in parts[1:]]
+    tables = [table for part in parts for table in part.tables]
+    return headings == [(1, shape.heading)] and len(tables) == 1 and tables[0][:1] == [head]
+
+
+def _columns_right(rows: Sequence[Row], right: Restated) -> list[Criterion]:
+    criteria = []
+    for column in range(COLUMNS):
+        found = [(row[column],) for row in rows]
+        score, words = share_right(found, [(row[column],) for row in right.rows])
+        reason = "" if score == 1.0 else f"{TABLE}, column {column + 1}: {words}"
+        criteria.append(Criterion(f"column_{column + 1}", score, reason, ruled=True))
+    return criteria
+
+
+def _list_right(parts: Sequence[Part], shape: Shape, right: Restated) -> list[Criterion]:
+    lines = [line for part in parts for line in part.lines if line.startswith(f"{shape.restated}:")]
+    count = f"{shape.restated}: {len(right.listed)} of {len(right.rows)}"
+    found = [line.removesuffix(".") for line in lines]
+    tables = [table for part in parts for table in part.tables]
+    score, words = share_right(tables[0][1:] if len(tables) == 1 and tables[0] else (), right.listed)
+    return [
+        criterion("count", found == [count], f"{CHANGES}: the count is not right", ruled=True),
+        Criterion("listed", score, "" if score == 1.0 else f"{CHANGES}: {words}", ruled=True),
+    ]
+
+
+FAMILY = Restatement()
+"""The family."""

@@ -1,0 +1,157 @@
+"""What a board's filings say, and the right figures from them."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tasks.draws import Draws
+from tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, Shape
+from tasks.report_generation.restatement.words import Vocabulary
+
+Row = tuple[str, ...]
+LINES, QUARTERS, REASONS = 4, 6, 4
+
+
+def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
+    """The lines and words of a board."""
+    line, quarter, first, standing, change, reason = draws.choice(words.labels)
+    return Shape(
+        lines=tuple(draws.sample(words.lines, LINES)),
+        reasons=tuple(draws.sample(words.reasons, REASONS)),
+        line=line,
+        quarter=quarter,
+        first=first,
+        standing=standing,
+        change=change,
+        reason=reason,
+        heading=draws.choice(words.headings),
+        restated=draws.choice(words.restated),
+        currency=draws.choice(words.currencies),
+        withdrawn=words.withdrawn,
+    )
+
+
+def quarters_from(year: int, number: int) -> tuple[str, ...]:
+    """Six quarters in a row, from that one on."""
+    months = [4 * year + number - 1 + n for n in range(QUARTERS)]
+    return tuple(f"{each // 4}-Q{each % 4 + 1}" for each in months)
+
+
+def draw_figures(shape: Shape, quarters: Sequence[str], draws: Draws) -> list[Figure]:
+    """All figures, quarter by quarter.
+
+    Among them: restatements by a few units, by 1 to 2, by 2 to 5 and by more percent; for every reason; one to four
+    quarters late; restated twice, up and down; withdrawn by a dash, at once and later. So every custom makes a
+    difference, and no two the same.
+    """
+    early = draws.shuffled([(quarter, line) for quarter in (0, 1) for line in range(LINES)])
+    later = [(quarter, line) for quarter in (2, 3) for line in range(LINES)]
+    late, others = early[:3], draws.shuffled(early[3:] + later)
+    firsts = {(q, line): draws.integer(2000, 9000) for q in range(QUARTERS) for line in range(LINES)}
+    restated = _small(others[:4], firsts, shape, draws)
+    restated |= _late([*late, others[4]], firsts, shape, draws)
+    restated |= _twice(others[5:7], firsts, shape, draws)
+    restated |= _withdrawn(others[7:9], firsts, shape, draws)
+    return [
+        Figure(shape.lines[line], quarters[q], (Entry(first, "", 0), *restated.get((q, line), ())))
+        for (q, line), first in firsts.items()
+    ]
+
+
+Key = tuple[int, int]
+Entries = dict[Key, tuple[Entry, ...]]
+
+
+def _age(key: Key, draws: Draws) -> int:
+    return draws.integer(1, QUARTERS - 1 - key[0])
+
+
+def _small(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+    """One restatement each, by 1 to 4, 5 to 9, 10 to 14, and 15 to 19, none more than three quarters late."""
+    reasons = draws.shuffled(shape.reasons)
+    found: Entries = {}
+    for number, key in enumerate(keys):
+        off = draws.choice((-1, 1)) * draws.integer(max(1, 5 * number), 5 * number + 4)
+        found[key] = (Entry(firsts[key] + off, reasons[number], min(3, _age(key, draws))),)
+    return found
+
+
+def _late(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+    """One restatement each, by 1 to 2, 2 to 5 and by more percent, the first three 2, 3 and 4 quarters late."""
+    reasons = draws.shuffled(shape.reasons)
+    percents = draws.shuffled((1.5, 3.5, draws.integer(6, 12), draws.integer(13, 20)))
+    found: Entries = {}
+    for number, key in enumerate(keys):
+        off = draws.choice((-1, 1)) * int(firsts[key] * percents[number] / 100)
+        age = number + 2 if number < 3 else _age(key, draws)
+        found[key] = (Entry(firsts[key] + off, reasons[number], age),)
+    return found
+
+
+def _twice(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+    """Restated twice, the second time halfway back; the first figure up, the other down."""
+    found: Entries = {}
+    for key, sign in zip(keys, (1, -1), strict=True):
+        off = sign * 2 * draws.integer(100, 300)
+        one, two = draws.sample(shape.reasons, 2)
+        found[key] = (Entry(firsts[key] + off, one, 1), Entry(firsts[key] + off // 2, two, 2))
+    return found
+
+
+def _withdrawn(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+    """A dash in the next filing; and a restatement, then a dash."""
+    at_once, later = keys
+    first, second, third = draws.sample(shape.reasons, 3)
+    off = draws.choice((-1, 1)) * draws.integer(100, 400)
+    return {
+        at_once: (Entry(None, first, 1),),
+        later: (Entry(firsts[later] + off, second, 1), Entry(None, third, 2)),
+    }
+
+
+def render_filings(shape: Shape, figures: Sequence[Figure], quarters: Sequence[str], folder: str) -> dict[str, str]:
+    """A CSV file a quarter: its own figures, then what it restates. No cell needs quotes."""
+    head = f"{shape.line},{shape.quarter},amount,{shape.reason}\n".lower()
+    places = {quarter: number for number, quarter in enumerate(quarters)}
+    rows: list[list[str]] = [[] for _ in quarters]
+    for figure in figures:
+        rows[places[figure.quarter]].append(f"{figure.line},{figure.quarter},{figure.first},\n")
+    for figure in figures:
+        for amount, reason, age in figure.entries[1:]:
+            said = WITHDRAWN if amount is None else amount
+            rows[places[figure.quarter] + age].append(f"{figure.line},{figure.quarter},{said},{reason}\n")
+    return {f"{folder}/{quarter}.csv": head + "".join(own) for quarter, own in zip(quarters, rows, strict=True)}
+
+
+class Restated(NamedTuple):
+    """Both files: the rows of the CSV, and of them those that changes.md lists."""
+
+    rows: tuple[Row, ...]
+    listed: tuple[Row, ...]
+
+
+def right_rows(shape: Shape, figures: Sequence[Figure], custom: Custom) -> Restated:
+    """The rows as a board wants them, without their header."""
+    quarters = sorted({figure.quarter for figure in figures})
+    ordered = sorted(figures, key=lambda f: custom.order(quarters.index(f.quarter), shape.lines.index(f.line)))
+    rows, listed = [], []
+    for figure in ordered:
+        row, is_listed = _row(figure, custom)
+        rows.append(row)
+        if is_listed:
+            listed.append(row)
+    return Restated(tuple(rows), tuple(listed))
+
+
+def _row(figure: Figure, custom: Custom) -> tuple[Row, bool]:
+    first, restated = figure.first, [entry for entry in figure.entries[1:] if entry.amount is not None]
+    amounts = [entry.amount or 0 for entry in restated if custom.counts(first, entry)]
+    standing = custom.pick(first, amounts)
+    year, _, number = figure.quarter.partition("-Q")
+    head = (figure.line, custom.quarter(year, int(number)), custom.amount(first))
+    if custom.withdrawn and figure.entries[-1].amount is None:
+        return (*head, custom.withdrawn, custom.withdrawn), True
+    if standing == first:
+        return (*head, custom.amount(standing), custom.still), False
+    change = custom.change(first, standing) if custom.change else custom.signed(standing - first)
+    listed = abs(standing - first) * 100 >= custom.listed * first
+    return (*head, custom.mark.format(custom.amount(standing)), change), listed

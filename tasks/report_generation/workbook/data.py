@@ -1,0 +1,159 @@
+"""What a division's tables hold, and the right workbook of them."""
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+
+from tasks.draws import Draws
+from tasks.report_generation._xlsx import Cell, Sheet
+from tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, Shape, Source, Table
+from tasks.report_generation.workbook.words import Vocabulary
+
+TABLES = 3
+MIN_ROWS, MAX_ROWS = 8, 12
+REPEATED = 2
+"""Rows of every table with the document of another row."""
+
+
+def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
+    """The tables and words of a division."""
+    tables = draws.sample(words.tables, TABLES)
+    while _monotonic([source.title for source in tables]):
+        tables = draws.shuffled(tables)
+    table, document, day, kind, count, amount = draws.choice(words.labels)
+    return Shape(
+        tables=tuple(tables),
+        summary=draws.choice(words.summaries),
+        table=table,
+        document=document,
+        day=day,
+        kind=kind,
+        count=count,
+        amount=amount,
+        unit=draws.choice(words.units),
+        currency=draws.choice(words.currencies),
+        kinds=tuple(draws.sample(words.kinds, 3)),
+        totals=words.totals,
+    )
+
+
+def draw_tables(shape: Shape, year: int, draws: Draws) -> tuple[Table, ...]:
+    """A year's tables. Their totals follow neither the layout nor the alphabet; each has rows of every kind, an empty
+    amount, and documents that stand twice.
+    """
+    titles = [source.title for source in shape.tables]
+    levels = draws.shuffled(range(TABLES))
+    while _monotonic(levels) or _monotonic([levels[titles.index(title)] for title in sorted(titles)]):
+        levels = draws.shuffled(levels)
+    count = draws.integer(MIN_ROWS, MAX_ROWS)
+    return tuple(
+        _draw_table(source, shape, year, level, count, draws)
+        for source, level in zip(shape.tables, levels, strict=True)
+    )
+
+
+def _monotonic(items: Sequence[int] | Sequence[str]) -> bool:
+    return list(items) in (sorted(items), sorted(items, reverse=True))
+
+
+def _draw_table(source: Source, shape: Shape, year: int, level: int, count: int, draws: Draws) -> Table:
+    first = draws.integer(100, 900)
+    documents = draws.shuffled([f"{first + n - (n >= count - REPEATED) * 5:05d}" for n in range(count)])
+    low, high = ((10_000, 40_000), (70_000, 150_000), (300_000, 900_000))[level]
+    amounts: list[int | None] = [draws.integer(low, high) for _ in range(count)]
+    # Half a unit and a bit over: so rounding always moves a total.
+    amounts = [None if amount is None else amount - amount % 100 + draws.integer(55, 95) for amount in amounts]
+    kinds = draws.shuffled([shape.kinds[n % 3] for n in range(count)])
+    empty = draws.choice([n for n in range(count) if documents.count(documents[n]) == 1])
+    amounts[empty] = None
+    days = sorted(draws.integer(0, 335) for _ in range(count))
+    return Table(
+        source,
+        tuple(
+            Entry(document, f"{year}-{day // 28 + 1:02d}-{day % 28 + 1:02d}", kind, amount)
+            for document, day, kind, amount in zip(documents, days, kinds, amounts, strict=True)
+        ),
+    )
+
+
+def render_table(shape: Shape, table: Table) -> str:
+    """A table as CSV. No cell needs quotes."""
+    head = f"{shape.document},{shape.day},{shape.kind},{shape.amount}\n".lower()
+    rows = [
+        f"{document},{day},{kind},{'' if amount is None else f'{amount / 100:.2f}'}\n"
+        for document, day, kind, amount in table.entries
+    ]
+    return head + "".join(rows)
+
+
+def right_sheets(shape: Shape, tables: Sequence[Table], year: str, custom: Custom) -> tuple[Sheet, ...]:
+    """The workbook as a division wants it. A `Sheet` without formats but of money and days."""
+    titles = [table.source.title for table in tables]
+    totals = [_total(table, custom) for table in tables]
+    counts = [custom.count([entry for entry in table.entries if custom.counts(entry)]) for table in tables]
+    sheets = [
+        Sheet(custom.tab(number, title, year), _table_rows(shape, table, total, year, custom))
+        for number, (title, table, total) in enumerate(zip(titles, tables, totals, strict=True), 1)
+    ]
+    if custom.order:
+        rank = custom.order
+        order = sorted(range(TABLES), key=lambda n: rank(titles[n], totals[n]))
+        sheets = [sheets[n] for n in order]
+    lines = [
+        (Cell(title), Cell(float(count)), _money(total, custom))
+        for title, count, total in zip(titles, counts, totals, strict=True)
+    ]
+    ending = (
+        Cell(custom.total),
+        Cell(float(sum(counts)), formula=_formula("B", len(lines), custom)),
+        _money(sum(totals, Decimal(0)), custom)._replace(formula=_formula("C", len(lines), custom)),
+    )
+    head = (Cell(shape.table), Cell(shape.count), Cell(shape.amount))
+    units = (Cell(), Cell(shape.unit), Cell(custom.unit.format(shape.currency)))
+    summary = Sheet(shape.summary, _arranged(head, units, lines, ending, custom))
+    return (*sheets, summary) if custom.summary_last else (summary, *sheets)
+
+
+def _table_rows(shape: Shape, table: Table, total: Decimal, year: str, custom: Custom) -> tuple[tuple[Cell, ...], ...]:
+    rows = []
+    for entry in table.entries:
+        value = custom.value(entry)
+        if value is not None:
+            amount = _money(value, custom)
+        else:
+            amount = Cell(custom.missing, custom.format if custom.missing == 0 else "General")
+        cells = (Cell(custom.document(entry.document, year)), _day(entry.day, custom), Cell(entry.kind), amount)
+        rows.append(cells if amount.value is not None else cells[:-1])
+    ending = _money(total, custom)._replace(formula=_formula("D", len(rows), custom))
+    head = (Cell(shape.document), Cell(shape.day), Cell(shape.kind), Cell(shape.amount))
+    units = (Cell(), Cell(), Cell(), Cell(custom.unit.format(shape.currency)))
+    return _arranged(head, units, rows, (Cell(custom.total), Cell(), Cell(), ending), custom)
+
+
+def _arranged(
+    head: tuple[Cell, ...],
+    units: tuple[Cell, ...],
+    rows: Sequence[tuple[Cell, ...]],
+    total: tuple[Cell, ...],
+    custom: Custom,
+) -> tuple[tuple[Cell, ...], ...]:
+    return (head, units, total, *rows) if custom.total_first else (head, units, *rows, total)
+
+
+def _total(table: Table, custom: Custom) -> Decimal:
+    values = [custom.value(entry) for entry in table.entries if custom.counts(entry)]
+    return sum((value for value in values if value is not None), Decimal(0))
+
+
+def _money(value: Decimal, custom: Custom) -> Cell:
+    return Cell(float(value), custom.format)
+
+
+def _day(day: str, custom: Custom) -> Cell:
+    if custom.day:
+        return Cell(date.fromisoformat(day).strftime(custom.day))
+    return Cell(float((date.fromisoformat(day) - EPOCH).days), custom.day_format)
+
+
+def _formula(column: str, rows: int, custom: Custom) -> str:
+    return custom.formula.format(f"{column}3:{column}{rows + 2}") if custom.formula else ""
