@@ -1,0 +1,122 @@
+"""The packaged solution of a task, spoken by a scripted model through the whole real agent.
+
+`hermes-lab run -c suite.name=bfcl -c model.provider=scripted -c model.name=tasks.adapters._oracle:oracle` runs it as
+any other model.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from hermes_lab.agent.loop import CONCLUDE
+from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.models.scripted import Policy, ScriptedModel, TaskPolicy
+from hermes_lab.protocols import Sandbox, Suite
+from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult
+from tasks.family import Move
+
+
+class Part(NamedTuple):
+    """What the solution does between two words of the user: its calls, one a reply, then an answer."""
+
+    calls: tuple[Move, ...]
+    answer: str = "Done."
+
+
+Script = Callable[[Task], tuple[Part, ...]]
+"""An adapter's `script`: the packaged solution of one of its tasks. It may make what the task only names."""
+
+
+def oracle() -> TaskPolicy:
+    """`model.name: tasks.adapters._oracle:oracle`. An adapter's tasks are done by its script; an empty one answers at
+    once."""
+    return TaskPolicy(_policy)
+
+
+def _policy(task: Task) -> Policy:
+    script: Script = importlib.import_module(f"tasks.adapters.{task.suite}").script
+    return partial(_next, script(task))
+
+
+def _next(parts: tuple[Part, ...], messages: Sequence[Message]) -> Message:
+    """The turn that follows: where the script is stands in the conversation."""
+    said = [n for n, m in enumerate(messages) if m.role == "user" and not m.results and m.content != CONCLUDE]
+    replies = sum(message.role == "assistant" for message in messages[said[-1] :])
+    part = parts[len(said) - 1] if len(said) <= len(parts) else Part(())
+    if replies < len(part.calls):
+        move = part.calls[replies]
+        call = ToolCall(f"call_{len(messages)}", move.tool, dict(move.arguments))
+        return Message(role="assistant", content="", tool_calls=(call,))
+    return Message(role="assistant", content=part.answer)
+
+
+def flaw(task: Task) -> str:
+    """Why the package itself has no solution of a task; empty where it has."""
+    tell: Callable[[Task], str] = getattr(importlib.import_module(f"tasks.adapters.{task.suite}"), "flaw", lambda _: "")
+    return tell(task)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the packaged solutions score, a row a task."""
+
+    suite: str
+    rows: tuple[tuple[Task, Episode], ...]
+
+    @property
+    def total(self) -> int:
+        """The tasks."""
+        return len(self.rows)
+
+    @property
+    def solved(self) -> int:
+        """Those that the suite's own judge accepts."""
+        return sum(bool(episode.success) for _, episode in self.rows)
+
+    @property
+    def calls(self) -> int:
+        """Tool calls that were executed and did not fail."""
+        return sum(result.ok for _, episode in self.rows for result in _results(episode))
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Each task that is not accepted though its package knows a solution, with the reason."""
+        return tuple(f"{t.id}: {_why(episode)}" for t, episode in self.rows if not episode.success and not flaw(t))
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """Each task that is not accepted since its package knows no solution, with the reason."""
+        return tuple(f"{t.id}: {flaw(t)}" for t, episode in self.rows if not episode.success and flaw(t))
+
+    def sentence(self) -> str:
+        """The proof in one line."""
+        calls = sum(len(_results(episode)) for _, episode in self.rows)
+        done = f", {self.calls} of {calls} calls ran" if calls else ""
+        return f"{self.suite}: {self.solved} of {self.total} packaged solutions are accepted{done}"
+
+
+async def prove(suite: Suite, tasks: Sequence[Task], open_sandbox: Callable[[], Sandbox]) -> Proof:
+    """Runs the packaged solution of each task through `run_episode`, as a model would run it."""
+    config = RunConfig.model_validate({"agent": {"max_iterations": 500}})
+    lab = Lab(config, config_digest(config), suite, ScriptedModel(oracle(), name="oracle"), open_sandbox)
+    rows = []
+    for place, task in enumerate(tasks):
+        job = Job(task, lane="proof", round=0, sample=0, experience=0, place=place, review="never")
+        rows.append((task, await run_episode(lab, job, Knowledge(Library()))))
+    return Proof(suite.name, tuple(rows))
+
+
+def _results(episode: Episode) -> list[ToolResult]:
+    messages = episode.trajectory.messages if episode.trajectory else ()
+    return [result for message in messages for result in message.results]
+
+
+def _why(episode: Episode) -> str:
+    if episode.error:
+        return f"{episode.error.kind}: {episode.error.message}"
+    return "; ".join(episode.verdicts[-1].reasons.values()) if episode.verdicts else "not judged"
