@@ -5,25 +5,28 @@ from collections.abc import Sequence
 import msgspec
 
 from hermes_lab.agent.review import REVIEW_REQUEST
-from hermes_lab.models.scripted import Policy
-from hermes_lab.types import Message, ToolCall
+from hermes_lab.models.scripted import Policy, TaskPolicy
+from hermes_lab.types import Message, Task, ToolCall
 from tasks.learner import learner
 
 
-def note_taker() -> Policy:
+def note_taker() -> TaskPolicy:
     """`learner`, whose every review also makes a note of the task, and a skill that all reviews of its round make,
     named by the notes that are there."""
-    learn = learner()
+    return TaskPolicy(_noting)
+
+
+def _noting(task: Task) -> Policy:
+    learn = learner().meet(task)
 
     def policy(messages: Sequence[Message]) -> Message:
         reply = learn(messages)
         if REVIEW_REQUEST not in messages[-1].content:
             return reply
-        task = next(message.content for message in messages if message.role == "user")
         book = f"day-book-{messages[0].content.count('I met this')}"
         writes = (
-            ("memory", {"action": "add", "target": "memory", "content": f"I met this: {task[:80]}"}),
-            ("skill_manage", {"action": "create", "name": book, "description": "Days", "content": task}),
+            ("memory", {"action": "add", "target": "memory", "content": f"I met this: {task.prompt[:80]}"}),
+            ("skill_manage", {"action": "create", "name": book, "description": "Days", "content": task.prompt}),
         )
         calls = tuple(ToolCall(f"more_{number}", name, arguments) for number, (name, arguments) in enumerate(writes))
         return msgspec.structs.replace(reply, tool_calls=(*reply.tool_calls, *calls))

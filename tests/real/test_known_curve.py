@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.load import load_episodes
-from tasks.learner import expected_success
+from tasks.expected import expected_success
 from tasks.worlds import WorldSpec
 
 pytestmark = pytest.mark.real

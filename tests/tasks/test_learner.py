@@ -1,217 +1,274 @@
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from math import sqrt
 
+import msgspec
 import pytest
+from story import Story
 
 from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.config import AgentConfig, RunConfig
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.models.hermes_format import render_results
-from hermes_lab.models.scripted import Policy, ScriptedModel
+from hermes_lab.models.scripted import ScriptedModel, TaskPolicy, load_policy
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, merge
-from hermes_lab.types import Message, Task, ToolCall, ToolResult
+from hermes_lab.skills.objection import objection
+from hermes_lab.skills.placebo import placebo
+from hermes_lab.types import Message, Task
 from hermes_lab.types.trajectory import ToolFormat
-from tasks.learner import demonstrator, expected_success, learner, noop
-from tasks.ledger.suite import LedgerSuite
-from tasks.worlds import WorldSpec
+from tasks import load_suite
+from tasks.demonstrator import demonstrator
+from tasks.draws import Draws
+from tasks.expected import expected_success
+from tasks.family import criterion
+from tasks.feedback import PLAIN, write_feedback
+from tasks.learner import Lesson, believed, learner, learnt, lines_about, noop
+from tasks.pieces import known_skill, pieces_of
+from tasks.registry import domains, load_family
+from tasks.suite import WorldSuite
+from tasks.worlds import WorldSpec, redraw
 
-SUITE = LedgerSuite()
-
-
-@dataclass
-class Story:
-    """An episode without a sandbox: commands are compared with the oracle's, skills live in a dictionary."""
-
-    task: Task
-    skills: dict[str, dict[str, str]]
-    hermes: bool = False
-    messages: list[Message] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
-    successes: list[bool] = field(default_factory=list)
-    written: dict[str, dict[str, str]] = field(default_factory=dict)
-    command: str = ""
-
-    def run(self, policy: Policy) -> "Story":
-        index = "\n".join(f"- {name}: {skill['description']}" for name, skill in self.skills.items())
-        system = "You are Hermes." + (f"\n\n<skills>\n{index}\n</skills>" if self.skills else "")
-        self.messages.append(Message(role="system", content=system))
-        prompt = self.task.prompt
-        for _ in range(self.task.attempts):
-            self._submit(policy, prompt)
-            self.successes.append(self.command == SUITE.oracle(self.task)[0])
-            if self.successes[-1]:
-                break
-            prompt = self.task.truth["hint"] or "Rejected: the total is not right."
-        self._submit(policy, f"The submission was judged.\n\n{REVIEW_REQUEST}")
-        return self
-
-    def _submit(self, policy: Policy, text: str) -> None:
-        self.messages.append(Message(role="user", content=text))
-        for _ in range(5):
-            reply = policy(self.messages)
-            self.messages.append(reply)
-            if not reply.tool_calls:
-                assert reply.content
-                return
-            self._answer(reply.tool_calls)
-        raise AssertionError("the policy does not come to an end")
-
-    def _answer(self, calls: Sequence[ToolCall]) -> None:
-        results = [ToolResult(call.id, call.name, json.dumps(self._do(call))) for call in calls]
-        if self.hermes:
-            self.messages.append(Message(role="user", content=render_results(results), results=tuple(results)))
-        else:
-            self.messages += [
-                Message(role="tool", content=r.content, results=(r,), tool_call_id=r.call_id) for r in results
-            ]
-
-    def _do(self, call: ToolCall) -> dict[str, str]:
-        self.calls.append(call)
-        if call.name == "skill_view":
-            return self.skills.get(call.arguments["name"], {"error": "no such skill"})
-        if call.name == "skill_manage":
-            assert call.arguments["action"] == "create"
-            self.written[call.arguments["name"]] = {k: call.arguments[k] for k in ("description", "content")}
-            return {"saved": call.arguments["name"]}
-        assert call.name == "terminal"
-        self.command = call.arguments["command"]
-        return {"output": ""}
-
-    @property
-    def names(self) -> list[str]:
-        return [call.name for call in self.calls]
+LEDGER = load_family("ledger")
+FAMILIES = sorted(family for families in domains().values() for family in families)
 
 
-def first_task(*, ruled: bool, split: str = "train") -> Task:
-    tasks = SUITE.load(split=split, count=50, seed=0, world=0)
+def ledger(**spec: object) -> WorldSuite:
+    return WorldSuite("ledger", (LEDGER,), WorldSpec(**spec))  # type: ignore[arg-type]
+
+
+def first_task(suite: WorldSuite, *, ruled: bool = True) -> Task:
+    tasks = suite.load(split="train", count=50, seed=0, world=0)
     return next(task for task in tasks if bool(task.triggers) == ruled)
 
 
-def taught(task: Task) -> dict[str, dict[str, str]]:
-    return Story(task, {}).run(learner()).written
+def taught(suite: WorldSuite, task: Task) -> Library:
+    return Story(suite, task, Library()).run(learner()).library
 
 
 @pytest.mark.parametrize("hermes", [False, True])
 def test_it_fails_once_learns_and_then_succeeds(hermes: bool) -> None:
-    task = first_task(ruled=True)
-    before = Story(task, {}, hermes).run(learner())
+    suite = ledger()
+    task = first_task(suite)
+    before = Story(suite, task, Library(), hermes).run(learner())
     assert before.names == ["terminal", "terminal", "skill_manage"]
     assert before.successes == [False, True]
-    after = Story(task, before.written, hermes).run(learner())
+    after = Story(suite, task, before.library, hermes).run(learner())
     assert after.names == ["skill_view", "terminal"]
     assert after.successes == [True]
-    assert after.messages[-1].content == "Nothing to save."
+    assert after.said[-1] == "Nothing to save."
 
 
-def test_a_skill_is_one_sentence_and_the_literal_command() -> None:
-    task = first_task(ruled=True)
-    desk = task.metadata["desk"]
-    ((name, skill),) = taught(task).items()
-    assert name == f"{desk}-totals"
-    assert skill["description"] == f"How the {desk} desk's totals are made"
-    sentence, run = skill["content"].split("\n\n")
-    assert sentence[0] == sentence[0].upper()
-    assert sentence.endswith(".")
-    assert run == f"Run: {SUITE.oracle(task)[0]}"
+def test_it_writes_the_skill_that_somebody_would_who_was_told() -> None:
+    suite = ledger()
+    task = first_task(suite)
+    (piece,) = pieces_of(task.truth)
+    (skill,) = taught(suite, task).skills.values()
+    assert skill_format.shown(skill) == known_skill(piece.place, piece.place.drawn).text
 
 
-def test_a_plain_desk_teaches_nothing() -> None:
-    story = Story(first_task(ruled=False), {}).run(learner())
+def test_a_plain_place_teaches_nothing() -> None:
+    suite = ledger()
+    story = Story(suite, first_task(suite, ruled=False), Library()).run(learner())
     assert story.successes == [True]
     assert story.names == ["terminal"]
 
 
-def test_another_desks_skill_is_left_alone() -> None:
-    task = first_task(ruled=True)
-    skills = {
-        "moon-totals": {
-            "description": "How the moon desk's totals are made",
-            "content": "Run: ./ledger sum m",
-        }
-    }
-    assert Story(task, skills).run(learner()).names == ["terminal", "terminal", "skill_manage"]
+def test_another_places_skill_is_left_alone() -> None:
+    suite = ledger()
+    task = first_task(suite)
+    mine = pieces_of(task.truth)[0].place
+    others = [place for place in suite.places(split="train", world=0) if place.site != mine.site]
+    library = Library(known_skill(place, place.drawn) for place in others)
+    assert Story(suite, task, library).run(learner()).names == ["terminal", "terminal", "skill_manage"]
 
 
-def test_a_wrong_skill_is_followed_then_mended_and_not_doubled() -> None:
-    task = first_task(ruled=True)
-    skills = taught(task)
-    for skill in skills.values():
-        skill["content"] = skill["content"].replace(task.truth["flags"], "--add 1")
-    story = Story(task, skills).run(learner())
+def test_what_it_does_is_what_the_viewed_skill_says_and_not_what_is_true() -> None:
+    suite = ledger()
+    task = first_task(suite)
+    (piece,) = pieces_of(task.truth)
+    emptied = Story(suite, task, placebo(taught(suite, task))).run(learner())
+    assert emptied.names[0] == "skill_view"
+    assert emptied.calls[1].arguments == piece.moves(None)[0].arguments
+    assert emptied.successes == [False, True]
+    wrong = known_skill(piece.place, redraw(piece.place, Draws("another")))
+    assert Story(suite, task, Library([wrong])).run(learner()).successes == [False, True]
+
+
+def test_after_a_redraw_a_skill_misleads_is_patched_and_holds() -> None:
+    suite = ledger(ruled=1, plain=0, drift_at=1)
+    old, new, again = suite.load(split="train", count=3, seed=0, world=0)
+    library = taught(suite, old)
+    misled = Story(suite, new, library).run(learner())
+    (piece,) = pieces_of(new.truth)
+    assert misled.names == ["skill_view", "terminal", "terminal", "skill_manage"]
+    assert misled.calls[1].arguments == piece.moves(piece.candidates[0])[0].arguments
+    assert misled.writes == ["patch"]
+    assert Story(suite, again, misled.library).run(learner()).successes == [True]
+
+
+def test_where_nothing_special_holds_any_more_it_says_so_and_believes_it() -> None:
+    suite = ledger(ruled=1, plain=0, drift_at=1, drift="invert")
+    old, new, again = suite.load(split="train", count=3, seed=0, world=0)
+    misled = Story(suite, new, taught(suite, old)).run(learner())
+    assert misled.successes == [False, True]
+    (skill,) = misled.library.skills.values()
+    assert "Nothing special holds" in skill.text
+    after = Story(suite, again, misled.library).run(learner())
+    assert after.names == ["skill_view", "terminal"]
+    assert after.successes == [True]
+
+
+def test_of_two_places_only_the_rejected_one_is_done_again() -> None:
+    suite = ledger(ruled=2, plain=2, pieces=2)
+    tasks = suite.load(split="train", count=40, seed=0, world=0)
+    task = next(task for task in tasks if len(task.triggers) == 1)
+    story = Story(suite, task, Library()).run(learner())
     assert story.successes == [False, True]
-    assert story.written == {}
+    assert story.names == ["terminal"] * 3 + ["skill_manage"]
+
+
+def test_it_asks_on_while_nobody_tells_the_rule() -> None:
+    suite = ledger(discovery=2)
+    story = Story(suite, first_task(suite), Library()).run(learner())
+    assert story.successes == [False, False, False, True]
+    silent = ledger(salience="symptom")
+    story = Story(silent, first_task(silent), Library()).run(learner())
+    assert story.successes == [False, False]
+    assert story.writes == []
 
 
 def test_it_never_captures_at_rate_zero_and_never_looks_when_it_slips() -> None:
-    task = first_task(ruled=True)
-    assert Story(task, {}).run(learner(capture=0.0)).written == {}
-    slipping = Story(task, taught(task)).run(learner(slip=1.0))
+    suite = ledger()
+    task = first_task(suite)
+    assert Story(suite, task, Library()).run(learner(capture=0.0)).writes == []
+    slipping = Story(suite, task, taught(suite, task)).run(learner(slip=1.0))
     assert slipping.names == ["terminal", "terminal"]
-    assert Story(task, {}).run(learner(slip=1.0)).written == {}
+    assert Story(suite, task, Library()).run(learner(slip=1.0)).writes == []
+
+
+def test_a_skill_that_is_there_but_not_listed_is_edited() -> None:
+    suite = ledger()
+    task = first_task(suite)
+    (skill,) = taught(suite, task).skills.values()
+    hidden = Library(
+        [skill_format.marked(skill_format.rewritten(skill, skill.description, "Old."), state="deprecated")]
+    )
+    story = Story(suite, task, hidden).run(learner())
+    assert story.names == ["terminal", "terminal", "skill_manage", "skill_manage"]
+    assert story.writes == ["edit"]
+    assert believed(pieces_of(task.truth)[0], story.library.skills[skill.name].text) is not None
 
 
 def test_decisions_depend_on_seed_and_task_only() -> None:
-    tasks = [t for t in SUITE.load(split="train", count=80, seed=0, world=0) if t.triggers]
-    first = [bool(Story(task, {}).run(learner(capture=0.5, seed=1)).written) for task in tasks]
-    assert first == [bool(Story(task, {}).run(learner(capture=0.5, seed=1)).written) for task in tasks]
-    assert first != [bool(Story(task, {}).run(learner(capture=0.5, seed=2)).written) for task in tasks]
+    suite = ledger()
+    tasks = [task for task in suite.load(split="train", count=80, seed=0, world=0) if task.triggers]
+    first, again, other = (
+        [bool(Story(suite, task, Library()).run(learner(capture=0.5, seed=seed)).writes) for task in tasks]
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_tasks_of_one_prompt_in_two_worlds_are_told_apart() -> None:
+    suite = ledger()
+    task = first_task(suite)
+    (piece,) = pieces_of(task.truth)
+    twin = replace(piece, place=replace(piece.place, ruled=False))
+    policy = learner()
+    assert Story(suite, task, Library()).run(policy).successes == [False, True]
+    plain = msgspec.structs.replace(task, id="other", truth={"pieces": (twin,)})
+    assert Story(suite, plain, Library()).run(policy).successes == [True]
 
 
 @pytest.mark.parametrize(
     ("spec", "capture", "slip"),
-    [(WorldSpec(), 1.0, 0.0), (WorldSpec(), 0.6, 0.15), (WorldSpec(ruled=3, plain=1, unseen=1), 0.4, 0.0)],
+    [
+        ({"ruled": 3, "plain": 1}, 0.6, 0.15),
+        ({"ruled": 3, "plain": 2, "pieces": 2, "frequencies": "zipf"}, 0.8, 0.0),
+        ({"ruled": 3, "plain": 1, "drift_at": 6}, 0.8, 0.1),
+        ({"ruled": 3, "plain": 2, "drift_at": 6, "drift": "invert", "discovery": 1}, 0.7, 0.1),
+        ({"ruled": 3, "plain": 1, "salience": "worded"}, 1.0, 0.0),
+    ],
 )
-def test_the_success_rate_follows_the_closed_form(spec: WorldSpec, capture: float, slip: float) -> None:
-    suite, length, lanes = LedgerSuite(spec), 10, 120
+def test_the_success_rate_follows_the_closed_form(spec: dict[str, object], capture: float, slip: float) -> None:
+    suite, length, lanes = ledger(**spec), 12, 30
     solved = [0] * length
     for lane in range(lanes):
-        policy = learner(capture, slip, seed=lane)
-        skills: dict[str, dict[str, str]] = {}
+        library = Library()
         for n, task in enumerate(suite.load(split="heldout", count=length, seed=lane, world=lane)):
-            story = Story(task, skills).run(policy)
+            story = Story(suite, task, library).run(learner(capture, slip, seed=lane))
             solved[n] += story.successes[0]
-            skills = {**skills, **story.written}
+            library = story.library
     for n in range(length):
-        expected = expected_success(n, spec, capture, slip)
-        deviation = (expected * (1 - expected) / lanes) ** 0.5
-        assert abs(solved[n] / lanes - expected) < 4 * deviation, n
-    mean = sum(expected_success(n, spec, capture, slip) for n in range(length)) / length
-    assert abs(sum(solved) / lanes / length - mean) < 0.05
+        expected = expected_success(n, suite.spec, capture, slip)
+        deviation = sqrt(max(expected * (1 - expected), 1e-9) / lanes)
+        assert abs(solved[n] / lanes - expected) < 4 * deviation + 1e-9, n
+    mean = sum(expected_success(n, suite.spec, capture, slip) for n in range(length)) / length
+    assert abs(sum(solved) / lanes / length - mean) < 0.1
 
 
-def test_the_closed_form_begins_at_the_plain_share_and_ends_at_the_slip() -> None:
-    spec = WorldSpec(ruled=5, plain=2)
-    assert expected_success(0, spec) == pytest.approx(2 / 7)
-    assert expected_success(1, spec) == pytest.approx(2 / 7 + 5 / 49)
-    assert expected_success(10_000, spec, 0.5, 0.2) == pytest.approx(2 / 7 + 5 / 7 * 0.8)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("split", ["train", "validation", "heldout"])
+def test_every_rule_can_be_told_believed_and_saved(family: str, split: str) -> None:
+    for salience in ("told", "worded"):
+        spec = WorldSpec(ruled=6, plain=0, unseen=3, drift_at=20, salience=salience)  # type: ignore[arg-type]
+        suite = WorldSuite(family, (load_family(family),), spec)
+        for world in range(3):
+            for task in suite.load(split=split, count=30, seed=0, world=world)[15:]:
+                (piece,) = pieces_of(task.truth)
+                rejected = [[criterion("right", False, "it is not right", ruled=True)]]
+                feedback = write_feedback([piece], rejected, suite.spec, 1, Draws(task.id))
+                lesson = learnt(piece, lines_about(piece, feedback))
+                assert lesson == Lesson(piece.place.drawn), feedback
+                for rule in piece.candidates:
+                    skill = known_skill(piece.place, rule)
+                    body = skill_format.body(skill)
+                    assert believed(piece, skill.text) == rule, body
+                    assert objection(f"{skill.description}\n{body}") is None
 
 
-def test_demonstrations_vary_in_words_and_stumble_now_and_then() -> None:
-    policy = demonstrator(seed=0)
-    thoughts: set[str] = set()
-    stumbles, mistakes = 0, set()
-    tasks = [t for t in SUITE.load(split="train", count=600, seed=0, world=0) if t.triggers]
-    for task in tasks:
-        story = Story(task, taught(task)).run(policy)
-        assert story.successes == [True]
-        thoughts |= {m.content for m in story.messages if m.role == "assistant"}
-        if story.names == ["skill_view", "terminal", "terminal"]:
-            wrong, right = story.calls[1].arguments["command"], story.calls[2].arguments["command"]
-            assert wrong != right == SUITE.oracle(task)[0]
-            stumbles += 1
-            mistakes.add(len(right) - len(wrong))
-    assert 0.02 < stumbles / len(tasks) < 0.10
-    assert len(mistakes) == 3
-    assert len(thoughts) > 10
-    assert max(len(thought.split()) for thought in thoughts) <= 7
+def test_where_no_rule_holds_the_reason_is_told_before_the_plain_sentence_and_it_is_believed() -> None:
+    suite = ledger()
+    (piece,) = pieces_of(first_task(suite, ruled=False).truth)
+    rejected = [[criterion("right", False, "the total is not right", ruled=True)]]
+    feedback = write_feedback([piece], rejected, suite.spec, 1, Draws("it"))
+    told = f"nothing special holds for {piece.place.called}, the plain way is right"
+    assert feedback == f"Rejected: the total is not right; {told}."
+    assert learnt(piece, lines_about(piece, feedback)) == Lesson(None)
+
+
+@pytest.mark.parametrize("policy", [learner(), demonstrator()])
+def test_an_ordinary_mistake_at_a_plain_place_blames_no_skill_and_teaches_nothing(policy: TaskPolicy) -> None:
+    suite = ledger()
+    task = first_task(suite, ruled=False)
+    (piece,) = pieces_of(task.truth)
+    feedback = f"Rejected: a line is missing; {PLAIN.format(place=piece.place.called)}."
+    told = [Message(role="user", content=task.prompt), Message(role="user", content=feedback)]
+    again = policy.meet(task)(told)
+    assert again.tool_calls[0].arguments == piece.moves(None)[0].arguments
+    assert "out of date" not in again.content
+    assert "  " not in again.content
+    assert policy.meet(task)([*told, Message(role="user", content=REVIEW_REQUEST)]).tool_calls == ()
+
+
+@pytest.mark.parametrize("rates", [{"capture": 1.2}, {"capture": -0.1}, {"slip": 20}, {"slip": "much"}])
+def test_a_rate_that_is_no_probability_is_refused(rates: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=r"model.options: \w+ is a probability, from 0 to 1, not "):
+        load_policy("tasks.learner:learner", rates)
 
 
 def test_noop_answers_at_once() -> None:
-    story = Story(first_task(ruled=False), {}).run(noop())
-    assert story.calls == []
+    assert noop()([Message(role="user", content="Work.")]).tool_calls == ()
+
+
+@pytest.mark.anyio
+async def test_a_chat_has_no_task_and_the_model_says_so() -> None:
+    with pytest.raises(ModelError, match="does tasks of a suite only"):
+        await ScriptedModel(learner(), name="it").generate([Message(role="user", content="Hello.")], [])
 
 
 @pytest.mark.anyio
@@ -219,12 +276,29 @@ def test_noop_answers_at_once() -> None:
 async def test_the_real_agent_learns_from_one_episode_to_the_next(
     open_sandbox: Callable[[], Sandbox], tool_format: ToolFormat
 ) -> None:
+    suite = load_suite(RunConfig(suite={"name": "ledger"}).suite)  # type: ignore[arg-type]
+    assert isinstance(suite, WorldSuite)
     config = RunConfig(agent=AgentConfig(tool_format=tool_format, toolsets=("terminal", "skills")))
-    lab = Lab(config, "digest", SUITE, ScriptedModel(learner(), tool_format=tool_format), open_sandbox)
-    job = Job(first_task(ruled=True), "lane", round=0, sample=0, experience=0, place=0, review="always")
+    lab = Lab(config, "digest", suite, ScriptedModel(learner(), tool_format=tool_format), open_sandbox)
+    job = Job(first_task(suite), "lane", round=0, sample=0, experience=0, place=0, review="always")
     before = await run_episode(lab, job, Knowledge())
     assert (before.error, before.success, len(before.verdicts)) == (None, False, 2)
     assert before.review is not None
-    after = await run_episode(lab, job, Knowledge(merge(Library(), [before.review.writes])))
+    after = await run_episode(lab, job, Knowledge(merge(Library(), before.review.writes)))
     assert (after.error, after.success, len(after.verdicts)) == (None, True, 1)
-    assert after.skills.loaded == (f"{job.task.metadata['desk']}-totals",)
+    assert after.skills.loaded == (pieces_of(job.task.truth)[0].place.skill_name,)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("policy", [learner(), demonstrator()])
+async def test_a_family_whose_tools_are_not_there_is_an_error_that_names_the_toolset(
+    open_sandbox: Callable[[], Sandbox], policy: TaskPolicy
+) -> None:
+    config = RunConfig(agent=AgentConfig(toolsets=("terminal", "skill_view", "skill_manage")))
+    suite = WorldSuite("repair", (load_family("repair"),), WorldSpec())
+    lab = Lab(config, "digest", suite, ScriptedModel(policy), open_sandbox)
+    job = Job(first_task(suite), "lane", round=0, sample=0, experience=0, place=0, review="always")
+    episode = await run_episode(lab, job, Knowledge())
+    assert episode.error is not None
+    assert episode.error.kind == "model"
+    assert re.search(r"works with `\w+_file`: add `file` to agent.toolsets", episode.error.message), episode.error
