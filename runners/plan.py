@@ -1,8 +1,12 @@
 """What a run is made of: lanes, their rounds, and the tasks of each round."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from typing import Any
 
 import msgspec
 
@@ -13,6 +17,7 @@ from hermes_lab.rollout import Job, ReviewWhen
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Task
 from runners.lanes import LEARNING, begin
+from tasks.registry import blaming
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Lane:
 def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     """`run`: one lane, one round, `library` as it is."""
     wanted = config.suite
-    tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
+    with blaming(suite.name):
+        tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
     return [Lane("main", "frozen", library, config.run.samples, [tasks])]
 
 
@@ -63,12 +69,13 @@ def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     lanes: list[Lane] = []
     for replicate in range(learning.replicates):
         for world in range(learning.worlds):
-            tasks = suite.load(
-                split=config.suite.split,
-                count=learning.rounds * learning.round_size,
-                seed=_draw_seed(config.suite.seed, replicate),
-                world=world,
-            )
+            with blaming(suite.name):
+                tasks = suite.load(
+                    split=config.suite.split,
+                    count=learning.rounds * learning.round_size,
+                    seed=_draw_seed(config.suite.seed, replicate),
+                    world=world,
+                )
             if world and lanes[-1].rounds[0][0] == tasks[0]:
                 raise ConfigError(f"learning.worlds: {suite.name} has no worlds, all have the same tasks; use 1")
             rounds = [tasks[i : i + learning.round_size] for i in range(0, len(tasks), learning.round_size)]
@@ -87,12 +94,31 @@ def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
 
 def tasks_digest(lanes: Sequence[Lane]) -> str:
     """sha256 over every task in its place: a resume against other data is found out by it."""
-    digest = hashlib.sha256()
+    digest, known = hashlib.sha256(), dict[int, bytes]()
     for lane in lanes:
-        for tasks in lane.rounds:
-            for task in tasks:
-                digest.update(msgspec.json.encode((lane.name, task)))
+        for task in (task for tasks in lane.rounds for task in tasks):
+            if id(task) not in known:  # all arms have the same ones
+                known[id(task)] = hashlib.sha256(msgspec.json.encode(_plain(task))).digest()
+            digest.update(lane.name.encode() + known[id(task)])
     return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """The data of anything that a suite keeps as truth, in an order of its own; what is no data stands for its type."""
+    if value is None or isinstance(value, str | bytes | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return sorted(([_plain(key), _plain(each)] for key, each in value.items()), key=repr)
+    if isinstance(value, set | frozenset):
+        return sorted(map(_plain, value), key=repr)
+    name = type(value).__qualname__
+    if isinstance(value, msgspec.Struct):
+        return [name, _plain(msgspec.structs.asdict(value))]
+    if is_dataclass(value):
+        return [name, *(_plain(getattr(value, field.name)) for field in fields(value))]
+    return [name, str(value)] if isinstance(value, Decimal | date | Enum) else name
 
 
 def _draw_seed(seed: int, replicate: int) -> int:

@@ -93,7 +93,22 @@ def fit(
         return
     for name, fitted in fits.items():
         typer.echo(f"{name}: {fitted.sentence()}")
+    for run in runs:
+        if warning := _drift(run):
+            typer.echo(f"{run}: {warning}")
     typer.echo(f"picture: {picture}")
+
+
+def _drift(run: Path) -> str:
+    """That the rules change in the middle of a run; empty where they do not."""
+    from hermes_lab.manifest import read_manifest
+
+    manifest = read_manifest(run)
+    suite, learning = manifest.config["suite"], manifest.config["learning"]
+    at = suite["options"].get("drift_at", 0)
+    last = learning["rounds"] * learning["round_size"] if manifest.command == "learn" else suite["count"]
+    inside = isinstance(at, int) and 0 < at < last
+    return f"the rules change at task {at}: one curve does not describe this run" if inside else ""
 
 
 def compare(

@@ -1,88 +1,46 @@
 """`tasks`: what suites there are, what their tasks look like, and whether they prove themselves."""
 
-from functools import partial
-from typing import Annotated
-
-import anyio
 import typer
 
-from hermes_lab.config import SandboxConfig, SuiteConfig
-from hermes_lab.errors import ConfigError
-from runners.commands import options
-from tasks import list_suites, load_suite
-
-Name = Annotated[
-    str,
-    typer.Argument(help="A suite's name, or a JSONL file (`check` needs a suite with an oracle).", show_default=False),
-]
-Split = Annotated[str, typer.Option(help="The part of the suite.")]
-Count = Annotated[int, typer.Option("--count", "-n", help="Tasks.", min=1)]
-Seed = Annotated[int, typer.Option(help="Draws the tasks.")]
-World = Annotated[int, typer.Option(help="Draws the hidden rules.", min=0)]
+from runners.commands import suites_check as check
+from runners.commands import suites_look as look
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(help="Task suites.", no_args_is_help=True)
-    group.command("list", help="The suites that are installed.")(list_)
-    group.command("show", help="Some tasks of a suite.\n\nhermes-lab tasks show ledger --split heldout")(show)
+    group = typer.Typer(help="Task suites: look at them, try their tasks, prove them.", no_args_is_help=True)
+    app.add_typer(group, name="tasks")
+    group.command(
+        "list",
+        help="Domains with their families, adapters of third-party suites, installed suites.\n\n"
+        "hermes-lab tasks list\n\nhermes-lab tasks list --json",
+    )(look.list_)
+    group.command(
+        "show",
+        help="One task in full: prompt, workspace, pages, and its hidden rule, which is a spoiler.\n\n"
+        "hermes-lab tasks show ledger   (the first that triggers a rule)\n\n"
+        "hermes-lab tasks show ledger --task 3 --split heldout --play   (and what the verifier says)\n\n"
+        "hermes-lab tasks show data_analysis -c suite.options.pieces=2",
+    )(look.show)
+    group.command(
+        "sample",
+        help="A random draw of tasks: as a table, as JSON lines, or one workspace to try by hand.\n\n"
+        "hermes-lab tasks sample ledger -n 10 --seed 7\n\n"
+        "hermes-lab tasks sample ledger -n 100 -o ledger.jsonl\n\n"
+        "hermes-lab tasks sample ledger --world 0 --workspace try-it",
+    )(look.sample)
+    group.command(
+        "rules",
+        help="Write the hidden rules of a world as skills, for skills.library of `run`.\n\n"
+        "hermes-lab tasks rules ledger --world 0 -o oracle-skills",
+    )(look.rules)
     group.command(
         "check",
-        help="Prove a suite: the oracle scores 1, a no-op 0, the naive policy fails just where a rule is triggered, "
-        "tampering scores 0.\n\nhermes-lab tasks check ledger -n 50",
-    )(check)
-    app.add_typer(group, name="tasks")
-
-
-def list_() -> None:
-    """`hermes-lab tasks list`."""
-    for name in list_suites():
-        suite = load_suite(SuiteConfig(name=name))
-        typer.echo(f"{name}  splits: {', '.join(suite.splits)}")
-
-
-def show(name: Name, split: Split = "train", count: Count = 3, seed: Seed = 0, world: World = 0) -> None:
-    """`hermes-lab tasks show`."""
-    suite = load_suite(_config(name))
-    wanted = 0 if name.endswith(".jsonl") else count
-    for task in suite.load(split=split, count=wanted, seed=seed, world=world)[:count]:
-        typer.echo(f"{task.id}  triggers: {', '.join(task.triggers) or 'none'}  files: {', '.join(task.files)}")
-        typer.echo(f"  {task.prompt}\n")
-
-
-def check(
-    name: Name,
-    split: Split = "train",
-    count: Count = 20,
-    seed: Seed = 0,
-    world: World = 0,
-) -> int:
-    """`hermes-lab tasks check`."""
-    from hermes_lab.sandbox import open_sandbox
-    from tasks.check import Provable, check_suite
-
-    suite = load_suite(_config(name))
-    if not isinstance(suite, Provable):
-        raise ConfigError(
-            f"{name}: has no oracle, so it cannot prove itself; a dry run judges its rows with "
-            "-c model.provider=scripted -c model.name=tasks.learner:noop"
-        )
-    report = anyio.run(
-        partial(
-            check_suite,
-            suite,
-            split=split,
-            count=count,
-            seed=seed,
-            world=world,
-            open_sandbox=partial(open_sandbox, SandboxConfig()),
-        )
-    )
-    typer.echo(report.sentence())
-    for failure in report.failures:
-        options.say(failure)
-    return 2 if report.failures else 0
-
-
-def _config(name: str) -> SuiteConfig:
-    return SuiteConfig(path=name) if name.endswith(".jsonl") else SuiteConfig(name=name)
+        help="Prove a suite: the oracle scores 1, a no-op 0, the obvious way fails just where a rule triggers, a wrong "
+        "belief fails, tampering scores 0, no task tells its rule, splits share nothing. Of a JSONL file: whether its "
+        "rows are tasks. Exits 2 with a line for each failure.\n\n"
+        "hermes-lab tasks check ledger -n 200\n\n"
+        "hermes-lab tasks check ledger -n 50 --split heldout -c suite.options.pieces=2\n\n"
+        "hermes-lab tasks check tasks.jsonl\n\n"
+        "hermes-lab tasks check --runs runs/learner   (the rubric of what agents did)",
+    )(check.check)

@@ -272,7 +272,7 @@ class Judge:
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         return [Task(id=way, suite=self.name, prompt="Go.", domain="d", split=split) for way in self.ways]
 
-    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict | None:
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
         if task.id == "bug":
             raise KeyError("score")
         if task.id == "verifier":

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hermes_lab.config import RunConfig
+from hermes_lab.config import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
+from hermes_lab.protocols import KnownSuite
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
@@ -24,7 +25,6 @@ from runners.brief import Brief, _Memory, _Review, _Skills
 from runners.lane_history import MergedNotes, keep_border, read_history, told
 from runners.lanes import LaneState, after_round, begin
 from tasks.jsonl import JsonlSuite
-from tasks.ledger.suite import LedgerSuite
 from tasks.registry import load_suite
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -84,7 +84,7 @@ def test_a_placebo_loads_its_skill_and_learns_nothing_from_it(one_rule: Path) ->
     (trace,) = last.skills.traces
     assert (trace.loaded, trace.followed) == (True, None)  # there is no line to follow
     text = (one_rule / "skills" / last.skills.snapshot / trace.name / "SKILL.md").read_text()
-    assert "ledger" not in text
+    assert "./ledger" not in text
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -253,15 +253,21 @@ def test_a_line_that_is_no_border_is_named(tmp_path: Path, line: str, message: s
         read_history(tmp_path, "on")
 
 
+def ledger() -> KnownSuite:
+    suite = load_suite(SuiteConfig(name="ledger"))
+    assert isinstance(suite, KnownSuite)
+    return suite
+
+
 def test_what_an_arm_begins_with() -> None:
-    suite, given = LedgerSuite(), Library([skill_format.parse(write("given").text)])
+    suite, given = ledger(), Library([skill_format.parse(write("given").text)])
     first = {arm: begin(arm, given, suite, split="heldout", world=3) for arm in (*ARMS, "frozen")}  # type: ignore[arg-type]
     assert first["off"].skills == {}
     assert first["on"] is first["frozen"] is given
     assert first["placebo"].snapshot == placebo(given).snapshot != given.snapshot
     tasks = suite.load(split="heldout", count=99, seed=0, world=3)
     rules = {trigger.split(":")[0] for task in tasks for trigger in task.triggers}
-    assert set(first["oracle"].skills) == {f"{desk}-totals" for desk in rules}
+    assert set(first["oracle"].skills) == {f"{desk}-ledger" for desk in rules}
 
 
 def test_a_suite_that_cannot_tell_its_rules_has_no_oracle(tmp_path: Path) -> None:
@@ -271,7 +277,7 @@ def test_a_suite_that_cannot_tell_its_rules_has_no_oracle(tmp_path: Path) -> Non
 
 
 def test_a_placebo_costs_the_same_and_says_nothing() -> None:
-    real = LedgerSuite().known_skills(split="train", world=0)
+    real = ledger().known_skills(split="train", world=0)
     empty = placebo(real)
     assert empty.skills.keys() == real.skills.keys()
     for name, skill in real.skills.items():

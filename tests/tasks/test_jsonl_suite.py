@@ -8,8 +8,9 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.types import Task, Verdict
+from hermes_lab.types import Page, Task, Verdict
 from tasks.jsonl import JsonlSuite
+from tasks.jsonl_check import check_rows
 
 OpenSandbox = Callable[[], Sandbox]
 
@@ -63,6 +64,16 @@ def test_files_domain_and_metadata_pass_through(tmp_path: Path) -> None:
     assert (task.files, task.domain, task.metadata) == (row["files"], row["domain"], row["metadata"])
 
 
+def test_setup_and_pages_pass_through(tmp_path: Path) -> None:
+    page = {"url": "https://a.example/", "title": "A", "text": "b"}
+    one, many = load(
+        suite_of(tmp_path, {"prompt": "p", "setup": "mkdir a"}, {"prompt": "p", "setup": ["a", "b"], "pages": [page]})
+    )
+    assert (one.setup, one.pages) == (("mkdir a",), ())
+    assert many.setup == ("a", "b")
+    assert many.pages == (Page(url="https://a.example/", title="A", text="b"),)
+
+
 def test_seed_zero_keeps_the_order_and_others_shuffle(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, *({"prompt": str(n)} for n in range(30)))
     in_order = [task.prompt for task in load(suite)]
@@ -111,6 +122,9 @@ def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> Non
         ({"prompt": "p", "verify": 1}, ":2: field verify: expected `str | array | null`, got `int`"),
         ({"prompt": "p", "verify": ["true", ""]}, ":2: field verify: an empty command"),
         ({"prompt": "p", "verify": "a\0"}, ":2: field verify: a command holds a NUL"),
+        ({"prompt": "p", "setup": ["mkdir a", " "]}, ":2: field setup: an empty command"),
+        ({"prompt": "p", "setup": {}}, ":2: field setup: expected `str | array`, got `object`"),
+        ({"prompt": "p", "pages": [{"url": "u"}]}, ":2: field pages[0]: object missing required field"),
         ({"prompt": "p", "metadata": []}, ":2: field metadata: expected `object`, got `array`"),
         ('{"prompt": "\\ud800"}', ":2: not JSON: "),
     ],
@@ -164,3 +178,54 @@ async def test_the_agents_path_and_folder_do_not_reach_the_commands(open_sandbox
     verdict = await judged(open_sandbox, tmp_path, {"verify": ["test -x bin/check", "check"]}, work=work)
     assert verdict is not None
     assert (verdict.criteria["verify_1"], verdict.criteria["verify_2"]) == (1.0, 0.0)
+
+
+@pytest.mark.anyio
+async def test_rows_that_are_no_tasks_are_refused_each_in_a_line(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({"prompt": "Sort a in place.", "files": {"a": "b\na\n"}, "verify": "sort -c a"}, ""),
+        ({"prompt": "Make it better."}, "is vague: nothing can judge it"),
+        ({"prompt": "What is France's capital?", "expected_output": "Paris"}, "is knowledge only: it can be answered"),
+        ({"prompt": "Who is first in a?", "files": {"a": "Jo\n"}, "expected_output": "Jo"}, ""),
+        ({"prompt": "How many files are there?", "setup": "touch a b", "expected_output": "2"}, ""),
+        (
+            {"prompt": "Make an empty a.", "files": {"a": ""}, "verify": "test -f a"},
+            "passes as it stands: `verify` succeeds",
+        ),
+        ({"prompt": "Please go touch b.", "setup": "touch b", "verify": "test -f b"}, "passes as it stands"),
+        (
+            {"prompt": "Be lucky with x.", "files": {"a": ""}, "verify": ["mkdir x", "false"]},
+            "is judged otherwise at a second",
+        ),
+        (
+            {"prompt": "Try to make a.", "setup": "exit 3", "verify": "test -f a"},
+            "cannot be laid out: row-000009: setup 'exit 3' ended with exit code 3: it said nothing",
+        ),
+        (
+            {"prompt": "Say how many, and leave a.", "files": {"a": ""}, "verify": "test -f a", "expected_output": "1"},
+            "",
+        ),
+        (
+            {"prompt": "Do it.", "files": {"a": ""}, "verify": "test -s a"},
+            "is vague: its prompt has fewer than 4 words",
+        ),
+        (
+            {"prompt": "Make it all better now.", "files": {"b": ""}, "verify": "grep -q ok out/report.txt"},
+            "is vague: neither prompt nor files name what `verify` looks at: out/report.txt",
+        ),
+        ({"prompt": "Write the report into the folder out.", "verify": "grep -q ok out/report.txt"}, ""),
+        ({"prompt": "Do as the README says.", "files": {"README": "Write r.md"}, "verify": "test -s r.md"}, ""),
+        ({"prompt": "Mend the sum of two.", "files": {"m.py": "x"}, "verify": "python3 -c 'import m; m.f(2)'"}, ""),
+        (
+            {"prompt": "What is the capital of France?", "files": {"notes.txt": ""}, "expected_output": "Paris"},
+            "is knowledge only: its prompt names none of its `files`",
+        ),
+    ]
+    suite = suite_of(tmp_path, *(row for row, _ in rows))
+    found = await check_rows(suite, open_sandbox)
+    wanted = [(n, reason) for n, (_, reason) in enumerate(rows, 1) if reason]
+    assert [line.partition("rows.jsonl:")[2].partition(":")[0] for line in found] == [str(n) for n, _ in wanted]
+    for line, (_, reason) in zip(found, wanted, strict=True):
+        assert f": {reason}" in line
+        assert "\n" not in line
+    assert len(await check_rows(suite, open_sandbox, count=2)) == 1

@@ -1,98 +1,166 @@
-from collections.abc import Callable
+"""A suite that is not what it claims is refused with the reason: each of these is unsound in one way."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox, Workspace
 from hermes_lab.types import Task, Verdict
-from tasks.check import CheckReport, check_suite
+from tasks.admission import apart, differences, examine, law, miscased, spread, telltales
+from tasks.check import CheckReport, check_suite, rubric_of, too_little
+from tasks.data_analysis.ledger import FAMILY, Export, Ledger, Shape, sum_command
+from tasks.draws import Draws
+from tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, shell
 from tasks.jsonl import JsonlSuite
-from tasks.ledger.suite import LedgerSuite, sum_command
+from tasks.suite import WorldSuite
+from tasks.wording import shared_templates
+from tasks.worlds import WorldSpec
 
-pytestmark = pytest.mark.anyio
 OpenSandbox = Callable[[], Sandbox]
+anyio_test = pytest.mark.anyio
 
 
-async def check(suite: LedgerSuite, open_sandbox: OpenSandbox, count: int = 3) -> CheckReport:
-    return await check_suite(suite, split="heldout", count=count, seed=1, world=0, open_sandbox=open_sandbox)
+def suite_of(family: Ledger = FAMILY, **spec: Any) -> WorldSuite:
+    return WorldSuite("ledger", (family,), WorldSpec(**spec))
 
 
+async def check(suite: WorldSuite, open_sandbox: OpenSandbox, count: int = 3, **options: Any) -> CheckReport:
+    wanted = {"split": "heldout", "seed": 1, "world": 0, **options}
+    return await check_suite(suite, count=count, open_sandbox=open_sandbox, **wanted)
+
+
+@anyio_test
 async def test_ledger_proves_itself(open_sandbox: OpenSandbox) -> None:
-    report = await check(LedgerSuite(), open_sandbox)
+    told: list[tuple[int, int]] = []
+    report = await check(suite_of(), open_sandbox, 6, tell=lambda done, wanted: told.append((done, wanted)))
     assert report.failures == ()
-    assert len(report.rows) == 3
+    assert told == [(n, 6) for n in range(1, 7)]
     assert {row.oracle for row in report.rows} == {1.0}
     assert {row.noop for row in report.rows} == {0.0}
     ruled = [row for row in report.rows if row.triggers]
-    assert len(ruled) == 2
-    assert report.headroom == 2 / 3
+    assert 0 < len(ruled) < 6
+    assert report.headroom == len(ruled) / 6
+    assert report.sentence() == (
+        f"ledger (heldout): 6 tasks, sound; the rules are worth {100 * len(ruled) / 6:.0f} points"
+    )
 
 
-class Lenient(LedgerSuite):
+@anyio_test
+async def test_with_many_worlds_every_type_of_rule_is_played_too(open_sandbox: OpenSandbox) -> None:
+    report = await check(suite_of(), open_sandbox, 2, split="train", many_worlds=True)
+    assert report.failures == ()
+    assert len(report.drawn) == 2
+    assert len({row.task_id.split("-")[1] for row in report.drawn}) == 2
+    forced = {row.triggers[0].partition(":")[2] for row in report.rows if row.forced}
+    assert forced == {name for name, kind in FAMILY.rules.items() if not kind.unseen}
+
+
+@anyio_test
+async def test_several_pieces_prove_themselves_and_each_is_tampered_with(open_sandbox: OpenSandbox) -> None:
+    report = await check(suite_of(pieces=2), open_sandbox, 2)
+    assert report.failures == ()
+    assert report.families == ("ledger",)
+
+
+class Lenient(WorldSuite):
     """Looks at nothing but the bytes behind `answer.json`, wherever they lie."""
 
-    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict:
-        found = await workspace.exec("cat answer.json")
-        right = found.output == f'{{"total": {task.truth["total"]}}}'
-        return Verdict(score=float(right), success=right)
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
+        strict = await super().verify(task, workspace, answer, attempt)
+        found = (await workspace.exec("cat answer.json")).output
+        right = strict.success or found == self.right
+        self.right = found if strict.success else self.right
+        return Verdict(score=float(right), success=right, feedback="No.")
+
+    right = "nothing yet"
 
 
+def alike(kind: type[WorldSuite], **spec: Any) -> WorldSuite:
+    return kind("ledger", (FAMILY,), WorldSpec(**spec))
+
+
+@anyio_test
 async def test_an_unnoticed_edit_and_a_followed_link_are_failures(open_sandbox: OpenSandbox) -> None:
-    failures = (await check(Lenient(), open_sandbox, count=1)).failures
+    failures = (await check(alike(Lenient), open_sandbox, count=1)).failures
     assert any("an edited ledger is not noticed" in failure for failure in failures)
     assert any("a link in place of answer.json is followed" in failure for failure in failures)
 
 
-class Generous(LedgerSuite):
-    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict:
+class Generous(WorldSuite):
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
         return Verdict(score=1.0, success=True)
 
 
+@anyio_test
 async def test_a_reward_for_nothing_is_a_failure(open_sandbox: OpenSandbox) -> None:
-    failures = (await check(Generous(), open_sandbox, count=1)).failures
+    failures = (await check(alike(Generous), open_sandbox, count=1)).failures
     assert any("doing nothing scores 1.0, not 0" in failure for failure in failures)
 
 
-class Ignorant(LedgerSuite):
-    def oracle(self, task: Task) -> tuple[str, ...]:
-        return (sum_command("missing.csv"),)
+class Ignorant(WorldSuite):
+    def oracle(self, task: Task) -> tuple[Move, ...]:
+        return (shell(sum_command("missing.csv")),)
 
 
+@anyio_test
 async def test_an_oracle_that_fails_is_a_failure(open_sandbox: OpenSandbox) -> None:
-    failures = (await check(Ignorant(), open_sandbox, count=1)).failures
+    failures = (await check(alike(Ignorant), open_sandbox, count=1)).failures
     assert any("the oracle scores 0.0, not 1" in failure for failure in failures)
-    assert any("exit code 2: ledger: missing.csv" in failure for failure in failures)
+    assert any("fails: " in failure and "missing.csv" in failure for failure in failures)
 
 
-class Moody(LedgerSuite):
+class Moody(WorldSuite):
     """Scores every other time."""
 
     looks = 0
 
-    async def verify(self, task: Task, workspace: Workspace, answer: str | None) -> Verdict:
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
         self.looks += 1
         return Verdict(score=float(self.looks % 2), success=bool(self.looks % 2))
 
 
+@anyio_test
 async def test_a_changing_mind_is_a_failure(open_sandbox: OpenSandbox) -> None:
-    failures = (await check(Moody(), open_sandbox, count=1)).failures
+    failures = (await check(alike(Moody), open_sandbox, count=1)).failures
     assert any("verifying twice" in failure for failure in failures)
 
 
-class Tell(LedgerSuite):
+class Trusting(WorldSuite):
+    """Believes what is said."""
+
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
+        verdict = await super().verify(task, workspace, answer, attempt)
+        believed = verdict.success and answer is not None
+        return Verdict(score=float(believed), success=believed, feedback=verdict.feedback)
+
+
+@anyio_test
+async def test_a_verdict_by_the_words_of_the_answer_is_a_failure(open_sandbox: OpenSandbox) -> None:
+    failures = (await check(alike(Trusting), open_sandbox, count=1)).failures
+    assert any("the verdict depends on the words of the answer" in failure for failure in failures)
+
+
+class Tell(WorldSuite):
     """A hidden rule that the naive way follows."""
 
-    def naive(self, task: Task) -> tuple[str, ...]:
+    def naive(self, task: Task) -> tuple[Move, ...]:
         return self.oracle(task)
 
 
+@anyio_test
 async def test_a_rule_that_costs_nothing_is_a_failure(open_sandbox: OpenSandbox) -> None:
-    report = await check(Tell(), open_sandbox)
+    report = await check(alike(Tell), open_sandbox)
     assert [bool(row.failures) for row in report.rows] == [bool(row.triggers) for row in report.rows]
+    assert too_little([report]) == ["ledger (heldout): the rules are worth 0 points; it takes 30"]
 
 
-class Drifting(LedgerSuite):
+class Drifting(WorldSuite):
     loads = 0
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
@@ -100,18 +168,266 @@ class Drifting(LedgerSuite):
         return super().load(split=split, count=count, seed=self.loads, world=world)
 
 
+@anyio_test
 async def test_tasks_that_change_between_loads_are_a_failure(open_sandbox: OpenSandbox) -> None:
-    assert "loading twice gives different tasks" in (await check(Drifting(), open_sandbox, 1)).failures
+    assert "loading twice gives different tasks" in (await check(alike(Drifting), open_sandbox, 1)).failures
+    assert "loading twice gives different tasks" in examine(alike(Drifting), count=2).problems
 
 
+@anyio_test
 async def test_a_suite_without_an_oracle_cannot_be_proved(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"prompt": "p"}')
     with pytest.raises(ConfigError, match="cannot be proved"):
         await check_suite(
-            JsonlSuite(tmp_path / "a.jsonl"),
-            split="train",
-            count=1,
-            seed=0,
-            world=0,
-            open_sandbox=open_sandbox,
+            JsonlSuite(tmp_path / "a.jsonl"), split="train", count=1, seed=0, world=0, open_sandbox=open_sandbox
         )
+
+
+# Families that break the law, by their verifier
+
+
+class Gossip(Ledger):
+    """Tells the first digits that the right answer alone has, on rejection."""
+
+    async def judge(
+        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        given = await super().judge(scene, rule, workspace, answer)
+        right = {await self._told(scene, rule, workspace)} if given[-1].score < 1 else set()
+        return [replace(each, ruled=False, reason=f"not {right}") if each.ruled and right else each for each in given]
+
+    async def _told(self, scene: Export, rule: Rule | None, workspace: Workspace) -> str:
+        """What the house tool makes of it by the rule."""
+        (move,) = self.moves(scene, rule)
+        done = await workspace.exec(move.arguments["command"].replace("answer.json", "/tmp/told.json"), fresh=True)
+        return done.output.rpartition(" ")[2].strip()
+
+
+@anyio_test
+async def test_a_rejection_that_tells_the_answer_is_a_failure(open_sandbox: OpenSandbox) -> None:
+    failures = (await check(suite_of(Gossip(), plain=0), open_sandbox, count=3)).failures
+    assert any("the rejection tells a part of the answer" in failure for failure in failures)
+    assert any("the naive way fails correct, which no rule decides" in failure for failure in failures)
+
+
+class Chatty(Ledger):
+    """Its symptom names the rule's literals."""
+
+    async def judge(
+        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        given = await super().judge(scene, rule, workspace, answer)
+        hint = " ".join(str(value) for _, value in rule.literals) if rule else "wrong"
+        return [replace(each, reason=hint) if each.ruled and each.reason else each for each in given]
+
+
+@anyio_test
+async def test_a_symptom_that_hints_at_the_rule_is_a_failure(open_sandbox: OpenSandbox) -> None:
+    failures = (await check(suite_of(Chatty(), plain=0), open_sandbox, count=2)).failures
+    assert any("a reason hints at the rule" in failure for failure in failures)
+
+
+class Careless(Ledger):
+    """Any submission with a number that is not the obvious one is right where a rule holds."""
+
+    async def judge(
+        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        given = list(await super().judge(scene, rule, workspace, answer))
+        if rule and all(each.score == 1 for each in given[:3]):
+            obvious = (await super().judge(scene, None, workspace, answer))[-1]
+            given[-1] = criterion("correct", obvious.score < 1, "the total is not right", ruled=True)
+        return given
+
+
+@anyio_test
+async def test_a_verifier_that_takes_any_other_rule_is_a_failure(open_sandbox: OpenSandbox) -> None:
+    failures = (await check(suite_of(Careless(), plain=0), open_sandbox, count=1)).failures
+    assert any("to believe " in failure and "is right where" in failure for failure in failures)
+
+
+class Mute(Ledger):
+    """Asks without a word about where the result goes."""
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
+        scene = super().scene(site, shape, draws)
+        request = scene.request.replace("answer.json", "a file")
+        return replace(scene, request=request, files={**scene.files, "ledger": "#!/bin/sh\n"})
+
+
+@anyio_test
+async def test_a_vague_task_is_refused(open_sandbox: OpenSandbox) -> None:
+    failures = (await check(suite_of(Mute()), open_sandbox, count=1)).failures
+    assert any("is vague: neither its prompt nor a file names all of answer.json" in failure for failure in failures)
+
+
+class Quiz(WorldSuite):
+    """Nothing to work with, and the answer alone is judged."""
+
+    def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
+        return [Task(id=f"quiz-{n}", suite="quiz", prompt="What is the capital of France?") for n in range(count)]
+
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
+        return Verdict(score=float(answer == "Paris"), success=answer == "Paris")
+
+
+@anyio_test
+async def test_a_task_of_knowledge_only_is_refused(open_sandbox: OpenSandbox) -> None:
+    failures = (await check(alike(Quiz), open_sandbox, count=1)).failures
+    assert any("is knowledge only: it has no file, no page and no setup" in failure for failure in failures)
+
+
+# Families that break the law, without a sandbox
+
+
+def test_ledger_is_admitted_without_a_sandbox() -> None:
+    static = examine(suite_of(), count=8)
+    assert static.problems == ()
+    assert static.distinct == 1.0
+    assert static.templates["train"] > static.templates["validation"] > 0
+
+
+class Few(Ledger):
+    rules: Mapping[str, RuleType] = MappingProxyType(
+        {"only": RuleType(clauses=("refunds do not count",), recipe="Run it with --skip refunds.")}
+    )
+
+
+def test_the_law_of_families_is_told_in_words() -> None:
+    assert law(Few()) == [
+        "1 types of rules; it takes 8",
+        "0 types of rules are unseen; it takes 2 to 4",
+        "rule only is told in 1 ways; it takes 3",
+        "rule only: the recipe begins small, and ends without a full stop",
+    ]
+
+
+class Winking(WorldSuite):
+    """Pads the prompt of ruled places by a blank, or by one for each letter of the rule's type."""
+
+    by = "rule"
+
+    def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
+        tasks = super().load(split=split, count=count, seed=seed, world=world)
+        return [structs.replace(task, prompt=task.prompt + " " * self.pad(task)) for task in tasks]
+
+    def pad(self, task: Task) -> int:
+        place = task.truth["pieces"][0].place
+        return int(place.ruled) if self.by == "ruled" else len(place.drawn.type)
+
+
+@pytest.mark.parametrize(("by", "shown"), [("ruled", "whether a rule holds"), ("rule", "which rule holds")])
+def test_a_prompt_that_depends_on_the_rule_is_a_leak_however_small(by: str, shown: str) -> None:
+    suite = alike(Winking)
+    vars(suite)["by"] = by
+    (task,) = spread(suite, "train", 1, 0, 0)
+    assert any(f"prompt shows {shown}" in problem for problem in differences(suite, task, 0))
+    (honest,) = spread(suite_of(), "train", 1, 0, 0)
+    assert not list(differences(suite_of(), honest, 0))
+
+
+class Blabbing(Ledger):
+    """Its README tells a rule, though of other values, in words that no other sentence has by accident."""
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
+        scene = super().scene(site, shape, draws)
+        return replace(scene, files={**scene.files, "README": "Hint: run ./ledger sum with --drop colour=blue.\n"})
+
+
+def test_words_of_a_rule_in_a_file_are_a_leak_whatever_the_literals() -> None:
+    suite = suite_of(Blabbing())
+    (task,) = spread(suite, "train", 1, 0, 0)
+    assert "ledger: file README tells the recipe of rule drop" in list(telltales(task, suite.families))
+    assert not list(telltales(next(iter(spread(suite_of(), "train", 1, 0, 0))), (FAMILY,)))
+
+
+class Copying(Ledger):
+    """Asks in every split by the same sentence, with the words of the split in it."""
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
+        scene = super().scene(site, shape, draws)
+        word = shape.columns[0]
+        return replace(scene, request=f"Kindly look after the {word} column too, will you. {scene.request}")
+
+
+def test_a_template_that_two_splits_share_is_found_under_their_own_words() -> None:
+    suite = suite_of(Copying())
+    tasks = {split: list(spread(suite, split, 20, 0, 0)) for split in suite.splits}
+    assert "train and heldout both ask 'kindly look after the ~ column too will you'" in shared_templates(tasks)
+    same = {"train": tasks["train"], "heldout": tasks["train"]}
+    assert any("train and heldout share the names" in problem for problem in apart(same))
+
+
+class Shouting(Ledger):
+    """Names a file of the task in other capitals."""
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
+        scene = super().scene(site, shape, draws)
+        return replace(scene, request=f"{scene.request} Leave {scene.inputs[-1].capitalize()} alone.")
+
+
+def test_a_path_in_other_capitals_is_a_problem() -> None:
+    (task,) = spread(suite_of(Shouting()), "train", 1, 0, 0)
+    (problem,) = miscased(task)
+    assert "the prompt says " in problem
+    assert not list(miscased(next(iter(spread(suite_of(), "train", 1, 0, 0)))))
+    assert any("in other capitals" in problem for problem in examine(suite_of(Shouting()), count=2).problems)
+
+
+class Mumbling(Ledger):
+    """A clause of its rules does not say which value it is about."""
+
+    rules: Mapping[str, RuleType] = MappingProxyType(
+        {
+            name: replace(kind, clauses=("one kind of entry is left out here", *kind.clauses[1:]))
+            if name == "drop"
+            else kind
+            for name, kind in Ledger.rules.items()
+        }
+    )
+
+
+def test_a_clause_that_does_not_tell_two_rules_of_a_type_apart_is_a_problem() -> None:
+    problems = examine(suite_of(Mumbling()), count=2).problems
+    told = "rule drop: the clause 'one kind of entry is left out here' does not tell its literals apart"
+    assert any(told in problem for problem in problems)
+
+
+class Repeating(Ledger):
+    """Has one export for all."""
+
+    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
+        return super().scene(site, shape, Draws("the same"))
+
+
+def test_tasks_that_are_like_another_are_counted() -> None:
+    static = examine(suite_of(Repeating()), count=8)
+    assert static.distinct < 0.99
+    assert any("of the tasks of train are like another" in problem for problem in static.problems)
+
+
+class Single(Ledger):
+    def kinds(self, shape: Shape) -> tuple[str, ...]:
+        return ("latest",)
+
+
+def test_a_place_that_cannot_drift_and_a_skill_that_does_not_tell_are_failures() -> None:
+    problems = examine(suite_of(Single()), count=2).problems
+    assert any("a place has one rule only" in problem for problem in problems)
+
+    class Silent(Ledger):
+        def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+            return "Ask somebody."
+
+    problems = examine(suite_of(Silent()), count=2).problems
+    assert any("rule drop: a skill about it does not tell it" in problem for problem in problems)
+
+
+@anyio_test
+async def test_the_rubric_of_a_check_counts_what_was_played(open_sandbox: OpenSandbox) -> None:
+    report = await check(suite_of(plain=0), open_sandbox, 2)
+    rubric = rubric_of([report])
+    assert rubric.repeatability == (1.0, "6 of 6 repetitions came out the same")
+    assert rubric.error_scenarios == (1.0, "2 of 2 tasks go wrong at first, 2 are mended")
+    assert rubric.tool_diversity.reason == "2 kinds of action, 1.9 in effect: ledger, head"
+    assert rubric.clarity.value == 1.0

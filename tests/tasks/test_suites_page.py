@@ -1,0 +1,60 @@
+"""docs/suites.md is true: its example runs, its gallery is what families draw today, its rows are rows."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_lab.protocols import Sandbox
+from tasks.admission import law
+from tasks.check import check_suite
+from tasks.gallery import BEGIN, END, entry, replaced
+from tasks.jsonl import JsonlSuite
+from tasks.registry import domains
+
+PAGE = (Path(__file__).parents[2] / "docs" / "suites.md").read_text()
+FAMILIES = [family for families in domains().values() for family in families]
+OpenSandbox = Callable[[], Sandbox]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_the_gallery_shows_what_a_family_draws_today(family: str, open_sandbox: OpenSandbox) -> None:
+    """Where it does not: python -m tasks.gallery docs/suites.md"""
+    assert f"\n\n{await entry(family, open_sandbox)}\n\n" in PAGE
+
+
+def test_the_gallery_shows_nothing_else() -> None:
+    gallery = PAGE.partition(BEGIN)[2].partition(END)[0]
+    assert re.findall(r"^### `(\w+)`$", gallery, re.MULTILINE) == FAMILIES
+
+
+def test_a_gallery_is_replaced_between_its_markers() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter"
+    assert replaced(page, ["new"]) == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter"
+    with pytest.raises(ValueError, match="lacks"):
+        replaced("no markers", ["new"])
+
+
+@pytest.mark.anyio
+async def test_the_example_of_a_family_is_a_sound_suite(open_sandbox: OpenSandbox) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    module: dict[str, Any] = {"__name__": "greetings"}
+    exec(code, module)
+    suite = module["load"]()
+    for split in suite.splits:
+        report = await check_suite(suite, split=split, count=2, seed=0, world=0, open_sandbox=open_sandbox)
+        assert report.failures == ()
+    assert law(suite.families[0])[:2] == [
+        "3 types of rules; it takes 8",
+        "0 types of rules are unseen; it takes 2 to 4",
+    ]
+
+
+def test_the_rows_of_the_page_are_rows(tmp_path: Path) -> None:
+    rows = re.findall(r"^    (\{.*\})$", PAGE, re.MULTILINE)
+    assert len(rows) == 3
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    assert JsonlSuite(tmp_path / "rows.jsonl").size == 3

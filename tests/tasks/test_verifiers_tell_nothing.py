@@ -1,0 +1,74 @@
+"""What a judge runs in a sandbox is seen by what lies there: so it must be the same whatever rule holds."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from hermes_lab.protocols import ExecResult, Sandbox
+from hermes_lab.rollout import lay_out
+from hermes_lab.types import Task
+from tasks.draws import Draws
+from tasks.family import Rule, draw_rule
+from tasks.pieces import pieces_of
+from tasks.play import play
+from tasks.registry import domains, load_family
+from tasks.suite import WorldSuite
+from tasks.worlds import Place, WorldSpec
+
+pytestmark = pytest.mark.anyio
+OpenSandbox = Callable[[], Sandbox]
+FAMILIES = [family for families in domains().values() for family in families]
+
+
+class Recorded:
+    """A sandbox's workspace that keeps what is run in it; names that are drawn anew every time are masked."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.ran: list[tuple[object, ...]] = []
+
+    async def read(self, path: str, limit: int = 10_000_000) -> bytes:
+        return await self._sandbox.read(path, limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        raise AssertionError("a judge changes nothing")
+
+    async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
+        self.ran.append((re.sub(r"\b[0-9a-f]{16}\b", "RANDOM", command), timeout, workdir, fresh))
+        return await self._sandbox.exec(command, timeout, workdir, fresh)
+
+
+def beliefs(place: Place) -> list[Rule | None]:
+    """None, the drawn rule, and another rule that the place could have had: of another type, or else with other
+    literals."""
+    kinds = place.family.kinds(place.shape)
+    others = (
+        draw_rule(kind, place.family.rules[kind], Draws("tell nothing", number), place.shape)
+        for number in range(50)
+        for kind in sorted(kinds, key=lambda kind: kind == place.drawn.type)
+    )
+    return [None, place.drawn, next(rule for rule in others if rule.recipe != place.drawn.recipe)]
+
+
+async def commands(suite: WorldSuite, task: Task, open_sandbox: OpenSandbox) -> list[list[tuple[object, ...]]]:
+    """What is run under each belief to judge the obvious way."""
+    (piece,) = pieces_of(task.truth)
+    found = []
+    async with open_sandbox() as sandbox:
+        await lay_out(task, sandbox)
+        await play(suite.naive(task), task, sandbox)
+        for rule in beliefs(piece.place):
+            recorded = Recorded(sandbox)
+            await piece.place.family.judge(piece.scene, rule, recorded, "Done.")
+            found.append(recorded.ran)
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_what_a_judge_runs_tells_nothing_of_the_rule(family: str, open_sandbox: OpenSandbox) -> None:
+    suite = WorldSuite(family, (load_family(family),), WorldSpec())
+    for split in ("train", "heldout"):
+        for task in suite.load(split=split, count=3, seed=3, world=3):
+            none, drawn, other = await commands(suite, task, open_sandbox)
+            assert none == drawn == other
