@@ -73,8 +73,9 @@ class Rule:
     def told_in(self, text: str) -> bool:
         """Whether somebody tells this very rule in `text`."""
         return any(
-            # A sentence may begin with it; other capitals tell rules apart.
-            re.search(rf"(?<![\w-])(?i:{re.escape(words[0])}){re.escape(words[1:])}(?![\w-])", text)
+            # A sentence may begin with it; other capitals tell rules apart. Few texts need the pattern to be made.
+            words[1:] in text
+            and re.search(rf"(?<![\w-])(?i:{re.escape(words[0])}){re.escape(words[1:])}(?![\w-])", text) is not None
             for words in (self.recipe, *self.clauses)
         )
 
