@@ -1,168 +1,127 @@
 """What changed between two runs or two arms, judged on pairs: the same task in the same place under both."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 
-from analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
-from analysis.intervals import Interval, Rate, paired_difference
-from analysis.rows import EpisodeRow, read_rows
+from analysis.aggregate import Aggregate, aggregate_arm
+from analysis.comparison import Cell, Change, Comparison, Report
+from analysis.curves import Array
+from analysis.decomposition import TwoByTwo, decompose
+from analysis.intervals import Rate
+from analysis.load import load_episodes
+from analysis.multiple import holm
+from analysis.paired import Codes, intraclass_correlation, mcnemar
+from analysis.pairs import (
+    ARM_PLACE,
+    CHECK_PLACE,
+    COLUMNS,
+    METRICS,
+    RUN_PLACE,
+    first_and_last_check,
+    moment,
+    outcomes,
+    pair,
+    parts,
+    side,
+)
+from analysis.power import Lanes
 from analysis.series import weights_name
+from analysis.slope import learning_slope
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import config_differences, read_manifest
-
-METRICS = {
-    "first_call_ok": "parsed first calls",
-    "success": "solved at the first submission",
-    "accepted": "solved at any submission",
-}
-"""The columns that are compared, and what a sentence calls them."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One metric before and after, over pairs.
-
-    `interval` is of the difference of the two rates. `lanes` is the number of (replicate, world) that the
-    pairs come from; `unpaired` counts episodes whose counterpart is missing, errored or without this metric,
-    and which are left out.
-    """
-
-    metric: str
-    before: Rate
-    after: Rate
-    gained: int
-    lost: int
-    interval: Interval
-    p_value: float
-    lanes: int
-    unpaired: int
-
-    @property
-    def difference(self) -> float:
-        """After less before, in [-1, 1]."""
-        return self.after.value - self.before.value
-
-    @property
-    def shown(self) -> bool:
-        """Whether a difference is shown: the interval leaves out zero, and McNemar's p is below 0.05."""
-        return self.p_value < 0.05 and not self.interval.low <= 0 <= self.interval.high
-
-    def sentence(self) -> str:
-        """The verdict in one line."""
-        low, high = (f"{100 * end:.0f}" for end in self.interval)
-        change = f"{round(100 * self.difference):+d} points (95 % interval {low} to {high})"
-        digits = 1 if self.p_value < 0.001 else 2
-        verdict = f"{'' if self.shown else 'no difference shown: '}{change}, p = {self.p_value:.{digits}g}"
-        left_out = f"; {self.unpaired} episodes without a pair left out" if self.unpaired else ""
-        return f"{METRICS[self.metric]}: {self.before} -> {self.after}, {verdict}{left_out}"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One corner of weights x skills. `weights` is the adapter, or the model where there is none."""
-
-    weights: str
-    skills: Literal["off", "on"]
-    success: Rate
-
-    def sentence(self) -> str:
-        """The corner in one line."""
-        return f"{self.weights}, skills {self.skills}: {self.success} solved at the first submission"
-
-
-@dataclass(frozen=True)
-class Report:
-    """The metrics that both sides have, and weights x skills where both are runs of both arms."""
-
-    before: str
-    after: str
-    comparisons: tuple[Comparison, ...]
-    cells: tuple[Cell, ...] = ()
-    differences: tuple[str, ...] = ()
-    """The configuration's fields in which two runs differ."""
-
-    def report(self) -> dict[str, Any]:
-        """The comparison for JSON."""
-        return {
-            "before": self.before,
-            "after": self.after,
-            "differences": self.differences,
-            "comparisons": [
-                {
-                    "metric": c.metric,
-                    "before": c.before.report(),
-                    "after": c.after.report(),
-                    "difference": c.difference,
-                    "interval": c.interval,
-                    "p_value": c.p_value,
-                    "shown": c.shown,
-                    "lanes": c.lanes,
-                    "unpaired": c.unpaired,
-                }
-                for c in self.comparisons
-            ],
-            "cells": [{"weights": c.weights, "skills": c.skills, "success": c.success.report()} for c in self.cells],
-        }
-
-    def lines(self) -> list[str]:
-        """The verdicts, then the corners of weights x skills."""
-        verdicts = [f"{self.before} -> {self.after}", *(f"  {c.sentence()}" for c in self.comparisons)]
-        verdicts += [f"  {cell.sentence()}" for cell in self.cells]
-        return verdicts + ([f"  the runs differ in: {', '.join(self.differences)}"] if self.differences else [])
-
-
-class _Pair(NamedTuple):
-    before: EpisodeRow
-    after: EpisodeRow
 
 
 def compare_runs(before: Path, after: Path) -> Report:
     """Pairs two runs by episode key. Raises `ConfigError` where their tasks are not the same."""
     _refuse_other_tasks(before, after)
-    olds, news = list(read_rows(before)), list(read_rows(after))
-    pairs = _pair(olds, news, lambda row: row.key, f"{before} and {after}")
+    olds, news = load_episodes(before, columns=COLUMNS), load_episodes(after, columns=COLUMNS)
+    report = compare_frames(olds, news, RUN_PLACE, (str(before), str(after)))
     fields = config_differences(read_manifest(before), read_manifest(after))
-    return Report(
-        before=str(before),
-        after=str(after),
-        comparisons=_compare(pairs, len(olds) + len(news)),
-        cells=_cells(pairs),
-        differences=tuple(name for name, _, _ in fields),
-    )
+    notes = (*_notes(before, olds), *_notes(after, news))
+    return replace(report, differences=tuple(name for name, _, _ in fields), notes=notes)
 
 
 def compare_arms(run: Path, before: str, after: str) -> Report:
-    """Pairs two arms of a run by task, replicate, world, round and sample.
+    """Pairs two arms of a run by task, replicate, world, weights, round and sample.
 
     Raises `ConfigError` where an arm is missing.
     """
-    rows = list(read_rows(run))
-    for arm in (before, after):
-        if not any(row.arm == arm for row in rows):
-            arms = ", ".join(sorted({row.arm for row in rows})) or "no episodes"
-            raise ConfigError(f"{run} has no arm {arm!r}; it has {arms}; give a second run to compare with")
-    olds = [row for row in rows if row.arm == before]
-    news = [row for row in rows if row.arm == after]
-
-    def place(row: EpisodeRow) -> Hashable:
-        return row.suite, row.task_id, row.replicate, row.world, row.round, row.sample
-
-    pairs = _pair(olds, news, place, f"arms {before} and {after} of {run}")
-    return Report(before, after, _compare(pairs, len(olds) + len(news)))
+    return compare_to_first(run, [before, after])[0]
 
 
-def mcnemar(lost: int, gained: int) -> float:
-    """The exact two-sided p of McNemar's test (1947).
+def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
+    """Each further arm of a run against the first; the p of their headlines are a family, adjusted by Holm.
 
-    Without a difference, a changed pair is as likely a loss as a gain.
+    Raises `ConfigError` where an arm is missing.
     """
-    from scipy.stats import binomtest
+    frame = load_episodes(run, columns=COLUMNS)
+    if frame.empty:
+        raise ConfigError(f"{run} holds no episode yet: there is nothing to compare")
+    for arm in arms:
+        if not frame["arm"].eq(arm).any():
+            held = ", ".join(sorted(frame["arm"].unique()))
+            raise ConfigError(f"{run} has no arm {arm!r}; it has {held}; give a second run to compare with")
+    first = frame[frame["arm"] == arms[0]]
+    notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
+    reports = [
+        replace(compare_frames(first, frame[frame["arm"] == arm], ARM_PLACE, (arms[0], arm), str(run)), notes=notes)
+        for arm in arms[1:]
+    ]
+    return adjust(reports)
 
-    return float(binomtest(gained, lost + gained).pvalue) if lost + gained else 1.0
+
+def compare_frames(
+    before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: tuple[str, str], where: str = ""
+) -> Report:
+    """Two frames of `load_episodes`, paired by the columns of `place`. Raises `ConfigError` where nothing pairs."""
+    olds, news = _common_checks(before, after), _common_checks(after, before)
+    when = moment(pd.concat([olds, news]))
+    news_of = dict(parts(news, when))
+    found: list[Comparison] = []
+    for part, rows in parts(olds, when):
+        others = news_of.get(part, news.iloc[:0])
+        found += _compare(pair(rows, others, place), len(rows) + len(others), part)
+    if not found:
+        raise ConfigError(_nothing(pair(before, after, place), names, where))
+    decomposition = _decomposition(pd.concat([before, after]), names if place is ARM_PLACE else ("off", "on"))
+    one_arm = before["arm"].nunique() == after["arm"].nunique() == 1
+    report = Report(
+        *names,
+        comparisons=tuple(found),
+        cells=_cells(before, after, place),
+        changes=_changes(before, after, names),
+        slope=learning_slope(before, after) if one_arm else None,
+        aggregates=_aggregates(olds, news, names) if one_arm and found[0].over != "tasks" else (),
+        decomposition=decomposition,
+    )
+    return adjust([report])[0]
+
+
+def adjust(reports: Sequence[Report]) -> list[Report]:
+    """The reports with Holm's p over three families: the headlines; what each side gained from its first check to its
+    last; and all other metrics and parts."""
+    headlines = [report.headline for report in reports]
+    gains = {change.side: change.comparison for report in reports for change in report.changes}
+    others = [c for report in reports for c in report.comparisons if c is not report.headline]
+    adjusted: dict[int, Comparison] = {}
+    for family in (headlines, list(gains.values()), others):
+        for comparison, p_value in zip(family, holm([c.p_value for c in family]), strict=True):
+            adjusted[id(comparison)] = replace(comparison, p_adjusted=p_value, family=len(family))
+    return [
+        replace(
+            report,
+            comparisons=tuple(adjusted[id(c)] for c in report.comparisons),
+            changes=tuple(replace(c, comparison=adjusted[id(gains[c.side])]) for c in report.changes),
+        )
+        for report in reports
+    ]
 
 
 def _refuse_other_tasks(before: Path, after: Path) -> None:
@@ -179,77 +138,113 @@ def _refuse_other_tasks(before: Path, after: Path) -> None:
             )
 
 
-def _pair(
-    olds: Iterable[EpisodeRow],
-    news: Iterable[EpisodeRow],
-    place: Callable[[EpisodeRow], Hashable],
-    sides: str,
-) -> list[_Pair]:
-    counterparts = {place(row): row for row in news}
-    pairs = [_Pair(row, counterparts[place(row)]) for row in olds if place(row) in counterparts]
-    if not pairs:
-        raise ConfigError(f"{sides} have no task in the same place; compare runs of one suite, plan and seed")
-    return pairs
+def _nothing(pairs: pd.DataFrame, names: tuple[str, str], where: str) -> str:
+    """Why no metric could be compared."""
+    sides = f"arms {names[0]} and {names[1]} of {where}" if where else f"{names[0]} and {names[1]}"
+    if pairs.empty:
+        return f"{sides} have no task in the same place; compare runs of one suite, plan and seed"
+    errored = int(((pairs["status_before"] == "errored") | (pairs["status_after"] == "errored")).sum())
+    return f"{sides}: not measured: of {len(pairs)} pairs none was judged on both sides ({errored} errored)"
 
 
-def _compare(pairs: list[_Pair], episodes: int) -> tuple[Comparison, ...]:
+def _notes(run: Path, frame: pd.DataFrame, whole: pd.DataFrame | None = None) -> tuple[str, ...]:
+    """What is missing of the run, and how many episodes of `frame` errored."""
+    notes = []
+    rows = len(frame if whole is None else whole)
+    if (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted):
+        notes.append(f"{run} is not finished: {rows} of {wanted} episodes; what stands here is of those")
+    errors = Counter(frame.loc[frame["status"] == "errored", "error_kind"])
+    if errors:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in errors.most_common())
+        notes.append(f"{run}: {errors.total()} errored episodes have no score and are left out ({kinds})")
+    return tuple(notes)
+
+
+def _common_checks(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """The episodes without the checks that only this side has come to: both are measured at the same one."""
+    theirs = other.loc[other["phase"] == "heldout", "round"].unique()
+    return frame[(frame["phase"] != "heldout") | frame["round"].isin(theirs)]
+
+
+def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparison]:
     """A comparison for each metric that any pair has on both sides."""
-    found = []
     for metric in METRICS:
-        whole = [p for p in pairs if getattr(p.before, metric) is not None and getattr(p.after, metric) is not None]
-        if whole:
-            found.append(_compare_metric(metric, whole, episodes - 2 * len(whole)))
-    return tuple(found)
+        found = outcomes(pairs, metric)
+        if found is None:
+            continue
+        before_P, after_P, together = found
+        count = len(before_P)
+        lost, gained = int((before_P & ~after_P).sum()), int((~before_P & after_P).sum())
+        change_P = found.change_P.astype(np.float64)
+        p_value = together.p_value(found.change_P)
+        yield Comparison(
+            metric=metric,
+            before=Rate(int(before_P.sum()), count),
+            after=Rate(int(after_P.sum()), count),
+            gained=gained,
+            lost=lost,
+            interval=together.interval(before_P, after_P),
+            p_value=p_value,
+            mcnemar=mcnemar(lost, gained),
+            p_adjusted=p_value,
+            family=1,
+            over=together.over,
+            worlds=together.worlds,
+            lanes=together.lanes,
+            tasks=together.tasks,
+            counted=together.of(count, "pair" if count == 1 else "pairs"),
+            limit=together.limit(),
+            clusters=tuple(_cluster(change_P, unit_P) for unit_P in together.ways),
+            standard_error=None if math.isnan(error := together.error(change_P)) else error,
+            unpaired=episodes - 2 * count,
+            pair_correlation=found.correlation,
+            lane_correlation=intraclass_correlation(change_P, together.lane_P),
+            part=part,
+        )
 
 
-def _compare_metric(metric: str, pairs: list[_Pair], unpaired: int) -> Comparison:
-    outcomes = [(getattr(pair.before, metric), getattr(pair.after, metric)) for pair in pairs]
-    both, lost, gained, neither = (
-        outcomes.count(which) for which in ((True, True), (True, False), (False, True), (False, False))
-    )
-    lanes = [(pair.before.replicate, pair.before.world) for pair in pairs]
-    interval = paired_difference(both, lost, gained, neither)
-    if len(set(lanes)) >= MIN_CLUSTERS:
-        over_lanes = _bootstrap([after - before for before, after in outcomes], lanes)
-        # Where all lanes agree a bootstrap has no width, and the score interval knows of no lanes: take the
-        # wider end of both.
-        interval = Interval(min(interval.low, over_lanes.low), max(interval.high, over_lanes.high))
-    return Comparison(
-        metric=metric,
-        before=Rate(both + lost, len(pairs)),
-        after=Rate(both + gained, len(pairs)),
-        gained=gained,
-        lost=lost,
-        interval=interval,
-        p_value=mcnemar(lost, gained),
-        lanes=len(set(lanes)),
-        unpaired=unpaired,
-    )
+def _cluster(change_P: Array, unit_P: Codes) -> Lanes | None:
+    """How the pairs cluster, as `analysis.power` takes it."""
+    number = int(unit_P.max()) + 1
+    return None if number == len(unit_P) else Lanes(number, intraclass_correlation(change_P, unit_P))
 
 
-def _bootstrap(changes: Sequence[int], lanes: Sequence[Hashable], draws: int = 2000, seed: int = 0) -> Interval:
-    """The interval of the mean change over pairs, resampling whole lanes."""
-    places = {lane: c for c, lane in enumerate(dict.fromkeys(lanes))}
-    lane_of_pair = [places[lane] for lane in lanes]
-    sums_C = np.bincount(lane_of_pair, weights=changes)
-    pairs_C = np.bincount(lane_of_pair)
-    weights_B_C = cluster_weights(len(places), draws, seed)
-    means_B = (weights_B_C @ sums_C) / (weights_B_C @ pairs_C)
-    low, high = np.quantile(means_B, levels(len(places)))
-    return Interval(float(low), float(high))
+def _changes(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str]) -> tuple[Change, ...]:
+    """Of each side, the first check against the last one."""
+    changes = []
+    for name, frame in zip(names, (before, after), strict=True):
+        if checks := first_and_last_check(frame):
+            pairs = pair(*checks, CHECK_PLACE)
+            found = _compare(pairs, len(checks[0]) + len(checks[1]), "")
+            changes += [Change(name, moment(frame), each) for each in found if each.metric == "success"]
+    return tuple(changes)
 
 
-def _cells(pairs: list[_Pair]) -> tuple[Cell, ...]:
+def _aggregates(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str]) -> tuple[Aggregate, ...]:
+    sides = (aggregate_arm(name, frame) for name, frame in zip(names, (before, after), strict=True))
+    return tuple(found for found in sides if found)
+
+
+def _decomposition(frame: pd.DataFrame, skills: tuple[str, str]) -> TwoByTwo | None:
+    """Weights x skills; None where they are not both factors."""
+    try:
+        return decompose(frame, skills=skills)
+    except ConfigError:
+        return None
+
+
+def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str]) -> tuple[Cell, ...]:
     """Weights x skills over the paired episodes; empty unless both runs hold exactly the arms off and on."""
-    arms = {pair.before.arm for pair in pairs}
-    if arms != {"off", "on"}:
+    if not set(before["arm"]) == set(after["arm"]) == {"off", "on"}:
         return ()
-    scored = [pair for pair in pairs if pair.before.success is not None and pair.after.success is not None]
+    pairs = pair(before, after, place)
+    scored = pairs[side(pairs, "success", "before").notna() & side(pairs, "success", "after").notna()]
     cells = []
     skills_arms: tuple[Literal["off", "on"], ...] = ("off", "on")
-    for side in (0, 1):
-        weights = weights_name(pairs[0][side].model, pairs[0][side].adapter)
+    for which in ("before", "after"):
+        first = pairs.iloc[0]
+        weights = weights_name(first[f"model_{which}"], first[f"adapter_{which}"])
         for skills in skills_arms:
-            outcomes = [pair[side].success for pair in scored if pair[side].arm == skills]
-            cells.append(Cell(weights, skills, Rate(outcomes.count(True), len(outcomes))))
+            solved = scored.loc[side(scored, "arm", which) == skills, f"success_{which}"]
+            cells.append(Cell(weights, skills, Rate(int(solved.sum()), len(solved))))
     return tuple(cells)

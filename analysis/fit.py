@@ -5,8 +5,8 @@ Arrays end in their axes: B bootstrap draws, C clusters, N values of experience,
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,18 @@ from analysis.curves import Array, Curve, CurveParameter
 from analysis.curves.exponential import Exponential
 from analysis.identification import curve_blocker, data_blocker, parameter_blocker
 from analysis.intervals import Interval
-from analysis.likelihood import Counts, constant_log_likelihood, count_outcomes, maximize
-from analysis.series import series_of
+from analysis.likelihood import EXACT, Counts, constant_log_likelihood, count_outcomes, maximize
+from analysis.profile import profile_interval
+from analysis.series import clusters_of, plural, series_of
+from analysis.wald import wald_interval
 from hermes_lab.errors import ConfigError
+
+Method = Literal["bootstrap", "profile", "wald"]
+"""How intervals of parameters are made."""
 
 
 class Estimate(NamedTuple):
-    """One fitted parameter in natural units. `interval` is None where no bootstrap could be trusted."""
+    """One fitted parameter in natural units. `interval` is None where runs are too few for one."""
 
     name: str
     value: float
@@ -42,21 +47,31 @@ class Threshold(NamedTuple):
     `reached` is the share of bootstrap draws in which it does.
     """
 
+    probability: float
     n: float
     interval: Interval
     reached: float
+
+    def sentence(self) -> str:
+        """The answer in one line."""
+        level, share = f"{100 * self.probability:.0f} %", f"reached in {100 * self.reached:.0f} % of the draws"
+        low, high = (f"{end:.0f}" if math.isfinite(end) else "never" for end in self.interval)
+        when = f"after {self.n:.0f} tasks" if math.isfinite(self.n) else "is never reached"
+        return f"{level} {when} ({low}-{high}), {share}"
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A curve fitted by maximum likelihood, in natural units.
 
-    `draws_B_P` are its refits on resampled runs, with B = 0 where there are too few runs to resample.
-    `evidence` is the AICc of a constant success rate less that of the curve. `reason` says why the fit is not
-    identified; "" where it is.
+    `counts` are the outcomes of each cluster, shape (C, N): `runs` of them, which `over` names. `draws_B_P` are its
+    refits on resampled clusters, with B = 0 where there are too few to resample. `evidence` is the AICc of a constant
+    success rate less that of the curve. `method` is of the estimates' intervals; bands and thresholds are always the
+    bootstrap's. `reason` says why the fit is not identified; "" where it is.
     """
 
     curve: Curve
+    counts: Counts
     parameters_P: Array
     draws_B_P: Array
     estimates: tuple[Estimate, ...]
@@ -65,8 +80,14 @@ class Fit:
     evidence: float
     episodes: int
     runs: int
-    identified: bool
+    over: str
+    method: Method
     reason: str
+
+    @property
+    def identified(self) -> bool:
+        """Whether the curve may be spoken of."""
+        return not self.reason
 
     def predict(self, n_N: Array) -> Array:
         """Success probabilities at `n_N`."""
@@ -85,11 +106,12 @@ class Fit:
         low = np.quantile(draws_B, lowest, method="lower")
         high = np.quantile(draws_B, highest, method="higher")
         n = self.curve.threshold(self.parameters_P, probability)
-        return Threshold(n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
+        return Threshold(probability, n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
 
     def report(self) -> dict[str, Any]:
         """The fit for JSON. Where it is not identified, its numbers are there but `identified` is false."""
         return {
+            "curve": self.curve.name,
             "identified": self.identified,
             "reason": self.reason,
             "parameters": {
@@ -97,6 +119,8 @@ class Fit:
             },
             "episodes": self.episodes,
             "runs": self.runs,
+            "over": self.over,
+            "intervals": self.method,
             "evidence": self.evidence,
         }
 
@@ -104,7 +128,8 @@ class Fit:
         """The fit in one line."""
         if not self.identified:
             return f"not identified: {self.reason}"
-        return f"{', '.join(map(str, self.estimates))}, over {self.runs} runs"
+        told = f"{', '.join(map(str, self.estimates))}, over {self.over}"
+        return told if self.method == "bootstrap" else f"{told}, {self.method} intervals"
 
 
 def fit_curve(
@@ -115,63 +140,103 @@ def fit_curve(
     *,
     draws: int = 400,
     seed: int = 0,
+    over: str = "",
+    interval: Method = "bootstrap",
 ) -> Fit:
-    """Maximum likelihood over episodes, with a bootstrap over clusters (runs).
+    """Maximum likelihood over episodes, with intervals over clusters (runs).
 
     `n`, `success` and `cluster` have an entry for each scored episode; `cluster` labels the run, within which
-    outcomes depend on one another. The default curve is the exponential. Raises `ConfigError` where there is
-    no episode.
+    outcomes depend on one another, and `over` names the clusters (`20 worlds`). The default curve is the exponential.
+    Raises `ConfigError` where there is no episode, and for an `interval` that the curve does not have.
     """
+    if interval not in get_args(Method):
+        raise ConfigError(f"interval {interval!r}: there are {', '.join(get_args(Method))}")
     curve = curve or Exponential()
     counts = count_outcomes(n, success, cluster)
     runs = len(counts.trials)
     if runs == 0:
         raise ConfigError("no scored episode to fit a curve to")
-    pooled = counts.weighted(np.ones((1, runs)))
+    pooled = counts.pooled()
     starts_S_P = curve.starts(pooled.n_N, (pooled.successes / pooled.trials)[0])
-    best = maximize(curve, pooled, starts_S_P)
+    best = maximize(curve, pooled, starts_S_P, tolerance=EXACT)
     best_P, likelihood = best.parameters_B_P[0], float(best.log_likelihood_B[0])
-    draws_B_P = _bootstrap(curve, counts, best_P, draws if runs >= MIN_CLUSTERS else 0, seed)
+    jumps = any(parameter.kind == "place" for parameter in curve.parameters)
+    draws_B_P = _bootstrap(curve, counts, starts_S_P if jumps else best_P[None], draws, seed)
 
     episodes = int(pooled.trials.sum())
     constant = constant_log_likelihood(episodes, float(pooled.successes.sum()))
-    evidence = aicc(constant, 1, episodes) - aicc(likelihood, len(best_P), episodes)
-    blocker = data_blocker(episodes, pooled.n_N.size) or curve_blocker(
-        runs, evidence, curve.degenerate(best_P, pooled.n_N)
+    evidence = aicc(constant, 1, episodes) - aicc(likelihood, degrees(curve), episodes)
+    flat = len(best_P) == 1
+    blocker = data_blocker(episodes, pooled.n_N.size, len(best_P)) or curve_blocker(
+        runs, math.inf if flat else evidence, curve.degenerate(best_P, pooled.n_N)
     )
-    estimates = tuple(
-        _estimate(parameter, best_P[p], draws_B_P[:, p], runs, blocker) for p, parameter in enumerate(curve.parameters)
-    )
-    reason = blocker or "; ".join(estimate.reason for estimate in estimates if estimate.reason)
-    return Fit(
+    if not draws:
+        blocker = blocker or "no bootstrap draws, so no band and no threshold"
+    fit = Fit(
         curve=curve,
+        counts=counts,
         parameters_P=best_P,
         draws_B_P=draws_B_P,
-        estimates=estimates,
+        estimates=(),
         log_likelihood=likelihood,
         constant_log_likelihood=constant,
         evidence=evidence,
         episodes=episodes,
         runs=runs,
-        identified=not reason,
-        reason=reason,
+        over=over or plural(runs, "run"),
+        method=interval,
+        reason=blocker,
     )
+    estimates = tuple(_estimate(fit, parameter) for parameter in curve.parameters)
+    reason = blocker or "; ".join(estimate.reason for estimate in estimates if estimate.reason)
+    return replace(fit, estimates=estimates, reason=reason)
 
 
-def fit_series(frame: pd.DataFrame, curve: Curve | None = None, *, draws: int = 400, seed: int = 0) -> dict[str, Fit]:
-    """A fit for each series of `load_episodes` with scored episodes; a cluster is one lane of one run folder."""
-    scored = frame[frame["success"].notna()]
+class Episodes(NamedTuple):
+    """The scored episodes of one fit, an entry each; `cluster` and `over` are `analysis.series.clusters_of`."""
+
+    n: Array
+    success: npt.NDArray[np.bool_]
+    cluster: list[Hashable]
+    over: str
+
+    def fit(
+        self, curve: Curve | None = None, *, draws: int = 400, seed: int = 0, interval: Method = "bootstrap"
+    ) -> Fit:
+        """As `fit_curve`."""
+        of = (self.n, self.success, self.cluster)
+        return fit_curve(*of, curve, draws=draws, seed=seed, over=self.over, interval=interval)
+
+
+def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn") -> dict[str, Episodes]:
+    """The scored episodes of each series of `load_episodes`, or of each series and each value of the column `by`."""
+    # In the log lanes stand as they happened to finish; a seeded bootstrap is the same for the same outcomes.
+    scored = frame[frame["success"].notna() & (frame["phase"] == phase)].sort_values("lane", kind="stable")
+    names = series_of(scored)
+    if by != "series":
+        names = names + ", " + scored[by].astype(str)
     return {
-        str(series): fit_curve(
-            rows["experience"].to_numpy(),
+        str(name): Episodes(
+            rows["experience"].to_numpy(dtype=np.float64),
             rows["success"].to_numpy(dtype=bool),
-            list(zip(rows["run"], rows["lane"], strict=True)),
-            curve,
-            draws=draws,
-            seed=seed,
+            *clusters_of(rows)[:2],
         )
-        for series, rows in scored.groupby(series_of(scored), sort=False)
+        for name, rows in scored.groupby(names, sort=False)
     }
+
+
+def fit_series(
+    frame: pd.DataFrame,
+    curve: Curve | None = None,
+    *,
+    by: str = "series",
+    phase: str = "learn",
+    draws: int = 400,
+    seed: int = 0,
+) -> dict[str, Fit]:
+    """A fit for each of `scored_episodes`."""
+    found = scored_episodes(frame, by, phase)
+    return {name: episodes.fit(curve, draws=draws, seed=seed) for name, episodes in found.items()}
 
 
 def aicc(log_likelihood: float, parameters: int, episodes: int) -> float:
@@ -182,15 +247,37 @@ def aicc(log_likelihood: float, parameters: int, episodes: int) -> float:
     return 2 * parameters - 2 * log_likelihood + 2 * parameters * (parameters + 1) / spare
 
 
-def _bootstrap(curve: Curve, counts: Counts, best_P: Array, draws: int, seed: int) -> Array:
-    weights_B_C = cluster_weights(len(counts.trials), draws, seed)
-    return maximize(curve, counts.weighted(weights_B_C), best_P[None]).parameters_B_P
+def degrees(curve: Curve) -> int:
+    """The parameters that AICc counts. A place counts for three, as the search for it finds more than a parameter
+    would (Ninomiya 2005, Stat. Probab. Lett. 72:237).
+    """
+    return sum(3 if parameter.kind == "place" else 1 for parameter in curve.parameters)
 
 
-def _estimate(parameter: CurveParameter, value: float, draws_B: Array, runs: int, blocker: str) -> Estimate:
-    if not draws_B.size:
-        return Estimate(parameter.name, float(value), None, False, blocker)
-    low, high = np.quantile(draws_B, levels(runs))
-    interval = Interval(float(low), float(high))
-    reason = blocker or parameter_blocker(parameter, interval, runs)
-    return Estimate(parameter.name, float(value), interval, not reason, reason)
+def _bootstrap(curve: Curve, counts: Counts, starts_S_P: Array, draws: int, seed: int) -> Array:
+    """Refits on resampled runs, none where the runs are too few; a thousandth of a standard error is enough."""
+    runs = len(counts.trials)
+    weights_B_C = cluster_weights(runs, draws if runs >= MIN_CLUSTERS else 0, seed)
+    return maximize(curve, counts.weighted(weights_B_C), starts_S_P, tolerance=1e-6).parameters_B_P
+
+
+def _estimate(fit: Fit, parameter: CurveParameter) -> Estimate:
+    place = fit.curve.parameters.index(parameter)
+    value = float(fit.parameters_P[place])
+    found = _interval(fit, place) if fit.runs >= MIN_CLUSTERS else None
+    if found is None:
+        return Estimate(parameter.name, value, None, False, fit.reason)
+    reason = fit.reason or parameter_blocker(parameter, found, fit.over)
+    return Estimate(parameter.name, value, found, not reason, reason)
+
+
+def _interval(fit: Fit, place: int) -> Interval | None:
+    name = fit.curve.parameters[place].name
+    if fit.method == "profile":
+        return profile_interval(fit, name)
+    if fit.method == "wald":
+        return wald_interval(fit, name)
+    if not len(fit.draws_B_P):
+        return None
+    low, high = np.quantile(fit.draws_B_P[:, place], levels(fit.runs))
+    return Interval(float(low), float(high))

@@ -1,17 +1,16 @@
-"""How far skills came in a run: eligible -> listed -> loaded -> followed -> solved."""
+"""How far skills came in a run: eligible -> listed -> loaded -> followed -> solved, and what they did there."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from analysis.intervals import Rate
+from hermes_lab.lane import lane_place
 from hermes_lab.records import read_attempts
 from hermes_lab.types.episode import SkillTrace, episode_key
 
-_ARM = re.compile(r"(.+)-r\d+-w\d+")
 STAGES = ("eligible", "listed", "loaded", "followed", "solved")
 
 
@@ -52,6 +51,11 @@ class Funnel(Struct, frozen=True, kw_only=True):
 
     `with_it` and `without_it` are the success of eligible episodes that loaded the skill, and of those that did not.
     The agent chose whether to load it, so their difference is no effect of the skill; arms are for that.
+
+    So `helped` and `hurt` are against the arm `off`: of the episodes of the last stage but one, those that solved what
+    the same task in the same place without skills did not, and those that did not solve what it did. None where no such
+    pair was judged. All of the library is the difference there, and the model's chance; of one skill alone tells
+    `hermes-lab skills uplift`.
     """
 
     arm: str
@@ -65,34 +69,55 @@ class Funnel(Struct, frozen=True, kw_only=True):
     """Episodes that loaded it though it was not about their task."""
     with_it: Rate
     without_it: Rate
+    helped: int | None = None
+    hurt: int | None = None
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
-        counts = {name: getattr(self, name) for name in ("arm", "skill", *STAGES, "astray")}
+        counts = {name: getattr(self, name) for name in ("arm", "skill", *STAGES, "helped", "hurt", "astray")}
         return counts | {"with_it": self.with_it.report(), "without_it": self.without_it.report()}
+
+
+class _Trace(NamedTuple):
+    """One skill in one episode. `off` is the outcome without skills, None where there is none."""
+
+    trace: SkillTrace
+    success: bool | None
+    off: bool | None
 
 
 def funnels(episodes: Iterable[Seen]) -> list[Funnel]:
     """A funnel for every arm and skill that an episode has a trace of. Errored episodes count nowhere."""
-    traces: dict[tuple[str, str], list[tuple[SkillTrace, bool | None]]] = {}
-    for episode in episodes:
-        if episode.status == "ok":
-            lane = _ARM.fullmatch(episode.lane)
-            for trace in episode.skills.traces:
-                key = (lane[1] if lane else episode.lane, trace.name)
-                traces.setdefault(key, []).append((trace, episode.success))
+    finished = [episode for episode in episodes if episode.status == "ok"]
+    off = {place: e.success for e in finished if (place := _place(e, "off"))}
+    traces: dict[tuple[str, str], list[_Trace]] = {}
+    for episode in finished:
+        lane = lane_place(episode.lane)
+        arm = lane.arm if lane else episode.lane
+        for trace in episode.skills.traces:
+            paired = _Trace(trace, episode.success, off.get(_place(episode, arm)))
+            traces.setdefault((arm, trace.name), []).append(paired)
     return [_funnel(arm, skill, traces[arm, skill]) for arm, skill in sorted(traces)]
 
 
-def _funnel(arm: str, skill: str, traces: list[tuple[SkillTrace, bool | None]]) -> Funnel:
-    eligible = [pair for pair in traces if pair[0].eligible]
-    told = any(trace.eligible is not None for trace, _ in traces)
-    listed = [pair for pair in eligible if pair[0].listed]
-    loaded = [pair for pair in (listed if told else traces) if pair[0].loaded]
-    can_be_followed = any(trace.followed is not None for trace, _ in loaded)
-    followed = [pair for pair in loaded if pair[0].followed]
+def _place(episode: Seen, arm: str) -> Hashable:
+    """Where an episode of that arm stands in the experiment, whatever its arm; None of another arm's."""
+    lane = lane_place(episode.lane)
+    if lane is None or lane.arm != arm:
+        return None
+    return (episode.suite, episode.task_id, lane._replace(arm=""), episode.round, episode.sample)
+
+
+def _funnel(arm: str, skill: str, traces: list[_Trace]) -> Funnel:
+    eligible = [each for each in traces if each.trace.eligible]
+    told = any(each.trace.eligible is not None for each in traces)
+    listed = [each for each in eligible if each.trace.listed]
+    loaded = [each for each in (listed if told else traces) if each.trace.loaded]
+    can_be_followed = any(each.trace.followed is not None for each in loaded)
+    followed = [each for each in loaded if each.trace.followed]
     last = followed if can_be_followed else loaded
-    judged = any(success is not None for _, success in traces)
+    judged = any(each.success is not None for each in traces)
+    pairs = [(each.success, each.off) for each in last if None not in (each.success, each.off)]
     return Funnel(
         arm=arm,
         skill=skill,
@@ -100,10 +125,12 @@ def _funnel(arm: str, skill: str, traces: list[tuple[SkillTrace, bool | None]]) 
         listed=len(listed) if told else None,
         loaded=len(loaded),
         followed=len(followed) if can_be_followed else None,
-        solved=sum(success is True for _, success in last) if judged else None,
-        astray=sum(trace.loaded and trace.eligible is False for trace, _ in traces) if told else None,
-        with_it=_rate(success for trace, success in eligible if trace.loaded),
-        without_it=_rate(success for trace, success in eligible if not trace.loaded),
+        solved=sum(each.success is True for each in last) if judged else None,
+        astray=sum(each.trace.loaded and each.trace.eligible is False for each in traces) if told else None,
+        with_it=_rate(each.success for each in eligible if each.trace.loaded),
+        without_it=_rate(each.success for each in eligible if not each.trace.loaded),
+        helped=pairs.count((True, False)) if pairs else None,
+        hurt=pairs.count((False, True)) if pairs else None,
     )
 
 

@@ -10,8 +10,6 @@ from analysis.intervals import Interval
 
 MIN_EPISODES = 50
 """Scored episodes."""
-MIN_POINTS = 4
-"""Different values of experience: one more than the exponential has parameters."""
 MIN_EVIDENCE = 4.0
 """AICc by which the curve must beat a constant; with less both stay plausible (Burnham and Anderson 2002)."""
 MAX_WIDTH = 0.3
@@ -20,12 +18,12 @@ MAX_RATIO = 4.0
 """Upper over lower end of a positive parameter's interval: known to within a factor of two either way."""
 
 
-def data_blocker(episodes: int, points: int) -> str:
-    """Why the data cannot identify any curve, or ""."""
+def data_blocker(episodes: int, points: int, parameters: int) -> str:
+    """Why the data cannot identify a curve of so many parameters, or "": it wants one more value of experience."""
     if episodes < MIN_EPISODES:
         return f"fewer than {MIN_EPISODES} episodes ({episodes})"
-    if points < MIN_POINTS:
-        return f"fewer than {MIN_POINTS} values of experience ({points})"
+    if points <= parameters:
+        return f"fewer than {parameters + 1} values of experience ({points})"
     return ""
 
 
@@ -40,9 +38,9 @@ def curve_blocker(runs: int, evidence: float, degenerate: str) -> str:
     return ""
 
 
-def parameter_blocker(parameter: CurveParameter, interval: Interval, runs: int) -> str:
-    """Why this parameter's interval is too wide to speak of, or ""."""
+def parameter_blocker(parameter: CurveParameter, interval: Interval, over: str) -> str:
+    """Why this parameter's interval is too wide to speak of, or "". `over` names what it is over: `8 runs`."""
     wide = interval.width > MAX_WIDTH if parameter.kind == "probability" else interval.high > MAX_RATIO * interval.low
     if not wide:
         return ""
-    return f"{parameter.name} interval spans {interval.low:.2g}-{interval.high:.2g} over {runs} runs"
+    return f"{parameter.name} interval spans {interval.low:.2g}-{interval.high:.2g} over {over}"

@@ -1,19 +1,14 @@
-"""One flat row per episode: every column of analysis is defined here, and nowhere else."""
+"""One flat row per episode: what every column of analysis means. `analysis.columns` makes them from a record."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from hermes_lab.errors import ConfigError
-from hermes_lab.records import read_episodes
-from hermes_lab.types import Episode, Usage
-
-_LANE = re.compile(r"(?P<arm>.+)-r(?P<replicate>\d+)-w(?P<world>\d+)")
+from analysis.columns import read_columns
 
 
-class EpisodeRow(Struct, frozen=True, kw_only=True):
+class EpisodeRow(Struct, frozen=True):
     """The last attempt of one episode key, flattened. `None` means not measured, or without a meaning."""
 
     run: str
@@ -28,14 +23,22 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
     """The task's domain."""
     split: str
     """The suite's split."""
+    family: str
+    """The family of tasks, several joined by `+`; "" where the suite names none."""
+    rule_type: str
+    """The types of the hidden rules that decide the task, joined by `+`; "" where none does."""
+    seen: bool | None
+    """Whether all of those types occur in the training worlds, too; None where the suite does not say."""
     world: int
     """The draw of the hidden rules: the lane's, or in a lane without one the task's."""
     lane: str
-    """`{arm}-r{replicate}-w{world}` in a learning run, else `main`."""
+    """`{arm}-r{replicate}-w{world}` in a learning run (and `-a{weights}` where weights are a factor), else `main`."""
     arm: str
     """The lane's arm; a lane without one is its own arm."""
     replicate: int
     """The lane's replicate, 0 where it has none."""
+    weights: int
+    """Which of `learning.adapters` the lane ran with, 0 where weights are no factor."""
     round: int
     """The round of the lane."""
     sample: int
@@ -44,6 +47,10 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
     """n: the tasks that the lane had finished when this episode's library was frozen."""
     place: int
     """The place within the round."""
+    phase: str
+    """`learn`, or `heldout` for a task of a held-out block: the same frozen library, no review, nothing learnt."""
+    block: int
+    """Which of the worlds that the lane goes through the task is from, in the order in which it meets them."""
     status: str
     """`ok`, or `errored` where the infrastructure failed: no attempt, no score."""
     error_kind: str
@@ -60,6 +67,10 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
     """Whether a hidden rule decides the task."""
     stop_reason: str
     """Why the loop ended, "" without a trajectory."""
+    censored: bool
+    """Whether a budget or a full context stopped it: what it needed is at least its seconds, iterations and tokens."""
+    iterations: int
+    """Turns in which the agent called tools, without the review's."""
     api_calls: int
     """Model calls, without the review's."""
     tool_calls: int
@@ -74,6 +85,12 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
     """As the server counted them, without the review's."""
     review_tokens: int
     """Prompt and completion tokens of the review."""
+    review_completion_tokens: int
+    """The completion tokens of it alone."""
+    review_calls: int
+    """Model calls of the review."""
+    started_at: str
+    """ISO 8601, UTC."""
     seconds: float
     """Wall clock of the episode, without the review."""
     skills_listed: int
@@ -115,69 +132,5 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
 
 
 def read_rows(run: Path) -> Iterator[EpisodeRow]:
-    """A row for the last attempt of each key, one at a time: no more than the keys is held.
-
-    Raises `ConfigError` where `run` is no run folder, or a line of its log is no episode.
-    """
-    if not (run / "episodes").is_dir() and not (run / "run.json").is_file():
-        raise ConfigError(f"{run} has no episodes/; is it a run folder?")
-    for episode in read_episodes(run):
-        yield _row(str(run), episode)
-
-
-def _row(run: str, e: Episode) -> EpisodeRow:
-    lane = _LANE.fullmatch(e.lane)
-    judged = e.status == "ok" and e.success is not None
-    usage = e.trajectory.usage if e.trajectory else Usage()
-    review = e.review.trajectory.usage if e.review and e.review.trajectory else Usage()
-    first_call_ok = e.metrics.get("first_call_ok")
-    return EpisodeRow(
-        run=run,
-        key=e.key,
-        suite=e.suite,
-        task_id=e.task_id,
-        domain=e.task.domain,
-        split=e.task.split,
-        world=int(lane["world"]) if lane else e.task.world,
-        lane=e.lane,
-        arm=lane["arm"] if lane else e.lane,
-        replicate=int(lane["replicate"]) if lane else 0,
-        round=e.round,
-        sample=e.sample,
-        experience=e.experience,
-        place=e.place,
-        status=e.status,
-        error_kind=e.error.kind if e.error else "",
-        score=e.score if judged else None,
-        success=e.success if judged else None,
-        accepted=any(verdict.success for verdict in e.verdicts) if judged else None,
-        submissions=len(e.verdicts),
-        triggered=bool(e.task.triggers),
-        stop_reason=e.trajectory.stop_reason if e.trajectory else "",
-        api_calls=int(e.metrics.get("api_calls", 0)),
-        tool_calls=int(e.metrics.get("tool_calls", 0)),
-        tool_errors=int(e.metrics.get("tool_errors", 0)),
-        first_call_ok=None if first_call_ok is None or e.status == "errored" else bool(first_call_ok),
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        review_tokens=review.prompt_tokens + review.completion_tokens,
-        seconds=e.seconds,
-        skills_listed=len(e.skills.listed),
-        skills_loaded=len(e.skills.loaded),
-        reused=bool(e.skills.loaded),
-        skills_written=len(e.skills.writes) + (len(e.review.writes) if e.review else 0),
-        skills_eligible=sum(trace.eligible is True for trace in e.skills.traces),
-        skills_followed=sum(trace.followed is True for trace in e.skills.traces),
-        recovered=e.observation.recovered if e.observation else None,
-        learning_value=e.observation.value if e.observation else None,
-        reviewed=e.review is not None,
-        review_error=e.review.error.message if e.review and e.review.error else "",
-        review_seconds=e.review.seconds if e.review else 0.0,
-        children=len(e.children),
-        provider=e.model.provider,
-        model=e.model.name,
-        adapter=e.model.adapter,
-        adapter_digest=e.model.adapter_digest,
-        snapshot=e.skills.snapshot,
-        config_digest=e.config_digest,
-    )
+    """A row for the last record of each key, in the order in which they were written; raises as `read_columns`."""
+    return (EpisodeRow(*values) for values in read_columns(run, EpisodeRow.__struct_fields__))

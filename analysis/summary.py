@@ -4,11 +4,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from analysis.intervals import Rate
 from analysis.rows import EpisodeRow, read_rows
+from analysis.timeline import read_borders
 from hermes_lab.manifest import read_manifest
 
 
@@ -19,44 +17,33 @@ def summarize(run: Path) -> dict[str, Any]:
     `success_rate` is null where nothing was scored. Tokens and seconds are sums over episodes, without their
     reviews. `skills_dropped` are those of the `skills_written` that a round's border left out, another episode having
     written the skill first. A group has in addition its rates with Wilson 95 % intervals: `success`, `accepted`,
-    `first_call_ok` and `reused`.
+    `first_call_ok` and `reused`. Held-out episodes count among all others; a group's `phases` tell the same amounts
+    and rates of `learn` and of `heldout` alone, as far as there are any.
 
     Raises `ConfigError` where `run` is no run folder.
     """
     wanted = read_manifest(run).wanted
     total = _Tally()
-    groups: dict[tuple[str, str, str, str], _Tally] = {}
+    groups: dict[tuple[str, str, str, str], _Group] = {}
     dropped = _dropped(run)
     for row in read_rows(run):
-        for tally in (total, groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Tally())):
+        group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
+        for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
             tally.add(row, dropped[row.key])
     return {
         "wanted": wanted,
         **total.amounts(),
         "groups": [
-            {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest} | tally.amounts() | tally.rates()
-            for (arm, model, adapter, digest), tally in sorted(groups.items())
+            {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
+            | groups[arm, model, adapter, digest].report()
+            for arm, model, adapter, digest in sorted(groups)
         ],
     }
 
 
-class _Write(Struct):
-    episode: str
-
-
-class _Border(Struct):
-    """What counts here of a line of a lane's history, which `runners.lane_history` writes."""
-
-    dropped: tuple[_Write, ...]
-
-
 def _dropped(run: Path) -> Counter[str]:
     """By episode, how many of its writes to skills were dropped."""
-    lines = [line for path in run.glob("lanes/*/history.jsonl") for line in path.read_bytes().splitlines()]
-    return Counter(write.episode for line in lines for write in _border.decode(line).dropped)
-
-
-_border = msgspec.json.Decoder(_Border)
+    return Counter(write.episode for _, border in read_borders(run) for write in border.dropped)
 
 
 class _Tally:
@@ -112,3 +99,19 @@ class _Tally:
 
     def rates(self) -> dict[str, Any]:
         return {name: Rate(self._hits[name], tries).report() for name, tries in self._tries.items()}
+
+
+class _Group:
+    """The tallies of one arm under one set of weights."""
+
+    def __init__(self) -> None:
+        self.whole = _Tally()
+        self.phases: dict[str, _Tally] = {}
+
+    def report(self) -> dict[str, Any]:
+        phases = {
+            phase: tally.amounts() | tally.rates()
+            for phase in ("learn", "heldout")
+            if (tally := self.phases.get(phase))
+        }
+        return self.whole.amounts() | self.whole.rates() | {"phases": phases}

@@ -1,10 +1,15 @@
-"""Models of success against experience, a file a model.
+"""Models of success against experience, a file a model: a new one is a file here with a class that is a `Curve`.
 
 A curve speaks natural units; the search happens on an unbounded scale that `analysis.likelihood` derives from
 each parameter's kind. Arrays end in their axes: N values of experience, P parameters.
 """
 
-from typing import Literal, NamedTuple, Protocol
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +18,13 @@ Array = npt.NDArray[np.float64]
 
 
 class CurveParameter(NamedTuple):
-    """A `probability` is searched as its logit, a `positive` number as its logarithm."""
+    """A `probability` is searched as its logit, a `positive` number as its logarithm.
+
+    The likelihood is not smooth in a `place`, which is tried at every start and moved from none.
+    """
 
     name: str
-    kind: Literal["probability", "positive"]
+    kind: Literal["probability", "positive", "place"]
 
 
 class Curve(Protocol):
@@ -35,7 +43,7 @@ class Curve(Protocol):
         ...
 
     def gradient(self, parameters: Array, n_N: Array) -> Array:
-        """The derivatives of `value` by each parameter, shape (..., N, P)."""
+        """The derivatives of `value` by each parameter, shape (..., N, P); 0 by a `place`."""
         ...
 
     def bounds(self, n_N: Array) -> Array:
@@ -47,7 +55,7 @@ class Curve(Protocol):
         ...
 
     def degenerate(self, parameters_P: Array, n_N: Array) -> str:
-        """Why these parameters are no rising curve on the range of `n_N`, or ""."""
+        """Why these parameters do not describe the range of `n_N`, or ""."""
         ...
 
     def area(self, parameters_P: Array, horizon: float) -> float:
@@ -57,3 +65,15 @@ class Curve(Protocol):
     def threshold(self, parameters_P: Array, probability: float) -> float:
         """The n at which success reaches `probability`, or infinity."""
         ...
+
+
+def _discover() -> Mapping[str, Curve]:
+    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    classes = [c for m in modules for _, c in inspect.getmembers(m, inspect.isclass) if c.__module__ == m.__name__]
+    curves: list[Curve] = [cast(type[Curve], c)() for c in classes if not inspect.isabstract(c)]
+    return MappingProxyType({curve.name: curve for curve in curves})
+
+
+# At the end, since the files of this package import what stands above.
+CURVES: Mapping[str, Curve] = _discover()
+"""Every curve of this package by its name."""

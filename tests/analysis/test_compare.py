@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 from synthetic_episodes import make_episode
 
-from analysis.compare import Comparison, Report, compare_arms, compare_runs, mcnemar
+from analysis.compare import compare_arms, compare_runs, compare_to_first
+from analysis.comparison import Comparison, Report
 from analysis.intervals import Rate, paired_difference
 from hermes_lab.errors import ConfigError
-from hermes_lab.types import EpisodeError, ModelIdentity, Verdict
+from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Verdict
 
 WriteRun = Callable[..., Path]
 
@@ -83,7 +84,7 @@ def test_runs_without_a_task_in_the_same_place_are_refused(write_run: WriteRun) 
 
 def test_arms_of_a_run_are_paired_task_by_task(write_run: WriteRun) -> None:
     episodes = [
-        make_episode(arm == "on" or task % 2 == 0, task=task, lane=f"{arm}-r{replicate}-w0")
+        make_episode(arm == "on" or task % 2 == 0, task=task, lane=f"{arm}-r0-w{replicate}")
         for arm in ("off", "on")
         for replicate in range(6)
         for task in range(10)
@@ -102,16 +103,30 @@ def test_missing_arm_is_named(write_run: WriteRun) -> None:
 def test_lanes_that_disagree_widen_the_interval(write_run: WriteRun) -> None:
     """Four lanes gain everything and two lose everything: tasks alone would be sure of a gain."""
     episodes = [
-        make_episode((arm == "on") == (replicate < 4), task=task, lane=f"{arm}-r{replicate}-w0")
+        make_episode((arm == "on") == (replicate < 4), task=task, lane=f"{arm}-r0-w{replicate}")
         for arm in ("off", "on")
         for replicate in range(6)
         for task in range(20)
     ]
     success = by_metric(compare_arms(write_run(episodes), "off", "on"), "success")
     tasks_alone = paired_difference(0, 40, 80, 0)
-    assert success.p_value < 0.05
+    assert success.mcnemar < 0.05 < success.p_value
+    assert success.over == "worlds"
     assert success.interval.low < 0 < tasks_alone.low
     assert not success.shown
+
+
+@pytest.mark.parametrize(("worlds", "said"), [(6, True), (7, False)])
+def test_too_few_worlds_for_several_tests_are_named(write_run: WriteRun, worlds: int, said: bool) -> None:
+    """Two metrics change in every task: by Holm six worlds leave p = 2/64 at 0.062, seven at 0.031."""
+    base, tuned = (
+        write_run([make_episode(better, first_call_ok=better, lane=f"off-r0-w{w}") for w in range(worlds)], name)
+        for name, better in (("base", False), ("tuned", True))
+    )
+    lines = compare_runs(base, tuned).lines()
+    note = "  6 worlds are too few for 2 tests at once: by Holm no p can fall below 0.062"
+    assert (note in lines) is said
+    assert any("no difference shown: +100 points" in line for line in lines) is said
 
 
 def test_runs_of_both_arms_give_weights_by_skills(write_run: WriteRun) -> None:
@@ -144,7 +159,131 @@ def test_runs_without_both_arms_have_no_cells(write_run: WriteRun) -> None:
     assert compare_runs(a, b).cells == ()
 
 
-def test_mcnemar_is_the_exact_binomial() -> None:
-    assert mcnemar(0, 0) == 1.0
-    assert mcnemar(0, 6) == pytest.approx(2 * 0.5**6)
-    assert mcnemar(3, 3) == 1.0
+def arms_with_checks(solved: dict[str, tuple[int, int, int]], lanes: int = 6) -> list[Episode]:
+    """Lanes of four tasks to learn from and ten held-out ones, these before the first round and after the last; how
+    many each arm solves: of the four, of the ten before, of the ten after."""
+    episodes = []
+    for arm, (learning, before, after) in solved.items():
+        for replicate in range(lanes):
+            lane = f"{arm}-r{replicate}-w0"
+            episodes += [make_episode(task < learning, task=task, lane=lane) for task in range(4)]
+            for check, count in ((0, before), (4, after)):
+                episodes += [
+                    make_episode(task < count, task=100 + task, lane=lane, round=check, phase="heldout")
+                    for task in range(10)
+                ]
+    return episodes
+
+
+def test_headline_is_the_last_check_of_held_out_tasks(write_run: WriteRun) -> None:
+    report = compare_arms(write_run(arms_with_checks({"off": (2, 2, 2), "on": (3, 2, 9)})), "off", "on")
+    assert report.headline.part == "after learning, on held-out tasks"
+    assert (report.headline.before, report.headline.after) == (Rate(12, 60), Rate(54, 60))
+    learning = next(c for c in report.comparisons if c.part == "while learning" and c.metric == "success")
+    assert (learning.before, learning.after) == (Rate(12, 24), Rate(18, 24))
+    lines = report.lines()
+    assert lines[0] == "off -> on, after learning, on held-out tasks"
+    assert "off -> on, while learning" in lines
+
+
+def test_arm_is_compared_with_itself_before_it_learnt(write_run: WriteRun) -> None:
+    report = compare_arms(write_run(arms_with_checks({"off": (2, 2, 2), "on": (3, 2, 9)}, lanes=8)), "off", "on")
+    gains = {change.side: change.comparison for change in report.changes}
+    assert (gains["on"].gained, gains["on"].lost, gains["on"].shown) == (56, 0, True)
+    assert (gains["off"].gained, gains["off"].lost, gains["off"].shown) == (0, 0, False)
+    assert report.changes[1].sentence().startswith("on, the same held-out tasks before -> after learning: solved")
+
+
+def test_one_check_alone_is_no_before_and_after(write_run: WriteRun) -> None:
+    episodes = [e for e in arms_with_checks({"off": (2, 2, 2), "on": (3, 2, 9)}) if e.round == 0 or e.phase == "learn"]
+    report = compare_arms(write_run(episodes), "off", "on")
+    assert report.headline.part == "while learning"
+    assert report.changes == ()
+
+
+def test_arms_that_have_come_to_other_checks_are_compared_at_the_last_common_one(write_run: WriteRun) -> None:
+    episodes = arms_with_checks({"off": (2, 2, 4), "on": (3, 2, 9)})
+    ahead = [
+        make_episode(True, task=100 + task, lane=f"off-r{replicate}-w0", round=9, phase="heldout")
+        for replicate in range(6)
+        for task in range(10)
+    ]
+    headline = compare_arms(write_run([*episodes, *ahead]), "off", "on").headline
+    assert (headline.before, headline.after) == (Rate(24, 60), Rate(54, 60))
+
+
+def test_other_arms_are_compared_with_the_first_and_adjusted_together(write_run: WriteRun) -> None:
+    """Six lanes that all agree have p = 0.03, which two tests cannot both be shown with."""
+    episodes = [
+        make_episode(task < solved, task=task, lane=f"{arm}-r0-w{replicate}")
+        for arm, solved in {"off": 2, "on": 9, "placebo": 5}.items()
+        for replicate in range(6)
+        for task in range(10)
+    ]
+    run = write_run(episodes)
+    assert compare_arms(run, "off", "on").headline.shown
+    on, placebo = compare_to_first(run, ["off", "on", "placebo"])
+    assert (on.before, on.after, placebo.before, placebo.after) == ("off", "on", "off", "placebo")
+    assert on.headline.p_value == pytest.approx(1 / 32)
+    assert on.headline.p_adjusted == pytest.approx(2 / 32)
+    assert not on.headline.shown
+    assert "p = 0.031 (0.062 by Holm over 2 tests)" in on.headline.sentence()
+
+
+def test_other_metrics_are_a_family_of_their_own(write_run: WriteRun) -> None:
+    episodes = [
+        make_episode(arm == "on", task=task, lane=f"{arm}-r0-w{replicate}", first_call_ok=arm == "on")
+        for arm in ("off", "on")
+        for replicate in range(6)
+        for task in range(5)
+    ]
+    report = compare_arms(write_run(episodes), "off", "on")
+    assert (report.headline.family, report.headline.shown) == (1, True)
+    calls = by_metric(report, "first_call_ok")
+    assert (calls.family, calls.p_value, calls.p_adjusted) == (2, pytest.approx(1 / 32), pytest.approx(2 / 32))
+
+
+def test_no_pair_mixes_adapters(write_run: WriteRun) -> None:
+    """Under the second weights skills help, under the first they harm: mixed pairs would see neither."""
+    episodes = [
+        make_episode((arm == "on") == bool(weights), task=task, lane=f"{arm}-r0-w{replicate}-a{weights}")
+        for arm in ("off", "on")
+        for weights in (0, 1)
+        for replicate in range(6)
+        for task in range(5)
+    ]
+    success = by_metric(compare_arms(write_run(episodes), "off", "on"), "success")
+    assert (success.gained, success.lost, success.unpaired, success.lanes) == (30, 30, 0, 6)
+
+
+def test_run_still_going_and_errored_episodes_are_said(write_run: WriteRun) -> None:
+    down = {"status": "errored", "error": EpisodeError("model", "down"), "trajectory": None, "metrics": {}}
+    episodes = [make_episode(task < 2, task=task, lane=f"{arm}-r0-w0") for arm in ("off", "on") for task in range(5)]
+    episodes.append(make_episode(None, task=5, lane="on-r0-w0", **down))
+    run = write_run(episodes, wanted=40)
+    notes = compare_arms(run, "off", "on").notes
+    assert notes == (
+        f"{run} is not finished: 11 of 40 episodes; what stands here is of those",
+        f"{run}: 1 errored episodes have no score and are left out (model 1)",
+    )
+
+
+def test_empty_run_is_said(write_run: WriteRun) -> None:
+    with pytest.raises(ConfigError, match="holds no episode yet: there is nothing to compare"):
+        compare_arms(write_run([]), "off", "on")
+
+
+def test_pairs_that_nothing_judged_are_said(write_run: WriteRun) -> None:
+    episodes = [make_episode(None, task=t, lane=f"{arm}-r0-w0", metrics={}) for arm in ("off", "on") for t in range(3)]
+    with pytest.raises(ConfigError, match="not measured: of 3 pairs none was judged on both sides"):
+        compare_arms(write_run(episodes), "off", "on")
+
+
+def test_samples_of_one_task_are_not_independent_pairs(write_run: WriteRun) -> None:
+    runs = [
+        write_run([make_episode(right, task=t, sample=s) for t in range(3) for s in range(8)], name)
+        for name, right in (("a", False), ("b", True))
+    ]
+    success = by_metric(compare_runs(*runs), "success")
+    assert success.mcnemar < 0.001
+    assert success.p_value == pytest.approx(0.25)

@@ -1,3 +1,4 @@
+import inspect
 import math
 
 import numpy as np
@@ -5,97 +6,142 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.optimize import minimize
 
+from analysis.curves import CURVES, Curve, changepoint
 from analysis.curves.exponential import Exponential
-from analysis.likelihood import Counts, count_outcomes, derivatives, maximize, natural, unbounded
+from analysis.likelihood import natural, unbounded
 
 CURVE = Exponential()
 CODE_DEBUGGING = np.array([0.45, 0.89, 0.08])
-PROBABILITY = st.floats(0.05, 0.95)
-PARAMETERS = st.tuples(PROBABILITY, PROBABILITY, st.floats(0.01, 2.0)).map(np.array)
 N = np.arange(0.0, 100.0, 5.0)
+RISING = [curve for name, curve in CURVES.items() if name != "constant"]
+SMOOTH = [curve for name, curve in CURVES.items() if name != "changepoint"]
+BY_NAME = {"ids": lambda curve: curve.name}
 
 
-def counts(seed: int = 0, truth: np.ndarray = CODE_DEBUGGING) -> Counts:
-    draw = np.random.default_rng(seed)
-    trials = draw.integers(1, 30, size=(1, N.size)).astype(float)
-    return Counts(N, trials, draw.binomial(trials.astype(int), CURVE.value(truth, N)).astype(float))
+def inside(curve: Curve, share: np.ndarray) -> np.ndarray:
+    """Parameters at these shares of the way from their lower to their upper bound, on the unbounded scale."""
+    low, high = unbounded(curve, curve.bounds(N).T)
+    return natural(curve, low + share[: len(low)] * (high - low))
+
+
+SHARES = st.lists(st.floats(0.15, 0.85), min_size=4, max_size=4).map(np.array)
+
+
+def test_every_form_is_discovered_under_its_name() -> None:
+    assert set(CURVES) == {"apex", "changepoint", "constant", "exponential", "hyperbolic", "logistic", "power"}
+    assert all(curve.name == name and inspect.getdoc(curve) for name, curve in CURVES.items())
 
 
 def test_area_is_the_published_number() -> None:
     assert CURVE.area(CODE_DEBUGGING, 100) == pytest.approx(83.50, abs=0.005)
 
 
-@given(PARAMETERS)
-def test_area_is_the_integral_of_the_curve(parameters: np.ndarray) -> None:
-    area, _ = quad(lambda n: CURVE.value(parameters, np.array([n]))[0], 0, 50)
-    assert CURVE.area(parameters, 50) == pytest.approx(area, rel=1e-6)
+def test_hyperbola_is_the_printed_column_of_the_publication() -> None:
+    """45.0, 63.2, 72.4, 80.1, 86.3 and 88.7 % at n = 1, 5, 10, 20, 50 and 100, with n counted from 1."""
+    printed = CURVES["hyperbolic"].value(np.array([0.45, 0.915, 6.23]), np.array([1.0, 5, 10, 20, 50, 100]) - 1)
+    assert printed == pytest.approx([0.450, 0.632, 0.724, 0.801, 0.863, 0.887], abs=0.001)
 
 
-def test_threshold_is_where_the_curve_crosses() -> None:
-    n = CURVE.threshold(CODE_DEBUGGING, 0.8)
-    assert n == pytest.approx(19.8, abs=0.05)
-    assert CURVE.value(CODE_DEBUGGING, np.array([n]))[0] == pytest.approx(0.8)
+@pytest.mark.parametrize("curve", CURVES.values(), **BY_NAME)
+@given(SHARES)
+def test_gradient_is_the_finite_difference_of_the_value(curve: Curve, share: np.ndarray) -> None:
+    parameters = inside(curve, share)
+    gradient = curve.gradient(parameters, N)
+    for p, parameter in enumerate(curve.parameters):
+        if parameter.kind == "place":
+            assert not gradient[:, p].any()
+            continue
+        step = np.zeros(len(parameters))
+        step[p] = 1e-6 * parameters[p]
+        numeric = (curve.value(parameters + step, N) - curve.value(parameters - step, N)) / (2 * step[p])
+        assert gradient[:, p] * parameters[p] == pytest.approx(numeric * parameters[p], abs=1e-6)
 
 
-def test_threshold_above_the_asymptote_is_never_reached_and_below_the_start_at_once() -> None:
-    assert CURVE.threshold(CODE_DEBUGGING, 0.9) == math.inf
-    assert CURVE.threshold(CODE_DEBUGGING, 0.4) == 0.0
-    assert CURVE.threshold(np.array([0.6, 0.5, 0.1]), 0.7) == math.inf
+@pytest.mark.parametrize("curve", CURVES.values(), **BY_NAME)
+@given(SHARES)
+def test_area_is_the_integral_of_the_curve(curve: Curve, share: np.ndarray) -> None:
+    parameters = inside(curve, share)
+    breaks = [parameters[2]] if curve.name == "changepoint" else [0.01, 0.1, 1, 10]
+    area, _ = quad(lambda n: curve.value(parameters, np.array([n]))[0], 0, 50, points=breaks, limit=200)
+    assert curve.area(parameters, 50) == pytest.approx(area, rel=1e-5)
 
 
-@given(PARAMETERS)
-def test_score_is_the_finite_difference_of_the_log_likelihood(parameters: np.ndarray) -> None:
-    theta, step = unbounded(CURVE, parameters), 1e-5
-    for p, numeric in enumerate(np.eye(3) * step):
-        up = derivatives(CURVE, theta + numeric, counts()).value
-        down = derivatives(CURVE, theta - numeric, counts()).value
-        assert derivatives(CURVE, theta, counts()).score[0, p] == pytest.approx(
-            (up - down)[0] / (2 * step), rel=1e-4, abs=1e-4
-        )
+@pytest.mark.parametrize("curve", RISING, **BY_NAME)
+@given(SHARES, st.floats(0.01, 0.99))
+def test_threshold_is_where_the_curve_first_crosses(curve: Curve, share: np.ndarray, way: float) -> None:
+    parameters = inside(curve, share)
+    initial, asymptote = parameters[:2]
+    probability = float(initial + way * (asymptote - initial))
+    n = curve.threshold(parameters, probability)
+    if asymptote <= initial:
+        assert n == (0.0 if probability <= initial else math.inf)
+    elif curve.name == "changepoint":
+        assert n == parameters[2]
+    elif n < 1e6:
+        assert curve.value(parameters, np.array([n]))[0] == pytest.approx(probability, abs=1e-6)
 
 
-@given(PARAMETERS)
-def test_unbounded_scale_goes_there_and_back(parameters: np.ndarray) -> None:
-    assert natural(CURVE, unbounded(CURVE, parameters)) == pytest.approx(parameters)
+@pytest.mark.parametrize("curve", RISING, **BY_NAME)
+def test_threshold_above_the_asymptote_is_never_reached_and_below_the_start_at_once(curve: Curve) -> None:
+    parameters = np.array([0.45, 0.89, 5.0, 5.0])[: len(curve.parameters)]
+    assert curve.threshold(parameters, 0.9) == math.inf
+    assert curve.threshold(parameters, 0.4) == 0.0
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("truth", [CODE_DEBUGGING, np.array([0.002, 0.999, 0.05])], ids=["inside", "at the bounds"])
-def test_maximum_is_the_one_that_lbfgsb_finds(seed: int, truth: np.ndarray) -> None:
-    data = counts(seed, truth)
-    found = maximize(CURVE, data, CURVE.starts(N, (data.successes / data.trials)[0]))
-
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        at = derivatives(CURVE, theta, data)
-        return -at.value[0], -at.score[0]
-
-    bounds = unbounded(CURVE, CURVE.bounds(N).T).T
-    starts = [unbounded(CURVE, np.array([i, a, r])) for i in (0.2, 0.6) for a in (0.5, 0.9) for r in (0.02, 0.2)]
-    best = min((minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds) for x in starts), key=lambda r: r.fun)
-    assert found.log_likelihood_B[0] == pytest.approx(-best.fun, abs=1e-4)
-    assert found.parameters_B_P[0] == pytest.approx(natural(CURVE, best.x), rel=0.02)
+def test_constant_is_over_a_threshold_at_once_or_never() -> None:
+    assert CURVES["constant"].threshold(np.array([0.6]), 0.6) == 0.0
+    assert CURVES["constant"].threshold(np.array([0.6]), 0.7) == math.inf
 
 
-def test_several_sets_of_counts_are_fitted_as_they_would_be_alone() -> None:
-    both = [counts(1), counts(2)]
-    together = Counts(N, np.vstack([c.trials for c in both]), np.vstack([c.successes for c in both]))
-    starts = CODE_DEBUGGING[None]
-    alone = [maximize(CURVE, c, starts).log_likelihood_B[0] for c in both]
-    assert maximize(CURVE, together, starts).log_likelihood_B == pytest.approx(alone, abs=1e-6)
+def test_code_debugging_passes_80_percent_after_20_tasks() -> None:
+    assert CURVE.threshold(CODE_DEBUGGING, 0.8) == pytest.approx(19.8, abs=0.05)
 
 
-def test_all_successes_end_at_the_bound_without_a_warning() -> None:
-    trials = np.full((1, N.size), 10.0)
-    found = maximize(CURVE, Counts(N, trials, trials), CURVE.starts(N, np.ones(N.size)))
-    assert found.parameters_B_P[0, 1] == pytest.approx(0.999)
+@pytest.mark.parametrize("curve", RISING, **BY_NAME)
+@given(SHARES)
+def test_curves_begin_at_the_initial_rate_and_end_at_the_asymptote(curve: Curve, share: np.ndarray) -> None:
+    parameters = inside(curve, share)
+    begin, end = curve.value(parameters, np.array([0.0, 1e12]))
+    assert begin == pytest.approx(parameters[0])
+    if curve.name != "power":  # which comes closer without end
+        assert end == pytest.approx(parameters[1], abs=1e-3)
 
 
-def test_outcomes_are_counted_by_cluster_and_experience() -> None:
-    found = count_outcomes([0, 5, 0, 5, 5], [True, False, False, True, True], ["a", "a", "b", "b", "b"])
-    assert found.n_N.tolist() == [0, 5]
-    assert found.trials.tolist() == [[1, 1], [1, 2]]
-    assert found.successes.tolist() == [[1, 0], [0, 2]]
-    doubled = found.weighted(np.array([[2.0, 0.0]]))
-    assert doubled.trials.tolist() == [[2, 2]]
+@pytest.mark.parametrize(("still", "same"), [("rate", "power"), ("exponent", "exponential")])
+def test_apex_becomes_the_power_law_and_the_exponential(still: str, same: str) -> None:
+    shape = [0.0, 0.7] if still == "rate" else [0.07, 0.0]
+    other = [value for value in shape if value]
+    apex = CURVES["apex"].value(np.array([0.2, 0.9, *shape]), N)
+    assert apex == pytest.approx(CURVES[same].value(np.array([0.2, 0.9, *other]), N))
+
+
+def test_logistic_holds_logistic_regression() -> None:
+    intercept, slope = -1.5, 0.06
+    initial = 1 / (1 + math.exp(-intercept))
+    found = CURVES["logistic"].value(np.array([initial, 1.0, slope, -intercept / slope]), N)
+    assert found == pytest.approx(1 / (1 + np.exp(-intercept - slope * N)))
+
+
+def test_changepoint_is_tried_at_every_value_of_experience_but_the_first() -> None:
+    starts = changepoint.Changepoint().starts(N, np.full(N.size, 0.5))
+    assert starts[:, 2].tolist() == N[1:].tolist()
+
+
+@pytest.mark.parametrize("curve", SMOOTH, **BY_NAME)
+def test_starts_are_within_the_bounds(curve: Curve) -> None:
+    low, high = curve.bounds(N).T
+    starts = curve.starts(N, np.linspace(0.3, 0.9, N.size))
+    assert np.all((low <= starts) & (starts <= high))
+
+
+@pytest.mark.parametrize("curve", RISING, **BY_NAME)
+def test_falling_success_is_degenerate_for_every_form(curve: Curve) -> None:
+    parameters = np.array([0.8, 0.4, 0.1, 0.1])[: len(curve.parameters)]
+    assert "does not rise" in curve.degenerate(parameters, N)
+
+
+@given(SHARES)
+def test_unbounded_scale_goes_there_and_back(share: np.ndarray) -> None:
+    for curve in CURVES.values():
+        assert natural(curve, unbounded(curve, inside(curve, share))) == pytest.approx(inside(curve, share))

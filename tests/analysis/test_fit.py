@@ -1,13 +1,16 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.bootstrap import levels
+from analysis.curves import CURVES
 from analysis.curves.exponential import Exponential
-from analysis.fit import Fit, aicc, fit_curve, fit_series
+from analysis.fit import Fit, Threshold, aicc, fit_curve, fit_series
+from analysis.intervals import Interval
 from hermes_lab.errors import ConfigError
 
 SimulateRun = Callable[..., pd.DataFrame]
@@ -129,6 +132,55 @@ def test_threshold_has_an_interval_that_may_be_infinite() -> None:
     assert 0 < near.reached < 1
 
 
+def test_threshold_says_when_and_in_how_many_draws() -> None:
+    fit = simulate(30)
+    when = fit.threshold(0.8)
+    low, high = (f"{end:.0f}" for end in when.interval)
+    assert when.sentence() == f"80 % after {when.n:.0f} tasks ({low}-{high}), reached in 100 % of the draws"
+    never = fit.threshold(0.99)
+    assert never.sentence() == "99 % is never reached (never-never), reached in 0 % of the draws"
+    assert "is never reached" in Threshold(0.8, math.inf, Interval(45.0, math.inf), 0.2).sentence()
+    assert "(45-never), reached in 20 %" in Threshold(0.8, math.inf, Interval(45.0, math.inf), 0.2).sentence()
+
+
+def test_held_out_episodes_are_fitted_only_when_asked_for(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=2, tasks=30)
+    frame.loc[frame["round"] >= 20, "phase"] = "heldout"
+    assert fit_series(frame, draws=0)["skills on"].episodes == 40
+    assert fit_series(frame, draws=0, phase="heldout")["skills on"].episodes == 20
+
+
+def test_domains_are_fitted_apart_when_asked_for(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=2, tasks=30)
+    frame.loc[frame["replicate"] == 1, "domain"] = "web"
+    fits = fit_series(frame, draws=0, by="domain")
+    assert {name: fit.episodes for name, fit in fits.items()} == {"skills on, code": 30, "skills on, web": 30}
+
+
+@pytest.mark.parametrize("name", sorted(CURVES))
+def test_every_form_is_fitted_with_intervals(name: str) -> None:
+    truth = {"constant": (0.6,), "changepoint": (0.3, 0.8, 20.0), "logistic": (0.1, 0.9, 0.2, 25.0)}
+    truth["hyperbolic"] = (0.1, 0.95, 5.0)
+    curve, n = CURVES[name], np.tile(np.arange(60.0), 20)
+    p = curve.value(np.array(truth.get(name, (0.1, 0.85, 0.5, 0.5)[: len(curve.parameters)])), n)
+    success = np.random.default_rng(1).random(n.size) < p
+    fit = fit_curve(n, success, np.repeat(np.arange(20), 60), curve, draws=60)
+    assert fit.report()["curve"] == name
+    assert fit.draws_B_P.shape == (60, len(curve.parameters))
+    for estimate in fit.estimates:
+        assert estimate.interval is not None
+        assert estimate.interval.low <= estimate.value <= estimate.interval.high
+    if name not in ("apex", "power"):  # which few runs do not tell
+        assert fit.identified, fit.reason
+
+
+def test_draws_of_a_changepoint_move_its_place() -> None:
+    n = np.tile(np.arange(40.0), 10)
+    success = np.random.default_rng(0).random(n.size) < np.where(n < 20, 0.45, 0.6)
+    fit = fit_curve(n, success, np.repeat(np.arange(10), 40), CURVES["changepoint"], draws=60)
+    assert np.unique(fit.draws_B_P[:, 2]).size > 3
+
+
 def test_band_holds_the_curve() -> None:
     fit = simulate(30)
     n_N = np.linspace(0, 99, 20)
@@ -148,8 +200,69 @@ def test_arms_are_fitted_apart_with_lanes_as_runs(simulate_run: SimulateRun) -> 
     assert [fits["skills on"].runs, fits["skills on"].episodes] == [6, 180]
 
 
+def test_replicates_of_few_worlds_speak_of_these_worlds_only(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=20, tasks=40)
+    fit = fit_series(frame, draws=50)["skills on"]
+    assert (fit.runs, fit.over, fit.report()["over"]) == (20, "20 runs of 1 world", "20 runs of 1 world")
+    told = fit_series(frame.assign(world=frame["replicate"] % 5), draws=50)["skills on"]
+    assert (told.runs, told.over) == (20, "20 runs of 5 worlds")
+
+
+def test_six_worlds_are_the_clusters_instead_of_their_lanes(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=24, tasks=40)
+    six = fit_series(frame.assign(world=frame["replicate"] % 6), draws=50)["skills on"]
+    assert (six.runs, six.over) == (6, "6 worlds")
+    two_runs = pd.concat([frame, frame.assign(run="other")]).assign(world=frame["replicate"] % 3)
+    assert fit_series(two_runs, draws=0)["skills on"].over == "6 worlds"
+
+
+def test_lanes_of_their_own_worlds_are_runs(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=20, tasks=40)
+    fit = fit_series(frame.assign(world=frame["replicate"]), draws=50)["skills on"]
+    assert (fit.runs, fit.over) == (20, "20 runs")
+
+
+def test_lane_that_goes_through_several_worlds_is_one_cluster(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=12, tasks=40)
+    assert fit_series(frame.assign(world=frame["round"] // 5), draws=0)["skills on"].over == "12 runs"
+
+
+def test_unlike_worlds_widen_the_interval_over_their_replicates(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=32, tasks=40)
+    frame["world"] = frame["replicate"] % 8
+    draw = np.random.default_rng(0)
+    level = draw.uniform(0.3, 0.9, 8)[frame["world"]]
+    frame["success"] = pd.array(draw.random(len(frame)) < level * (1 - 0.7 * np.exp(-0.2 * frame["experience"])))
+    curves = [fit_series(frame.assign(world=world), draws=200)["skills on"] for world in (frame["world"], 0)]
+    assert [fit.runs for fit in curves] == [8, 32]
+    by_world, by_lane = (fit.estimates[1].interval for fit in curves)
+    assert by_world is not None
+    assert by_lane is not None
+    assert by_world.width > 1.3 * by_lane.width
+
+
+def test_unknown_interval_is_refused() -> None:
+    with pytest.raises(ConfigError, match="there are bootstrap, profile, wald"):
+        fit_curve([0, 1], [True, False], [0, 1], interval="exact")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["profile", "wald"])
+def test_other_intervals_of_a_few_runs_are_none(kind: Any) -> None:
+    n = np.tile(np.arange(100.0), 4)
+    fit = fit_curve(n, n % 3 > 0, np.repeat(np.arange(4), 100), interval=kind)
+    assert all(estimate.interval is None for estimate in fit.estimates)
+
+
 def test_weights_are_fitted_apart_where_there_are_several(simulate_run: SimulateRun) -> None:
     base = simulate_run({"on": TRUTH}, replicates=1, tasks=5)
     tuned = base.assign(adapter="sft-v1-0123456789ab", adapter_digest="0123")
     fits = fit_series(pd.concat([base, tuned], ignore_index=True), draws=0)
     assert set(fits) == {f"{base['model'][0]} untuned, skills on", "sft-v1, skills on"}
+
+
+def test_the_same_outcomes_give_the_same_fit_however_lanes_happened_to_finish(simulate_run: SimulateRun) -> None:
+    frame = simulate_run({"on": TRUTH}, replicates=8, tasks=40)
+    finished = frame.iloc[frame["lane"].map(lambda lane: -int(lane[4])).argsort(kind="stable")].reset_index(drop=True)
+    assert list(finished["lane"]) != list(frame["lane"])
+    one, other = (fit_series(each, draws=50)["skills on"] for each in (frame, finished))
+    assert [estimate.interval for estimate in one.estimates] == [estimate.interval for estimate in other.estimates]

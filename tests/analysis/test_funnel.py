@@ -73,3 +73,40 @@ def test_an_errored_episode_and_a_superseded_record_count_nowhere(tmp_path: Path
         seen("b", loaded, status="errored"),
     )
     assert (found.eligible, found.loaded, found.solved) == (1, 1, 1)
+
+
+def off(task: str, success: bool | None, **fields: object) -> Episode:
+    return episode(task, lane="off-r0-w0", success=success, **fields)
+
+
+def test_helped_and_hurt_are_against_the_same_task_without_skills(tmp_path: Path) -> None:
+    followed = trace(True, True, True, True)
+    found = funnel(
+        tmp_path,
+        *(seen(task, followed) for task in "abc"),
+        *(seen(task, followed, success=False) for task in "de"),
+        seen("f", trace(True, True, True, False)),  # not followed
+        *(off(task, success) for task, success in zip("abcdef", (False, False, True, True, False, False), strict=True)),
+    )
+    assert (found.followed, found.solved, found.helped, found.hurt) == (5, 3, 2, 1)
+    assert (found.report()["helped"], found.report()["hurt"]) == (2, 1)
+
+
+def test_without_a_judged_counterpart_nothing_helped_or_hurt(tmp_path: Path) -> None:
+    followed = trace(True, True, True, True)
+    found = funnel(
+        tmp_path,
+        seen("a", followed),
+        seen("b", followed),
+        seen("c", followed, lane="on-r1-w0"),
+        off("a", None),
+        off("b", False, status="errored"),
+        off("c", False),  # of another replicate
+        off("a", False, round=1),  # another check
+    )
+    assert (found.solved, found.helped, found.hurt) == (3, None, None)
+
+
+def test_where_nothing_can_be_followed_those_that_loaded_are_paired(tmp_path: Path) -> None:
+    found = funnel(tmp_path, seen("a", trace(True, True, True)), seen("b", trace(True, True, False)), off("a", False))
+    assert (found.helped, found.hurt) == (1, 0)

@@ -87,5 +87,5 @@ def test_run_without_an_episode_is_an_empty_table(write_run: WriteRun) -> None:
 
 
 def test_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"has no episodes/; is it a run folder\?"):
+    with pytest.raises(ConfigError, match=r"no run here \(no run.json\)"):
         load_episodes(tmp_path)

@@ -9,7 +9,8 @@ from synthetic_episodes import make_episode
 
 from analysis.summary import summarize
 from hermes_lab.errors import ConfigError
-from hermes_lab.types import EpisodeError, ModelIdentity, Review, SkillUse
+from hermes_lab.types import EpisodeError, ModelIdentity, Review, SkillUse, Trajectory
+from runners.commands.summary import show_summary
 
 WriteRun = Callable[..., Path]
 
@@ -77,6 +78,47 @@ def test_writes_that_a_border_dropped_are_counted_with_their_arm(write_run: Writ
     found = summarize(run)
     assert found["skills_dropped"] == 2
     assert {group["arm"]: group["skills_dropped"] for group in found["groups"]} == {"on": 2, "placebo": 0}
+
+
+def test_held_out_episodes_are_counted_apart_in_their_group(write_run: WriteRun) -> None:
+    learnt = [make_episode(bool(task), task=task, lane="on-r0-w0") for task in range(2)]
+    held_out = [make_episode(True, task=task, lane="on-r0-w0", phase="heldout") for task in range(2, 5)]
+    found = summarize(write_run([*learnt, *held_out]))
+    (group,) = found["groups"]
+    assert (found["finished"], group["finished"], group["success"]["count"]) == (5, 5, 4)
+    assert {phase: (part["solved"], part["scored"]) for phase, part in group["phases"].items()} == {
+        "learn": (1, 2),
+        "heldout": (3, 3),
+    }
+    assert group["phases"]["heldout"]["success"]["rate"] == 1.0
+    assert group["phases"]["learn"].keys() | {"phases", "arm", "model", "adapter", "adapter_digest"} == group.keys()
+
+
+def test_a_run_without_held_out_tasks_has_the_phase_learn_alone(write_run: WriteRun) -> None:
+    (group,) = summarize(write_run([make_episode(True)]))["groups"]
+    assert list(group["phases"]) == ["learn"]
+
+
+def test_the_table_shows_held_out_tasks_in_a_line_of_their_own(
+    write_run: WriteRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held_out = [make_episode(True, task=task, phase="heldout") for task in range(3)]
+    show_summary(summarize(write_run([make_episode(False, task=9), *held_out])), json=False)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert next(line for line in lines if line[:2] == ["solved", "at"])[5] == "0/1"
+    assert next(line for line in lines if line[:5] == ["solved", "of", "held-out,", "all", "checks"])[5] == "3/3"
+
+
+def test_tokens_that_nobody_reported_are_not_told_as_0(write_run: WriteRun, capsys: pytest.CaptureFixture[str]) -> None:
+    silent = Trajectory((), (), "native", "answered")
+    found = summarize(write_run([make_episode(True, trajectory=silent, review=Review(silent))]))
+    assert found["tokens"] == found["groups"][0]["review_tokens"] == 0  # a number: the format is stable
+    show_summary(found, json=False)
+    told = capsys.readouterr().out
+    assert told.count("no tokens reported") == 2
+    assert "0 tokens" not in told
+    show_summary(summarize(write_run([make_episode(True)], "told")), json=False)
+    assert "; 15 tokens" in capsys.readouterr().out
 
 
 def test_summary_is_json(write_run: WriteRun) -> None:

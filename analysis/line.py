@@ -1,0 +1,143 @@
+"""The lines of an episode log as analysis reads them: views that leave out the conversation."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from hermes_lab.manifest import no_run
+from hermes_lab.records import read_attempts
+from hermes_lab.types import EpisodeError, ModelIdentity, Observation, Usage
+from hermes_lab.types.episode import Phase
+from hermes_lab.types.trajectory import StopReason
+
+T = TypeVar("T")
+
+
+class _Counted(Struct, frozen=True):
+    """One of those that are only counted."""
+
+
+class _Metadata(Struct, frozen=True):
+    """Suites of any origin write it, so any type may stand there."""
+
+    family: Any = ""
+    rule_type: Any = ""
+    seen: Any = None
+
+
+class _Task(Struct, frozen=True):
+    domain: str
+    split: str
+    world: int = 0
+    triggers: tuple[str, ...] = ()
+    metadata: _Metadata = _Metadata()
+
+
+class _Verdict(Struct, frozen=True):
+    success: bool
+
+
+class _Trajectory(Struct, frozen=True):
+    stop_reason: StopReason
+    usage: Usage = Usage()
+
+
+class _Trace(Struct, frozen=True):
+    eligible: bool | None = None
+    followed: bool | None = None
+
+
+class _Skills(Struct, frozen=True):
+    snapshot: str = ""
+    listed: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+    writes: tuple[_Counted, ...] = ()
+    traces: tuple[_Trace, ...] = ()
+
+
+class _ReviewTrajectory(_Trajectory, frozen=True):
+    steps: tuple[_Counted, ...] = ()
+
+
+class _Review(Struct, frozen=True):
+    trajectory: _ReviewTrajectory | None = None
+    writes: tuple[_Counted, ...] = ()
+    seconds: float = 0.0
+    error: EpisodeError | None = None
+
+
+class _Metrics(Struct, frozen=True):
+    api_calls: float = 0
+    iterations: float = 0
+    tool_calls: float = 0
+    tool_errors: float = 0
+    first_call_ok: float | None = None
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A view of an `Episode` that leaves out its conversation; what is not in it is skipped, not decoded.
+
+    Names, types and defaults are those of `Episode` and its parts.
+    """
+
+    v: int = 1
+    suite: str
+    task_id: str
+    lane: str
+    round: int
+    sample: int
+    experience: int
+    place: int
+    status: Literal["ok", "errored"]
+    task: _Task
+    model: ModelIdentity
+    config_digest: str
+    started_at: str
+    seconds: float
+    error: EpisodeError | None = None
+    score: float | None = None
+    success: bool | None = None
+    verdicts: tuple[_Verdict, ...] = ()
+    trajectory: _Trajectory | None = None
+    skills: _Skills = _Skills()
+    observation: Observation | None = None
+    children: tuple[_Counted, ...] = ()
+    review: _Review | None = None
+    metrics: _Metrics = _Metrics()
+    phase: Phase = "learn"
+    block: int = 0
+
+
+_KEY = ("v", "suite", "task_id", "lane", "round", "sample")
+"""Decoded of every line: the last record of a key supersedes the others."""
+
+
+def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> list[T]:
+    """What `make` makes of the last record of each key, in the order in which those were written.
+
+    One pass over the log, which holds what was made and no lines. A line has its key and `fields`, and nothing else. A
+    torn last line is owed again and left out. Raises `ConfigError` where `run` is no run folder, or a line is no
+    episode or of a newer version; what lies outside `fields` is checked to be JSON, and no further.
+    """
+    if not (run / "episodes").is_dir() and not (run / "run.json").is_file():
+        raise no_run(run)
+    last: dict[tuple[str | int, ...], T] = {}
+    for line in read_attempts(run, _view({*_KEY, *fields})):
+        key = (line.suite, line.task_id, line.lane, line.round, line.sample)
+        last.pop(key, None)  # the later record stands where it was written
+        last[key] = make(line)
+    return list(last.values())
+
+
+def _view(wanted: set[str]) -> type[Line]:
+    """`Line` with these fields alone; the others are skipped unread."""
+    chosen = [
+        (f.name, f.type) if f.required else (f.name, f.type, f.default)
+        for f in msgspec.structs.fields(Line)
+        if f.name in wanted
+    ]
+    made: Any = msgspec.defstruct("Line", chosen, frozen=True, kw_only=True)
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,52 @@
+"""What the data say of two parameters together."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.intervals import Interval
+from analysis.plots import style
+from analysis.plots.style import BLUE, INK, MUTED, VERMILION
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_contour(
+    ax: "Axes",
+    x_X: npt.NDArray[np.float64],
+    y_Y: npt.NDArray[np.float64],
+    drop_Y_X: npt.NDArray[np.float64],
+    best: tuple[float, float] | None,
+    *,
+    names: tuple[str, str] = ("asymptote", "rate"),
+    profile: tuple[Interval | None, Interval | None] = (None, None),
+) -> "Axes":
+    """The profile likelihood of two parameters, as `analysis.profile.contour` gives it.
+
+    `drop_Y_X` is the drop in log-likelihood in units of the largest that 95 % allow: the thick line at 1 is the edge of
+    the joint 95 % region. `best` is the fit and `profile` the interval of each parameter alone, drawn at the edges.
+    """
+    x, y = names
+    style.dress(ax, f"What the data say of {x} and {y}", x, y, grid="both")
+    if best is None or not np.isfinite(drop_Y_X).any():
+        style.not_measured(ax, "not identified")
+        return ax
+    drop = np.clip(drop_Y_X, 0, 12)  # far out it may be infinite, which no contour can pass through
+    ax.contourf(x_X, y_Y, drop, levels=[0, 1], colors=[BLUE], alpha=0.16)
+    ax.contour(x_X, y_Y, drop, levels=[0.25, 0.5, 2, 4], colors=[BLUE], linewidths=0.8, alpha=0.6)
+    ax.contour(x_X, y_Y, drop, levels=[1], colors=[BLUE], linewidths=2.4)
+    told = f"fit: {x} {best[0]:.2g}, {y} {best[1]:.2g}"
+    ax.plot(*[[value] for value in best], "P", markersize=10, color=VERMILION, label=told, zorder=4)
+    across, up = profile
+    if across:
+        ax.hlines(0.012, *across, transform=ax.get_xaxis_transform(), color=INK, linewidth=4)
+    if up:
+        ax.vlines(0.008, *up, transform=ax.get_yaxis_transform(), color=INK, linewidth=4)
+    ax.plot([], [], color=BLUE, linewidth=2.4, label="edge of the joint 95 % region")
+    ax.plot([], [], color=MUTED, linewidth=0.8, label="a quarter, half, twice and four times that drop")
+    if across or up:
+        ax.plot([], [], color=INK, linewidth=4, label="each alone: 95 % profile interval")
+    style.legend_below(ax)
+    return ax

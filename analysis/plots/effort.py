@@ -1,0 +1,78 @@
+"""What episodes took: time, tokens or turns, with those that a budget cut off marked as such."""
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+
+from analysis.plots import style
+from analysis.plots.points import ranges
+from analysis.plots.style import Look
+from analysis.series import series_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Effort = Literal["seconds", "tokens", "iterations"]
+_TITLES: dict[Effort, tuple[str, str]] = {
+    "seconds": ("Time of an episode against experience", "seconds, without the review"),
+    "tokens": ("Tokens of an episode against experience", "prompt and completion tokens, without the review's"),
+    "iterations": ("Turns of an episode against experience", "turns with a tool call"),
+}
+_MOST = 4000
+"""Marks of episodes: of more, every k-th is drawn, so that a picture stays small. Medians are of all of them."""
+
+
+def plot_effort(ax: "Axes", frame: pd.DataFrame, what: Effort = "seconds") -> "Axes":
+    """What each finished episode of phase `learn` took, and the median at each experience.
+
+    An episode that a budget cut off would have taken more: it is an open mark, and counts as above every median that
+    is drawn. Where half are cut off, the median is not known and the line breaks. Errored episodes are left out.
+    """
+    title, unit = _TITLES[what]
+    style.dress(ax, title, "tasks seen before", unit)
+    style.whole_numbers(ax)
+    done = frame[(frame["phase"] == "learn") & (frame["status"] == "ok")]
+    if done.empty:
+        style.not_measured(ax)
+        return ax
+    taken = done["prompt_tokens"] + done["completion_tokens"] if what == "tokens" else done[what]
+    if not (taken > 0).any():
+        style.not_measured(ax, "not measured: the model reports none" if what == "tokens" else "not measured")
+        return ax
+    series = series_of(done)
+    for name, look in style.looks(series).items():
+        _draw_series(ax, done[series == name], taken[series == name], name, look)
+    ax.set_ylim(bottom=0)
+    if what == "iterations":
+        style.whole_numbers(ax, "y")
+    censored = int(done["censored"].sum())
+    style.legend_below(ax, f"line: median; open mark: cut off by a budget ({censored:,} of {len(done):,})")
+    return ax
+
+
+def _draw_series(ax: "Axes", rows: pd.DataFrame, taken: pd.Series, name: str, look: Look) -> None:
+    n_E, took_E, cut_E = rows["experience"].to_numpy(float), taken.to_numpy(float), rows["censored"].to_numpy(bool)
+    for cut in (False, True):
+        mine = np.flatnonzero(cut_E == cut)
+        mine = mine[:: max(1, -(-len(mine) // _MOST))]
+        ax.plot(
+            n_E[mine],
+            took_E[mine],
+            linestyle="none",
+            marker="^" if cut else look.marker,
+            markersize=6 if cut else 3.5,
+            color="none" if cut else (look.color, 0.28),
+            markeredgecolor=look.color if cut else "none",
+            markeredgewidth=1.1 if cut else 0,
+            zorder=3 if cut else 2,
+        )
+    middles = [(float(n_E[here].mean()), _median(took_E[here], cut_E[here])) for here in ranges(n_E)]
+    at, median = np.array(middles).T
+    ax.plot(at, median, color=look.color, marker=look.marker, markersize=5, linewidth=2.2, label=name, zorder=4)
+
+
+def _median(took_E: np.ndarray, cut_E: np.ndarray) -> float:
+    """The median where those cut off took longer than any; NaN where these are half or more."""
+    median = float(np.median(np.where(cut_E, np.inf, took_E)))
+    return median if np.isfinite(median) else float("nan")

@@ -1,0 +1,158 @@
+"""Success against experience, with the curves that the data identify."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from analysis.fit import Fit
+from analysis.plots import style
+from analysis.plots.points import draw_points, shifts, success_points
+from analysis.plots.style import INK, MUTED, PAPER, SMALL, Look
+from analysis.series import series_of
+from hermes_lab.records import write_atomic
+from hermes_lab.types.episode import Phase
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_NOTE = "points: mean and Wilson 95 % interval; a fitted curve and its bootstrap band where it is identified"
+
+
+def plot_learning_curve(
+    ax: "Axes",
+    frame: pd.DataFrame,
+    fits: Mapping[str, Fit],
+    *,
+    level: float | None = None,
+    phase: Phase = "learn",
+    title: str = "First-submission success against experience",
+) -> "Axes":
+    """Success at the first submission against experience, for each series of `load_episodes`, of one phase.
+
+    Points are means with Wilson 95 % bars. A curve and its bootstrap band are drawn only where the fit is
+    identified; elsewhere the legend says that it is not. With `level`, a mark on that height tells when an identified
+    curve reaches it, with its interval; an arrow is an end that lies beyond the picture.
+    """
+    rows = frame[frame["phase"] == phase]
+    _dress(ax, title, "solved at the first submission" if phase == "learn" else "held-out tasks solved at once")
+    if not rows["success"].notna().any():
+        style.not_measured(ax)
+        return ax
+    series = series_of(rows)
+    found = style.looks(series)
+    until = float(rows["experience"].max())
+    for shift, (name, look) in zip(shifts(len(found), until), found.items(), strict=True):
+        fit = fits.get(name)
+        points = success_points(rows[series == name])
+        draw_points(ax, points, shift, look, _label(name, fit, level))
+        if fit and fit.identified:
+            _draw_fit(ax, fit, until, look)
+            if level is not None:
+                _draw_level(ax, fit, level, until, look)
+    ax.set_xlim(-0.03 * max(until, 1), 1.03 * max(until, 1))
+    style.legend_below(ax, _NOTE)
+    return ax
+
+
+def plot_lanes(ax: "Axes", frame: pd.DataFrame) -> "Axes":
+    """The raster under a curve: a row a lane, a cell an episode, dark where it was solved at the first submission.
+
+    Empty cells were not measured: errored, unjudged or not run yet. Of held-out tasks nothing is shown.
+    """
+    learnt = frame[(frame["phase"] == "learn") & frame["success"].notna()]
+    style.dress(ax, "Each lane, task by task", "tasks in the lane, in their order", "", grid="")
+    if learnt.empty:
+        style.not_measured(ax)
+        return ax
+    at = learnt["experience"] + learnt["place"]
+    series = series_of(learnt)
+    lane_of = list(zip(series, learnt["run"], learnt["lane"], strict=True))
+    found = style.looks(series)
+    lanes = sorted(set(lane_of), key=lambda lane: (list(found).index(lane[0]), lane))
+    row_of = {lane: row for row, lane in enumerate(lanes)}
+    rows = [row_of[lane] for lane in lane_of]
+    cells = np.full((len(lanes), int(at.max()) + 1), np.nan)
+    cells[rows, at] = learnt["success"].to_numpy(dtype=float)
+    for name, look in found.items():
+        mine = np.array([lane[0] == name for lane in lanes])
+        _draw_cells(ax, np.where(mine[:, None], cells, np.nan), look)
+        middle = float(np.flatnonzero(mine).mean())
+        note = f"{name}\n{mine.sum()} lanes" if mine.sum() > 1 else name
+        ax.text(1.01, middle, note, transform=ax.get_yaxis_transform(), color=INK, fontsize=SMALL, va="center")
+    ax.set_xlim(-0.5, cells.shape[1] - 0.5)
+    ax.set_ylim(len(lanes) - 0.5, -0.5)
+    ax.set_yticks([])
+    style.whole_numbers(ax)
+    return ax
+
+
+def learning_figure(frame: pd.DataFrame, fits: Mapping[str, Mapping[str, Fit]], *, level: float = 0.8) -> "Figure":
+    """For each domain its curve and, below, its lanes. `fits` are by domain and then by series."""
+    domains = sorted(frame["domain"].unique())
+    figure = style.figure(7.0 * max(len(domains), 1), 7.5)
+    axes = figure.subplots(2, max(len(domains), 1), squeeze=False, height_ratios=(3, 2))
+    for column, domain in enumerate(domains):
+        rows = frame[frame["domain"] == domain]
+        plot_learning_curve(axes[0][column], rows, fits.get(domain, {}), level=level, title=domain)
+        plot_lanes(axes[1][column], rows)
+    return figure
+
+
+def save_learning_curve(run: Path, frame: pd.DataFrame, fits: Mapping[str, Fit], *, phase: Phase = "learn") -> Path:
+    """Writes `plots/learning-curve.png`, or `heldout-curve.png`, into the run folder and returns its path."""
+    figure = style.figure()
+    plot_learning_curve(figure.add_subplot(), frame, fits, phase=phase)
+    path = run / "plots" / ("learning-curve.png" if phase == "learn" else "heldout-curve.png")
+    write_atomic(path, style.png(figure))
+    return path
+
+
+def _draw_fit(ax: "Axes", fit: Fit, until: float, look: Look) -> None:
+    n_N = np.linspace(0.0, until, 200)
+    low_N, high_N = fit.band(n_N)
+    ax.fill_between(n_N, low_N, high_N, color=look.color, alpha=0.15, linewidth=0, zorder=1)
+    ax.plot(n_N, fit.predict(n_N), color=look.color, linewidth=2.2, zorder=2)
+
+
+def _draw_level(ax: "Axes", fit: Fit, level: float, until: float, look: Look) -> None:
+    when = fit.threshold(level)
+    ax.axhline(level, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
+    low, high = min(when.interval.low, until), min(when.interval.high, until)
+    ax.hlines(level, low, high, color=look.color, linewidth=3.2, zorder=4, capstyle="butt")
+    if when.interval.high > until:
+        ax.plot([until], [level], marker=">", markersize=8, color=look.color, clip_on=False, zorder=4)
+    if when.n <= until:
+        ax.plot([when.n], [level], marker="d", markersize=9, color=look.color, markeredgecolor=PAPER, zorder=5)
+
+
+def _label(name: str, fit: Fit | None, level: float | None) -> str:
+    if fit is None:
+        return name
+    if not fit.identified:
+        return f"{name}: curve not identified"
+    told = f"{name}: {', '.join(map(str, fit.estimates))}"
+    if level is None:
+        return told
+    when = fit.threshold(level)
+    low, high = (f"{end:.0f}" if np.isfinite(end) else "never" for end in when.interval)
+    reached = f"after {when.n:.0f} tasks ({low}-{high})" if np.isfinite(when.n) else "not reached"
+    return f"{told}\n{100 * level:.0f} % {reached}"
+
+
+def _draw_cells(ax: "Axes", cells: np.ndarray, look: Look) -> None:
+    from matplotlib.colors import ListedColormap, to_rgba
+
+    faint = (*to_rgba(look.color)[:3], 0.16)
+    shades = ListedColormap([faint, to_rgba(look.color)])
+    ax.imshow(cells, cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+
+
+def _dress(ax: "Axes", title: str, outcome: str) -> None:
+    style.dress(ax, title, "tasks seen before", outcome)
+    ax.set_ylim(0, 1)
+    style.percent(ax)
+    style.whole_numbers(ax)

@@ -1,0 +1,72 @@
+"""Shares of yes against experience: what most pictures of a run are made of."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.intervals import Rate
+from analysis.plots.style import Look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BINS = 12
+"""Points of a series: more values of experience than this are binned."""
+
+
+class Point(NamedTuple):
+    """A share of the episodes around one value of experience."""
+
+    experience: float
+    rate: Rate
+
+
+def success_points(rows: pd.DataFrame, bins: int = BINS, column: str = "success") -> list[Point]:
+    """A series' measured episodes at each value of experience, or in `bins` ranges if there are more values."""
+    measured = rows[rows[column].notna()]
+    outcome = measured[column].to_numpy(dtype=bool)
+    experience = measured["experience"].to_numpy(dtype=float)
+    return [
+        Point(float(experience[here].mean()), Rate(int(outcome[here].sum()), int(here.sum())))
+        for here in ranges(experience, bins)
+    ]
+
+
+def ranges(experience: npt.NDArray[np.float64], bins: int = BINS) -> list[npt.NDArray[np.bool_]]:
+    """Which of the episodes stand at each value of experience, or in each of `bins` ranges; none is left out."""
+    groups = experience
+    if np.unique(experience).size > bins:
+        width = (experience.max() - experience.min() + 1) / bins
+        groups = (experience - experience.min()) // width
+    return [groups == group for group in np.unique(groups)]
+
+
+def draw_points(ax: "Axes", points: list[Point], shift: float, look: Look, label: str) -> None:
+    """Means with Wilson 95 % bars, moved by `shift` so that bars at the same n do not cover each other."""
+    from analysis.plots.style import PAPER
+
+    below = [point.rate.value - point.rate.interval.low for point in points]
+    above = [point.rate.interval.high - point.rate.value for point in points]
+    ax.errorbar(
+        [point.experience + shift for point in points],
+        [point.rate.value for point in points],
+        yerr=np.array([below, above]),
+        fmt=look.marker,
+        color=look.color,
+        ecolor=(look.color, 0.45),
+        elinewidth=1.6,
+        markersize=6,
+        markeredgecolor=PAPER,
+        markeredgewidth=0.8,
+        label=label,
+        clip_on=False,
+        zorder=3,
+    )
+
+
+def shifts(count: int, until: float) -> list[float]:
+    """How far each of `count` series is moved; all of them together by less than the step between two bins."""
+    step = min(0.014, 0.06 / max(count, 1)) * max(until, 1.0)
+    return [(place - (count - 1) / 2) * step for place in range(count)]

@@ -1,0 +1,34 @@
+"""How often what went wrong was put right."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.course import met_error
+from analysis.plots import style
+from analysis.plots.points import draw_points, shifts, success_points
+from analysis.series import series_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_recovery(ax: "Axes", frame: pd.DataFrame) -> "Axes":
+    """The share of judged episodes with an error, a failed call or a rejected first submission, that were accepted in
+    the end, against experience; of phase `learn`. Wilson 95 % bars."""
+    style.dress(ax, "Error recovery against experience", "tasks seen before", "accepted after an error")
+    ax.set_ylim(0, 1)
+    style.percent(ax)
+    style.whole_numbers(ax)
+    erred = frame[(frame["phase"] == "learn") & met_error(frame) & frame["accepted"].notna()]
+    if erred.empty:
+        style.not_measured(ax, "not measured: no judged episode met an error")
+        return ax
+    series = series_of(erred)
+    found = style.looks(series)
+    for shift, (name, look) in zip(shifts(len(found), float(erred["experience"].max())), found.items(), strict=True):
+        mine = erred[series == name]
+        label = f"{name}: {int(mine['accepted'].sum())} of {len(mine)} recovered"
+        draw_points(ax, success_points(mine, column="accepted"), shift, look, label)
+    style.legend_below(ax, "points: mean and Wilson 95 % interval, over the episodes that met an error")
+    return ax

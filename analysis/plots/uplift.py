@@ -1,0 +1,74 @@
+"""What each skill caused: a forest plot of leave-one-out replays."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from analysis.intervals import Interval
+from analysis.plots import style
+from analysis.plots.style import GAIN, INK, LOSS, MUTED, PAPER, SMALL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Effect(Protocol):
+    """What is drawn of an `analysis.uplift.Uplift`."""
+
+    @property
+    def skill(self) -> str: ...
+    @property
+    def world(self) -> int: ...
+    @property
+    def pairs(self) -> int: ...
+    @property
+    def helped(self) -> int: ...
+    @property
+    def harmed(self) -> int: ...
+    @property
+    def difference(self) -> float: ...
+    @property
+    def interval(self) -> Interval: ...
+
+
+def plot_uplift(ax: "Axes", effects: Sequence[Effect]) -> "Axes":
+    """Each skill's effect on success at the first submission, the best on top, with its 95 % interval.
+
+    A full mark is an effect whose interval leaves out zero. On the right stand the pairs, and how many of them the
+    skill helped and harmed.
+    """
+    style.dress(ax, "What each skill causes", "points: solved with the skill less without it", "", grid="x")
+    style.percent(ax, "x", signed=True)
+    drawn = sorted((one for one in effects if one.pairs), key=lambda one: -one.difference)
+    if not drawn:
+        style.not_measured(ax, "not measured: no replay without a skill")
+        return ax
+    few = len(drawn) <= 40
+    for color, full in ((GAIN, True), (LOSS, True), (MUTED, False)):
+        mine = [(row, one) for row, one in enumerate(drawn) if _color(one) == color]
+        rows = [row for row, _ in mine]
+        lows, highs = [one.interval.low for _, one in mine], [one.interval.high for _, one in mine]
+        ax.hlines(rows, lows, highs, color=color, linewidth=2 if few else 0.8, zorder=2)
+        ax.plot(
+            [one.difference for _, one in mine],
+            rows,
+            "s",
+            markersize=6 if few else 2,
+            color=color if full else PAPER,
+            markeredgecolor=color,
+            zorder=3,
+        )
+    for row, one in enumerate(drawn if few else ()):
+        text = f"{one.pairs} pairs   +{one.helped}  −{one.harmed}"
+        ax.text(1.02, row, text, transform=ax.get_yaxis_transform(), color=INK, fontsize=SMALL, va="center")
+    several = len({one.world for one in drawn}) > 1
+    style.named_rows(ax, [f"{one.skill}, world {one.world}" if several else one.skill for one in drawn])
+    ax.axvline(0, color=MUTED, linewidth=1.2, zorder=1)
+    reach = max(0.1, *(abs(end) for one in drawn for end in one.interval))
+    ax.set_xlim(-1.05 * reach, 1.05 * reach)
+    return ax
+
+
+def _color(one: Effect) -> style.Color:
+    if one.interval.low <= 0 <= one.interval.high:
+        return MUTED
+    return GAIN if one.difference > 0 else LOSS

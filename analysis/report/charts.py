@@ -1,0 +1,156 @@
+"""Small pictures in SVG. Places are per cent and sizes pixels, so that a picture takes any width and its text keeps its
+size; colours are classes of the style sheet, so that they follow light and dark."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from analysis.fit import Fit
+from analysis.intervals import Interval
+from analysis.plots import success_points
+from analysis.report.markup import Markup, element, join
+from analysis.report.words import points
+
+_LEFT, _RIGHT = 9.0, 98.0
+"""Where the data begin and end, in per cent of the width."""
+
+
+class Bar(NamedTuple):
+    """A dot with its interval, in the units of the axis."""
+
+    label: str
+    value: float
+    interval: Interval | None
+    told: str
+    """The figure in words."""
+
+
+def effect(bar: Bar, shown: bool) -> Markup:
+    """A difference as a dot and a bar against zero, on an axis from -100 to 100 points or a narrower one."""
+    low, high = bar.interval or Interval(bar.value, bar.value)
+    reach = next(r for r in (0.1, 0.2, 0.5, 1.0) if r >= max(abs(low), abs(high), abs(bar.value)) or r == 1.0)
+
+    def x(value: float) -> str:
+        return _percent(4 + 92 * (value + reach) / (2 * reach))
+
+    ticks = [tick * reach for tick in (-1, -0.5, 0, 0.5, 1)]
+    parts = [element("line", x1=x(t), x2=x(t), y1=8, y2=56, class_="zero" if t == 0 else "grid") for t in ticks]
+    parts += [_text(x(t), 74, points(t) if t else "0", "tick middle") for t in ticks]
+    parts.append(element("line", x1=x(low), x2=x(high), y1=32, y2=32, class_="bar"))
+    parts.append(element("circle", cx=x(bar.value), cy=32, r=8, class_="dot"))
+    return _svg(parts, 82, bar.told, "effect" if shown else "effect unshown")
+
+
+def forest(bars: Sequence[Bar], low: float, high: float, zero: float | None = None) -> Markup:
+    """Dots with intervals below each other, labels on the left and figures on the right."""
+
+    def x(value: float) -> str:
+        return _percent(34 + 40 * (min(max(value, low), high) - low) / (high - low))
+
+    parts = []
+    bottom = 28 * len(bars) + 6
+    ends = (low, high) if zero is None else (low, zero, high)
+    for end in ends:
+        parts.append(element("line", x1=x(end), x2=x(end), y1=4, y2=bottom, class_="zero" if end == zero else "grid"))
+        parts.append(_text(x(end), bottom + 16, f"{100 * end:.0f}".replace("-", "−"), "tick middle"))
+    for place, bar in enumerate(bars):
+        y = 20 + 28 * place
+        parts.append(_text("0%", y + 4, bar.label, "label"))
+        if bar.interval:
+            parts.append(element("line", x1=x(bar.interval.low), x2=x(bar.interval.high), y1=y, y2=y, class_="bar"))
+        parts.append(element("circle", cx=x(bar.value), cy=y, r=5, class_="dot"))
+        parts.append(_text("100%", y + 4, bar.told, "label end"))
+    return _svg(parts, bottom + 24, "; ".join(f"{bar.label}: {bar.told}" for bar in bars), "forest")
+
+
+def learning_curves(series: dict[str, pd.DataFrame], fits: dict[str, Fit], places: dict[str, int]) -> Markup:
+    """Success at the first submission against experience: points are means with Wilson bars; a fitted curve with its
+    band is drawn only where it is identified. `places` are the colours' numbers."""
+    height, top, bottom = 300, 10, 262
+    until = max(float(rows["experience"].max()) for rows in series.values()) or 1.0
+
+    def x(n: float) -> str:
+        return _percent(_LEFT + (_RIGHT - _LEFT) * n / until)
+
+    def y(rate: float) -> float:
+        return bottom - (bottom - top) * rate
+
+    parts = []
+    for rate in (0.0, 0.25, 0.5, 0.75, 1.0):
+        parts.append(element("line", x1=x(0), x2=x(until), y1=y(rate), y2=y(rate), class_="grid"))
+        parts.append(_text(_percent(_LEFT - 1.5), y(rate) + 4, f"{100 * rate:.0f}", "tick end"))
+    for n in _ticks(until):
+        parts.append(_text(x(n), bottom + 18, f"{n:g}", "tick middle"))
+    parts.append(_text(x(until / 2), bottom + 36, "tasks seen before", "tick middle"))
+    for name, fit in fits.items():
+        if fit.identified and name in series:
+            parts.append(_curve(fit, float(series[name]["experience"].max()), until, places[name], top, bottom))
+    for place, (name, rows) in enumerate(series.items()):
+        aside = 3 * (place - (len(series) - 1) / 2)
+        for point in success_points(rows):
+            at, ends = x(point.experience), point.rate.interval
+            mark = [
+                element("title", f"{name}, n = {point.experience:.3g}: {point.rate}"),
+                element("line", x1=at, x2=at, y1=y(ends.low), y2=y(ends.high), class_="whisker"),
+                element("circle", cx=at, cy=y(point.rate.value), r=4, class_="point"),
+            ]
+            parts.append(element("g", *mark, class_=colour(places[name]), transform=f"translate({aside:.3g} 0)"))
+    told = f"Success at the first submission against experience, for {', '.join(series)}"
+    return _svg(parts, height, told, "curves")
+
+
+def strip(counts: Sequence[float], told: str) -> Markup:
+    """A row of cells, darker for more; a cell without anything is empty."""
+    most = max(counts, default=0) or 1
+    width = 100 / max(len(counts), 1)
+    cells = [
+        element(
+            "rect", x=_percent(place * width), y=3, width=_percent(width * 0.86), height=12, rx=1.5,
+            class_=f"cell h{int(np.ceil(9 * count / most))}",
+        )
+        for place, count in enumerate(counts)
+    ]  # fmt: skip
+    return _svg(cells, 18, told, "strip")
+
+
+def colour(place: int) -> str:
+    """The class of a series' colour."""
+    return f"s{place % 6}"
+
+
+def _curve(fit: Fit, longest: float, until: float, place: int, top: float, bottom: float) -> Markup:
+    """In a picture of its own, whose units are those of the data and which is stretched into place."""
+    n_N = np.linspace(0.0, longest, 120)
+    low_N, high_N = fit.band(n_N)
+
+    def outline(n: np.ndarray, rate: np.ndarray) -> str:
+        return " ".join(f"{a / until * 1000:.1f},{1000 - 1000 * b:.1f}" for a, b in zip(n, rate, strict=True))
+
+    edge = outline(np.concatenate([n_N, n_N[::-1]]), np.concatenate([low_N, high_N[::-1]]))
+    shapes = [
+        element("polygon", points=edge, class_="band"),
+        element("polyline", points=outline(n_N, fit.predict(n_N)), class_="curve"),
+    ]
+    return element(
+        "svg", *shapes, x=_percent(_LEFT), y=top, width=_percent(_RIGHT - _LEFT), height=bottom - top,
+        viewBox="0 0 1000 1000", preserveAspectRatio="none", class_=colour(place),
+    )  # fmt: skip
+
+
+def _ticks(until: float) -> list[float]:
+    step = next(s for s in (1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 10_000, 10**9) if until / s <= 8)
+    return [float(n) for n in np.arange(0, until + step / 2, step) if n <= until]
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2f}%"
+
+
+def _text(x: str, y: float, text: str, kind: str) -> Markup:
+    return element("text", text, x=x, y=y, class_=kind)
+
+
+def _svg(parts: list[Markup], height: float, told: str, kind: str) -> Markup:
+    return element("svg", join(parts), width="100%", height=height, role="img", aria_label=told, class_=f"chart {kind}")

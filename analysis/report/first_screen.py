@@ -1,0 +1,226 @@
+"""The verdict, the effect, what it cost, what got worse, and what to beware of: read in ten seconds."""
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+import pandas as pd
+
+from analysis.decomposition import Effect, TwoByTwo
+from analysis.intervals import Interval, Rate
+from analysis.pairs import METRICS
+from analysis.report import charts
+from analysis.report.data import Losses, Sides
+from analysis.report.findings import Findings
+from analysis.report.markup import Markup, element, join
+from analysis.report.skills_section import uplift_table
+from analysis.report.words import duration, interval, number, percent, points
+from analysis.verdict import Verdict
+
+FIRST, FURTHER = 5, 3
+"""Regressions that are told of the part that the verdict speaks of, and of any other."""
+_UNJUDGED = "Not measured: nothing was judged."
+
+
+def first_screen(found: Findings, frame: pd.DataFrame) -> Markup:
+    """The section that the page begins with. What the verdict says is its own words, so that no two places differ."""
+    sentence, more = _headline(found.verdict)
+    if found.sides is None and found.uplifts is None:
+        sentence, more = _alone(found), found.verdict.sentence
+    said = [line for line in (more, *found.verdict.causes) if line]
+    parts = [element("h1", _told(sentence), id="verdict-sentence"), _warnings(found.warnings)]
+    if found.uplifts is not None:
+        said.append(
+            "This is a run of `hermes-lab skills uplift`: the same tasks with a lane's library and without a skill"
+        )
+        cards = [_card("Uplift of each skill, at the first submission", uplift_table(found.uplifts))]
+    else:
+        cards = [_effect(found), _cost(found), _regressions(found, frame)]
+    if said:
+        parts.append(element("ul", *(element("li", _told(line)) for line in said), class_="detail"))
+    parts.append(element("div", *cards, class_="cards"))
+    return element("section", *parts, id="verdict", aria_labelledby="verdict-sentence")
+
+
+def _headline(said: Verdict) -> tuple[str, str]:
+    """The verdict, and what follows it smaller; of weights and skills no effect stands without the others."""
+    both = said.comparison.decomposition if said.comparison else None
+    whole = both.sentence() if both else ""
+    sentence, _, more = said.sentence.removeprefix(whole).partition("; ")
+    return whole + sentence, more
+
+
+def _alone(found: Findings) -> str:
+    """What can be said where nothing is compared."""
+    arm = found.arms[0]
+    if not any(arm.success.trials for arm in found.arms):
+        return "Nothing was judged, so there is no verdict"
+    return f"No comparison: {arm.name} solved {percent(arm.success.value)} of {arm.success.trials:,} tasks"
+
+
+def _told(line: str) -> str:
+    """As a sentence, in which no sign of per cent begins a line. The letter p is never P."""
+    first = line[:1] if line.startswith("p =") else line[:1].upper()
+    return f"{first}{line[1:]}.".replace(" -> ", " → ").replace(" %", "\u00a0%")
+
+
+def _effect(found: Findings) -> Markup:
+    sides, said, report = found.sides, found.verdict, found.verdict.comparison
+    if report is None or said.difference is None or said.interval is None or sides is None:
+        bars = [
+            charts.Bar(arm.name, arm.success.value, arm.success.interval, percent(arm.success.value))
+            for arm in found.arms
+            if arm.success.trials
+        ]
+        picture = charts.forest(bars, 0.0, 1.0) if bars else element("p", _UNJUDGED, class_="none")
+        return _card("Solved at the first submission, %", picture)
+    if report.decomposition:
+        return _card("Effects", *_weights_and_skills(report.decomposition))
+    headline = report.headline
+    bar = charts.Bar("difference", said.difference, said.interval, _points(said.difference, said.interval))
+    rates = _rates((sides.before_name, headline.before), (sides.after_name, headline.after))
+    content = [rates, charts.effect(bar, said.shown), _axis(headline.metric, headline.part)]
+    if headline.metric != "success":
+        told = f"{METRICS['success'].capitalize()}: not measured, nothing was judged."
+        content.append(element("p", told, class_="none"))
+    return _card("Effect", *content)
+
+
+def _weights_and_skills(both: TwoByTwo) -> list[Markup]:
+    """The far corners, and what lies between them; an effect that is not shown says so."""
+    weights, skills = both.weights_names, both.skills_names
+    rates = _rates(
+        (f"{weights[0]}, skills {skills[0]}", both.corners[0][0]),
+        (f"{weights[1]}, skills {skills[1]}", both.corners[1][1]),
+    )
+    bars = [
+        charts.Bar(
+            name,
+            effect.difference,
+            effect.interval,
+            _points(effect.difference, effect.interval) + ("" if effect.shown else ": not shown"),
+        )
+        for name, effect in _effects(both).items()
+    ]
+    reach = max(1.0, *(abs(end) for bar in bars if bar.interval for end in bar.interval))
+    return [rates, charts.forest(bars, -reach, reach, 0.0), _axis("success", both.part)]
+
+
+def _effects(both: TwoByTwo) -> dict[str, Effect]:
+    """Where the interaction is shown no average over the other factor says what a factor does."""
+    together, interaction = {"together": both.both}, {"interaction": both.interaction}
+    if not both.interaction.shown:
+        return together | {"weights": both.weights, "skills": both.skills} | interaction
+    skills = {"skills, old weights": both.skills_before, "skills, new weights": both.skills_after}
+    return together | skills | interaction
+
+
+def _points(difference: float, ends: Interval) -> str:
+    return f"{points(difference)} ({interval(ends)})"
+
+
+def _axis(metric: str, part: str) -> Markup:
+    told = f"Difference in points (95 %), {METRICS[metric]}{f', {part}' if part else ''}"
+    return element("p", told, class_="axis")
+
+
+def _rates(before: tuple[str, Rate], after: tuple[str, Rate]) -> Markup:
+    was, now = (element("span", f"{name} ", element("b", percent(rate.value))) for name, rate in (before, after))
+    return element("p", was, element("span", " → ", class_="arrow"), now, class_="rates")
+
+
+def _cost(found: Findings) -> Markup:
+    """Of the sides that are compared, and of no other."""
+    if found.costs.empty:
+        return _card("Cost", element("p", "Not measured: held-out tasks are measurement, and no work.", class_="none"))
+    titles = ("", "tokens / solved", "time / solved", "tokens", "of which reviews")
+    head = element("tr", *(element("th", title, scope="col") for title in titles))
+    rows = [
+        element(
+            "tr",
+            element("th", row["series"], scope="row", class_="text"),
+            element("td", number(row["tokens_per_solved"])),
+            element("td", duration(row["seconds_per_solved"])),
+            element("td", number(row["tokens"])),
+            element("td", percent(row["review_tokens"] / row["tokens"])),
+        )
+        for row in _costs(found)
+    ]
+    told = "Reviews that write skills are included." + (
+        "" if (found.costs["tokens"] > 0).any() else " The model reported no tokens: not measured."
+    )
+    table = element("table", element("thead", head), element("tbody", *rows), class_="small")
+    return _card("Cost", element("div", table, class_="scroll"), element("p", told, class_="axis"))
+
+
+def _costs(found: Findings) -> list[pd.Series]:
+    rows = {row["series"]: row for _, row in found.costs.iterrows()}
+    return [rows[name] for name in found.compared if name in rows]
+
+
+def _regressions(found: Findings, frame: pd.DataFrame) -> Markup:
+    """Of every part that is compared, what the side before solved and the side after did not."""
+    title, sides = "Worst regressions", found.sides
+    if sides is None:
+        return _card(title, element("p", "Not measured: there are no pairs.", class_="none"))
+    if not any(part.pairs for part in found.losses):
+        return _card(title, element("p", _UNJUDGED, class_="none"))
+    content = []
+    for place, part in enumerate(found.losses):
+        content.append(element("p", _summary(part, sides), class_="axis"))
+        if part.worst:
+            content.append(_list(part, frame, FURTHER if place else FIRST))
+    if any(part.worst for part in found.losses):
+        content.append(element("p", "A task opens both, side by side.", class_="axis"))
+    return _card(title, *content)
+
+
+def _summary(part: Losses, sides: Sides) -> str:
+    """How many pairs were lost in a part."""
+    where = f"{part.part}: " if part.part else ""
+    if not part.pairs:
+        told = "not measured, nothing was judged"
+    elif not part.solved:
+        told = f"none can be, {sides.before_name} solved none of {part.pairs:,} pairs"
+    elif not part.worst:
+        told = (
+            f"none, {sides.after_name} solved all {part.solved:,} that {sides.before_name} did, of {part.pairs:,} pairs"
+        )
+    else:
+        told = f"{part.lost:,} of the {part.solved:,} that {sides.before_name} solved, not by {sides.after_name}"
+    return f"{where}{told}"
+
+
+def _list(part: Losses, frame: pd.DataFrame, most: int) -> Markup:
+    items = [
+        element(
+            "li",
+            element("a", each.task, href=link(frame, each.before, each.after), class_="mono"),
+            element(
+                "span",
+                f"lost in {each.lost} of {each.pairs}{', a skill was loaded' if each.loaded else ''}",
+                class_="note",
+            ),
+        )
+        for each in part.worst[:most]
+    ]
+    return element("ol", *items, class_="worst")
+
+
+def link(frame: pd.DataFrame, left: int, right: int | None = None) -> str:
+    """The address within the page of an episode, or of two beside each other; both are row numbers."""
+    numbers = {str(run): place for place, run in enumerate(dict.fromkeys(frame["run"]))}
+    keys, run_of = frame["key"].tolist(), frame["run"].tolist()
+    at = {"episode": keys[left], "run": numbers[run_of[left]]}
+    if right is not None:
+        at |= {"with": keys[right], "withrun": numbers[run_of[right]]}
+    return f"#{urlencode(at)}"
+
+
+def _warnings(lines: Sequence[str]) -> Markup:
+    if not lines:
+        return Markup("")
+    return element("ul", *(element("li", line) for line in lines), class_="warnings", aria_label="Warnings")
+
+
+def _card(title: str, *content: Markup) -> Markup:
+    return element("div", element("h2", title), join(list(content)), class_="card")

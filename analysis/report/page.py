@@ -1,0 +1,227 @@
+"""Puts the file together."""
+
+import base64
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from analysis.report import sections
+from analysis.report.chunks import Spool, compressed, pack
+from analysis.report.data import (
+    CHANGES,
+    OUTCOMES,
+    changes,
+    load_table,
+    run_names,
+    usual_order,
+    viewing_order,
+)
+from analysis.report.findings import Findings, FromSuite, find
+from analysis.report.first_screen import first_screen
+from analysis.report.markup import Markup, element, join
+from analysis.report.skillbook import SkillBook
+from analysis.report.skills_section import skills
+from analysis.report.transcript import encoded
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import RunManifest, read_manifest
+from hermes_lab.records import read_episodes, write_atomic
+
+CAP = 50 * 1024 * 1024
+"""Bytes of trajectories in a page."""
+SCRIPTS = ("text.js", "store.js", "align.js", "steps.js", "viewer.js", "table.js", "search.js", "app.js")
+"""In this order they make one script."""
+SECTIONS = {
+    "verdict": "Verdict",
+    "curves": "Curves",
+    "arms": "Arms",
+    "course": "Course",
+    "skills": "Skills",
+    "transfer": "Transfer",
+}
+"""What the page's head links to, and the episodes."""
+
+_NUMBERS = (
+    *("round", "world", "replicate", "experience", "sample", "group", "skills_loaded", "skills_written", "tokens"),
+)
+
+
+class Written(NamedTuple):
+    """What became of a report: its size in bytes, its episodes, and those whose trajectory is in it."""
+
+    size: int
+    episodes: int
+    embedded: int
+
+
+def write_report(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    trajectories: int | None = None,
+    from_suite: FromSuite | None = None,
+    cap: int = CAP,
+    seen: Callable[[], None] = lambda: None,
+) -> Written:
+    """Writes the page of `runs` to `out`, whole or not at all; the same runs give the same bytes.
+
+    At most `trajectories` episodes are in it whole, None for as many as `cap` bytes hold. `seen` is called for every
+    episode read. Memory is that of the table and of what is written, not that of the runs.
+
+    Raises `ConfigError` where a folder is no run, or no run has an episode.
+    """
+    manifests = [read_manifest(run) for run in runs]
+    frame = load_table(runs)
+    if frame.empty:
+        raise ConfigError(f"{', '.join(map(str, runs))}: no episode yet, so there is nothing to report")
+    found = find(frame, runs, manifests, from_suite or FromSuite())
+    book = SkillBook()
+    with tempfile.TemporaryFile() as file:
+        numbers = {key: number for number, key in enumerate(zip(frame["run"], frame["key"], strict=True))}
+        spool = _spool(runs, numbers, Spool(file), book, seen)
+        order = viewing_order(frame, found.pairs)[:trajectories]
+        chunks = list(pack(spool, order, cap))
+    chunk_of = {n: (c, place) for c, chunk in enumerate(chunks) for place, n in enumerate(chunk.numbers)}
+    index = _index(frame, found, chunk_of)
+    body = _body(frame, found, manifests, runs, book, len(chunk_of))
+    blocks = [_block(f"c{number}", chunk.text) for number, chunk in enumerate(chunks)]
+    title = " · ".join(run_names([str(run) for run in runs]).values())
+    content = b"".join(_assemble(title, body, _block("index", compressed(msgspec.json.encode(index))), blocks))
+    write_atomic(out, content)
+    return Written(len(content), len(frame), len(chunk_of))
+
+
+def _spool(
+    runs: Sequence[Path],
+    numbers: Mapping[tuple[str, str], int],
+    spool: Spool,
+    book: SkillBook,
+    seen: Callable[[], None],
+) -> Spool:
+    """The episodes of the table, by their row numbers. A run still going has written others meanwhile."""
+    for run in runs:
+        for episode in read_episodes(run):
+            if (number := numbers.get((str(run), episode.key))) is not None:
+                spool.add(number, encoded(episode))
+                book.add(episode)
+                seen()
+    return spool
+
+
+def _index(frame: pd.DataFrame, found: Findings, chunk_of: dict[int, tuple[int, int]]) -> dict[str, object]:
+    """The table of episodes, a list a column; a column of names is numbers, and the list of the names."""
+    columns: dict[str, object] = {name: frame[name].tolist() for name in _NUMBERS}
+    lane_by_lane = frame.sort_values(["run", "arm", "weights", "replicate", "world", "round", "place", "sample"]).index
+    columns["order"] = np.argsort(lane_by_lane.to_numpy()).tolist()
+    columns["time"] = frame["time"].round(2).tolist()
+    columns["change"] = [CHANGES.index(change) for change in changes(frame, found.pairs)]
+    columns["outcome"] = [OUTCOMES.index(outcome) for outcome in frame["outcome"]]
+    columns["chunk"] = [chunk_of.get(number, (-1, 0))[0] for number in range(len(frame))]
+    columns["at"] = [chunk_of.get(number, (-1, 0))[1] for number in range(len(frame))]
+    names: dict[str, list[str]] = {"outcome": list(OUTCOMES), "change": list(CHANGES)}
+    for name in ("run", "suite", "task_id", "lane", "series", "phase"):
+        codes, values = pd.factorize(frame[name])
+        columns[name], names[name] = np.asarray(codes).tolist(), [str(value) for value in values]
+    names["run"] = list(run_names(names["run"]).values())
+    sides = found.sides
+    right = frame[sides.by] == sides.after if sides else pd.Series(False, index=frame.index)
+    columns["after"] = right.astype(int).tolist()
+    return {"count": len(frame), "columns": columns, "names": names}
+
+
+def _body(
+    frame: pd.DataFrame,
+    found: Findings,
+    manifests: Sequence[RunManifest],
+    runs: Sequence[Path],
+    book: SkillBook,
+    embedded: int,
+) -> Markup:
+    places = _colours(sorted(set(frame["series"]), key=usual_order))
+    names = list(run_names([str(run) for run in runs]).values())
+    # The lanes of an uplift learn nothing.
+    learns = found.uplifts is None
+    parts = [
+        first_screen(found, frame),
+        sections.curves(found, frame, places) if learns else None,
+        sections.arms(found),
+        sections.weights_by_skills(found),
+        sections.course(found) if learns else None,
+        skills(found, book),
+        sections.transfer(found) if learns else None,
+        sections.provenance(manifests, names, embedding(len(frame), embedded)),
+    ]
+    return join([part for part in parts if part])
+
+
+def _nav(body: Markup) -> Markup:
+    """Links to the sections that the page has."""
+    return join([element("a", title, href=f"#{name}") for name, title in SECTIONS.items() if f'id="{name}"' in body])
+
+
+def _colours(series: Sequence[str]) -> dict[str, int]:
+    """The number of each series' colour: of one run, on is always the first and off the second."""
+    usual = [name for name in ("skills on", "skills off") if set(series) & {"skills on", "skills off"}]
+    return {name: place for place, name in enumerate(dict.fromkeys([*usual, *series]))}
+
+
+def embedding(episodes: int, embedded: int) -> str:
+    """Which trajectories the page holds."""
+    if embedded == episodes:
+        return f"All {episodes:,} trajectories are in this page."
+    return (
+        f"{embedded:,} of {episodes:,} trajectories are in this page: pairs with a loss first, then those with a gain, "
+        "then an even sample of the rest. The list below has every episode."
+    )
+
+
+def _assemble(title: str, body: Markup, index: bytes, blocks: Sequence[bytes]) -> Iterator[bytes]:
+    """The template, with its places filled. What is read first comes first, the trajectories last."""
+    style, script = _style(), _script()
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+    places: dict[str, str | Sequence[bytes]] = {
+        "{{policy}}": policy,
+        "{{title}}": str(element("title", f"{title} · Hermes Lab")),
+        "{{style}}": f"<style>{style}</style>",
+        "{{nav}}": _nav(body),
+        "{{body}}": body,
+        "{{index}}": [index],
+        "{{script}}": f"<script>{script}</script>",
+        "{{chunks}}": blocks,
+    }
+    rest = _resource("template.html")
+    for place, content in places.items():
+        before, rest = rest.split(place)
+        yield before.encode()
+        yield from [content.encode()] if isinstance(content, str) else content
+    yield rest.encode()
+
+
+def _block(name: str, text: bytes) -> bytes:
+    return b'<script type="text/plain" id="%b">%b</script>\n' % (name.encode(), text)
+
+
+def _style() -> str:
+    return _resource("report.css")
+
+
+def _script() -> str:
+    return '(() => {\n"use strict";\n' + "\n".join(_resource(name) for name in SCRIPTS) + "\n})();"
+
+
+def _resource(name: str) -> str:
+    return resources.files("analysis.report").joinpath("assets", name).read_text()
+
+
+def _digest(text: str) -> str:
+    """As a content security policy names an inline script or style."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

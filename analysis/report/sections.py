@@ -1,0 +1,272 @@
+"""The sections between the first screen and the episodes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pandas as pd
+
+from analysis.comparison import Comparison, Report
+from analysis.continual import MEASURES, Transfer
+from analysis.over_lanes import Estimate
+from analysis.pairs import METRICS
+from analysis.report import charts
+from analysis.report.data import usual_order
+from analysis.report.findings import Findings
+from analysis.report.markup import Markup, element
+from analysis.report.words import NONE, duration, interval, number, percent, points, rate
+from hermes_lab.manifest import RunManifest
+
+
+def section(name: str, title: str, *content: str) -> Markup:
+    """A section with its heading."""
+    return element(
+        "section", element("h2", title, id=f"{name}-title"), *content, id=name, aria_labelledby=f"{name}-title"
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1) -> Markup:
+    """A table; the first `text` columns are text, the others figures."""
+    head = element(
+        "tr",
+        *(element("th", title, scope="col", class_="text" if c < text else None) for c, title in enumerate(header)),
+    )
+    body = [
+        element(
+            "tr",
+            *(
+                element("th", cell, scope="row", class_="text")
+                if c == 0
+                else element("td", cell, class_="text" if c < text else None)
+                for c, cell in enumerate(row)
+            ),
+        )
+        for row in rows
+    ]
+    return element("div", element("table", element("thead", head), element("tbody", *body)), class_="scroll")
+
+
+def none(text: str) -> Markup:
+    """What stands where nothing was measured."""
+    return element("p", text, class_="none")
+
+
+def curves(found: Findings, frame: pd.DataFrame, places: dict[str, int]) -> Markup:
+    """Success against experience, and what was fitted."""
+    learn = frame[(frame["phase"] == "learn") & frame["success"].notna()]
+    series = {str(name): rows for name, rows in learn.groupby("series", sort=False)}
+    if not series:
+        return section("curves", "Learning curves", none("Not measured: no task to learn from is scored."))
+    ordered = {name: series[name] for name in sorted(series, key=usual_order)}
+    legend = [
+        element(
+            "li",
+            element("span", class_=f"swatch {charts.colour(places[name])}", aria_hidden="true"),
+            element("b", name),
+            f": {_fitted(found, name)}",
+        )
+        for name in ordered
+    ]
+    note = (
+        "Points: mean and Wilson 95 % interval. A curve and its band over lanes are drawn only where it is identified."
+    )
+    return section(
+        "curves", "Learning curves", charts.learning_curves(ordered, dict(found.fits), places),
+        element("ul", *legend, class_="legend"), element("p", note, class_="axis"),
+    )  # fmt: skip
+
+
+def _fitted(found: Findings, name: str) -> str:
+    """The fit of a series; where it is identified also when it reaches 80 %, and what is known of its form."""
+    fit = found.fits.get(name)
+    if fit is None:
+        return "not fitted"
+    if not fit.identified:
+        return fit.sentence()
+    return f"{fit.sentence()}; {fit.threshold(0.8).sentence()}; {found.forms[name].sentence()}"
+
+
+def arms(found: Findings) -> Markup:
+    """A row for each arm."""
+    cost = {row["series"]: row for _, row in found.costs.iterrows()}
+    rows = [
+        (
+            arm.name,
+            rate(arm.success),
+            rate(arm.accepted),
+            rate(arm.last_check),
+            rate(arm.reused),
+            number(cost[arm.name]["tokens_per_solved"]) if arm.name in cost else NONE,
+            duration(cost[arm.name]["seconds_per_solved"]) if arm.name in cost else NONE,
+            str(arm.errored),
+        )
+        for arm in found.arms
+    ]
+    header = (
+        "arm",
+        "first submission",
+        "any submission",
+        "last check",
+        "loaded a skill",
+        "tokens / solved",
+        "time / solved",
+        "errored",
+    )
+    note = "Last check: the held-out tasks, at the last check that all arms of the run came to."
+    lines = [table(header, rows), element("p", note, class_="axis")]
+    if found.verdict.comparison:
+        lines += _compared(found.verdict.comparison)
+    return section("arms", "Arms", *lines)
+
+
+def _compared(report: Report) -> Iterator[Markup]:
+    rows = [_comparison(f"{report.before} → {report.after}", c) for c in report.comparisons]
+    rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in report.changes]
+    yield table(("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "pairs"), rows, text=3)
+    note = "A difference in grey is not shown: its interval holds zero, or p by Holm is not below 0.05."
+    yield element("p", note, class_="axis")
+    if report.slope:
+        yield element("p", report.slope.sentence(report.before, report.after))
+    if report.differences:
+        yield element("p", f"The runs differ in: {', '.join(report.differences)}.", class_="axis")
+
+
+def _comparison(sides: str, found: Comparison) -> tuple[str, ...]:
+    change = f"{points(found.difference)} ({interval(found.interval)})"
+    return (
+        sides,
+        METRICS[found.metric],
+        found.part,
+        rate(found.before),
+        rate(found.after),
+        element("b", change) if found.shown else element("span", change, class_="note"),
+        "< 0.001" if found.p_adjusted < 0.001 else f"{found.p_adjusted:.2g}",
+        f"{found.before.trials:,}",
+    )
+
+
+def weights_by_skills(found: Findings) -> Markup | None:
+    """Weights x skills, where both are factors."""
+    report = found.verdict.comparison
+    both = report.decomposition if report else None
+    if both is None:
+        return None
+    rows = [(name, *map(rate, corners)) for name, corners in zip(both.weights_names, both.corners, strict=True)]
+    header = ("weights", *(f"skills {name}" for name in both.skills_names))
+    said = [element("li", line) for line in both.lines()[1:]]
+    verdict = element("p", element("b", both.sentence()))
+    return section("weights", "Weights × skills", verdict, table(header, rows), element("ul", *said))
+
+
+def course(found: Findings) -> Markup:
+    """The course of the lanes, by ranges of iterations."""
+    rows = [
+        (
+            str(row["series"]),
+            f"{row['first']}–{row['last']}",
+            f"{percent(row['success'])} ({100 * row['low']:.0f}–{100 * row['high']:.0f})" if row["scored"] else NONE,
+            ("≥ " if row["censored"] >= 0.5 else "") + duration(row["seconds"]),
+            number(row["tokens"]),
+            percent(row["reuse"]),
+            percent(row["recovery"]),
+            f"{row['skills']:.1f}",
+            f"{row['episodes']:,}",
+        )
+        for _, row in found.course.iterrows()
+    ]
+    header = (
+        "arm",
+        "tasks",
+        "first submission",
+        "median time",
+        "tokens",
+        "reuse",
+        "recovery",
+        "skills listed",
+        "episodes",
+    )
+    return section("course", "The course, by ranges of tasks", table(header, rows) if rows else none("Not measured."))
+
+
+def transfer(found: Findings) -> Markup:
+    """R_ij of every arm, and what is made of it."""
+    if not found.transfers:
+        return section("transfer", "Transfer", none("Not measured: the run has no held-out checks (learning.heldout)."))
+    rows = [
+        (name, *(_estimate(each, measure) for measure in MEASURES), str(each.lanes))
+        for name, each in found.transfers.items()
+    ]
+    note = "Held-out tasks, in points; 95 % intervals over lanes, not told where they tell nothing. " + "; ".join(
+        f"{called}: {meaning}" for called, meaning in _MEASURES.values()
+    )
+    matrices = [
+        element("figure", element("figcaption", name), _matrix(each))
+        for name, each in found.transfers.items()
+        if each.blocks > 1
+    ]
+    header = ("arm", *(_MEASURES[measure][0] for measure in MEASURES), "lanes")
+    return section(
+        "transfer", "Transfer", table(header, rows), element("p", f"{note}.", class_="axis"),
+        element("div", *matrices, class_="figures"),
+    )  # fmt: skip
+
+
+def _estimate(transfer: Transfer, measure: str) -> str:
+    estimate: Estimate | None = getattr(transfer, measure)
+    if estimate is None:
+        return NONE
+    value = percent(estimate.value) if measure == "acc" else points(estimate.value)
+    return f"{value} ({interval(estimate.interval) if estimate.interval else 'not told'})"
+
+
+_MEASURES = {
+    "acc": ("ACC", "success after all worlds"),
+    "bwt": ("BWT", "what later worlds did to earlier ones"),
+    "fwt": ("FWT", "what earlier worlds did for later ones"),
+    "forgetting": ("forgetting", "the best a world ever was, less its end"),
+    "gain": ("gain", "the last check less the one before any learning"),
+    "gap": ("gap", "the last tasks learnt from, less the last check"),
+}
+
+
+def _matrix(transfer: Transfer) -> Markup:
+    header = ("", *(f"world {j + 1}" for j in range(transfer.blocks)))
+    head = element("tr", *(element("th", title, scope="col") for title in header))
+    rows = [
+        element(
+            "tr",
+            element("th", "before any" if i == 0 else f"after {i}", scope="row"),
+            *(
+                element(
+                    "td",
+                    NONE if score != score else percent(score),
+                    class_=None if score != score else f"h{round(9 * score)}",
+                )
+                for score in row
+            ),
+        )
+        for i, row in enumerate(transfer.scores.tolist())
+    ]
+    return element(
+        "div", element("table", element("thead", head), element("tbody", *rows), class_="matrix"), class_="scroll"
+    )
+
+
+def provenance(manifests: Sequence[RunManifest], names: Sequence[str], shown: str) -> Markup:
+    """Which runs these are."""
+    rows = []
+    for manifest, name in zip(manifests, names, strict=True):
+        model, suite = manifest.config.get("model", {}), manifest.config.get("suite", {})
+        weights = f"{model.get('name', '')} {model.get('adapter', '') or ''}".strip()
+        rows.append(
+            (
+                name,
+                manifest.command,
+                str(suite.get("name") or suite.get("path") or ""),
+                weights,
+                f"{manifest.wanted:,}",
+                manifest.config_digest[:12] or NONE,
+                manifest.created_at[:10] or NONE,
+                manifest.versions.get("hermes-lab", NONE),
+            )
+        )
+    header = ("run", "command", "suite", "model", "episodes wanted", "configuration", "begun", "version")
+    return section("runs", "Runs", table(header, rows, text=8), element("p", shown, class_="axis"))

@@ -1,0 +1,133 @@
+"""Kaplan and Meier's survival curve: the share of tasks still unsolved, when some were never seen to be solved.
+
+Intervals take the tasks as independent: they describe a picture, and carry no comparison between runs. So does
+the log-rank test.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.curves import Array
+from analysis.intervals import Z95, Interval
+from hermes_lab.errors import ConfigError
+
+
+class Median(NamedTuple):
+    """The time by which half are solved; infinite where that is not reached, and so may be an end of the interval."""
+
+    value: float
+    interval: Interval
+
+    def __str__(self) -> str:
+        low, high = (f"{end:.3g}" if math.isfinite(end) else "not reached" for end in self.interval)
+        if math.isinf(self.interval.low):
+            return "not reached"
+        return f"{self.value:.3g} ({low} to {high})" if math.isfinite(self.value) else f"not reached (from {low})"
+
+
+class KaplanMeier(NamedTuple):
+    """The survival curve at the T distinct times at which anything was solved; flat between them.
+
+    `error_T` is Greenwood's standard error. `low_T` and `high_T` are 95 % intervals on the scale
+    log(-log(survival)), which keeps them inside [0, 1]; NaN where survival is 0.
+    """
+
+    times_T: Array
+    at_risk_T: Array
+    solved_T: Array
+    survival_T: Array
+    error_T: Array
+    low_T: Array
+    high_T: Array
+
+    @property
+    def median(self) -> Median:
+        """The median with the interval of Brookmeyer and Crowley (1982): where the band holds one half."""
+        return Median(
+            self._first(self.survival_T <= 0.5),
+            Interval(self._first(self.low_T <= 0.5), self._first(self.high_T <= 0.5)),
+        )
+
+    def _first(self, below_T: npt.NDArray[np.bool_]) -> float:
+        # Where survival is 0 there is no interval, but both its ends have passed one half.
+        passed_T = below_T | (self.survival_T == 0)
+        return float(self.times_T[passed_T.argmax()]) if passed_T.any() else math.inf
+
+
+class LogRank(NamedTuple):
+    """Mantel's test that two groups share one survival curve: chi-square with one degree of freedom, and p."""
+
+    statistic: float
+    p_value: float
+
+
+def kaplan_meier(times: npt.ArrayLike, censored: npt.ArrayLike) -> KaplanMeier:
+    """The product-limit estimate (Kaplan and Meier 1958, J. Am. Stat. Assoc. 53:457).
+
+    `times`, shape (N,): until solved, or until last seen unsolved, where `censored` is true. A task cut off at the
+    very time at which another was solved was still at risk then. Raises `ConfigError` where there is none.
+    """
+    times_N, censored_N = _checked(times, censored)
+    times_T, solved_T = _solved(times_N, censored_N)
+    at_risk_T = _at_risk(times_N, times_T)
+    survival_T = np.cumprod(1 - solved_T / at_risk_T, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Greenwood's sum is infinite where nobody is left; there the error is 0, and the interval has no meaning.
+        sum_T = np.cumsum(solved_T / (at_risk_T * (at_risk_T - solved_T)))
+        error_T = np.where(survival_T > 0, survival_T * np.sqrt(sum_T), 0.0)
+        reach_T = np.exp(Z95 * np.sqrt(sum_T) / np.abs(np.log(survival_T)))
+        low_T, high_T = survival_T**reach_T, survival_T ** (1 / reach_T)
+    whole_T = survival_T > 0
+    return KaplanMeier(
+        times_T,
+        at_risk_T,
+        solved_T,
+        survival_T,
+        error_T,
+        np.where(whole_T, low_T, np.nan),
+        np.where(whole_T, high_T, np.nan),
+    )
+
+
+def log_rank(
+    times: npt.ArrayLike, censored: npt.ArrayLike, other_times: npt.ArrayLike, other_censored: npt.ArrayLike
+) -> LogRank:
+    """Whether two groups are solved equally fast (Mantel 1966). NaN where the groups cannot differ."""
+    from scipy.stats import chi2
+
+    one_N, one_censored_N = _checked(times, censored)
+    two_N, two_censored_N = _checked(other_times, other_censored)
+    both_N = np.concatenate([one_N, two_N])
+    times_T, solved_T = _solved(both_N, np.concatenate([one_censored_N, two_censored_N]))
+    at_risk_T, one_T = _at_risk(both_N, times_T), _at_risk(one_N, times_T)
+    observed = (~one_censored_N).sum()
+    expected = (solved_T * one_T / at_risk_T).sum()
+    spare_T = np.maximum(at_risk_T - 1, 1)
+    share_T = one_T / at_risk_T
+    variance = (solved_T * share_T * (1 - share_T) * (at_risk_T - solved_T) / spare_T).sum()
+    if variance == 0:
+        return LogRank(math.nan, math.nan)
+    statistic = float((observed - expected) ** 2 / variance)
+    return LogRank(statistic, float(chi2.sf(statistic, 1)))
+
+
+def _checked(times: npt.ArrayLike, censored: npt.ArrayLike) -> tuple[Array, npt.NDArray[np.bool_]]:
+    times_N, censored_N = np.asarray(times, dtype=np.float64), np.asarray(censored, dtype=np.bool_)
+    if times_N.ndim != 1 or not times_N.size or times_N.shape != censored_N.shape:
+        raise ConfigError("times, censored: give one entry of each for every task, and one task at least")
+    if not (times_N >= 0).all():
+        raise ConfigError("times: none may be negative or missing")
+    return times_N, censored_N
+
+
+def _solved(times_N: Array, censored_N: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
+    times_T, solved_T = np.unique(times_N[~censored_N], return_counts=True)
+    return times_T, solved_T.astype(np.float64)
+
+
+def _at_risk(times_N: Array, times_T: Array) -> Array:
+    """How many were still unsolved and in view just before each time."""
+    return (times_N.size - np.searchsorted(np.sort(times_N), times_T, side="left")).astype(np.float64)

@@ -1,0 +1,216 @@
+"""How fast tasks come to be solved: a time curve with a floor, fitted to times that a budget may cut off.
+
+The published claim is a reduction 1 - exp(-.7 rate n), which has no floor: it ends at no time at all
+(`analysis.published.time_saved`). The model here is `analysis.survival.lognormal`.
+"""
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
+from analysis.curves import Array, CurveParameter
+from analysis.fit import Estimate, aicc
+from analysis.identification import curve_blocker, data_blocker, parameter_blocker
+from analysis.intervals import Interval
+from analysis.series import clusters_of, plural
+from analysis.survival.lognormal import INITIAL, Times, bounds, maximize, median
+from hermes_lab.errors import ConfigError
+
+MIN_SEEN = 0.8
+"""The share of the fall that the data must see; a floor far beyond them is an extrapolation."""
+MAX_STEP = 0.95
+"""The share of the fall that may come within the smallest step of experience in the data."""
+MIN_SOLVED = 0.5
+"""The share of times that must be whole: of cut-off ones alone, the median is an extrapolation."""
+
+_NAMES = ("initial", "floor", "rate", "spread")
+
+
+class Saved(NamedTuple):
+    """The share of the first task's time that is saved after so many tasks, with its 95 % interval."""
+
+    share: float
+    interval: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class TimeFit:
+    """A time curve of highest likelihood, in seconds; `spread` is of logarithms.
+
+    `draws_B_P` are its refits on resampled runs, with B = 0 where there are too few to resample. `evidence` is the
+    AICc of a constant median less that of the curve. `reason` says why the fit is not identified; "" where it is.
+    """
+
+    parameters_P: Array
+    draws_B_P: Array
+    estimates: tuple[Estimate, ...]
+    log_likelihood: float
+    evidence: float
+    episodes: int
+    censored: int
+    runs: int
+    over: str
+    reason: str
+
+    @property
+    def identified(self) -> bool:
+        """Whether the curve may be spoken of."""
+        return not self.reason
+
+    def predict(self, n_N: Array) -> Array:
+        """Median seconds at `n_N`."""
+        return median(self.parameters_P, n_N)
+
+    def band(self, n_N: Array) -> Array:
+        """The 95 % bootstrap band of `predict`, shape (2, N); only of an identified fit."""
+        band: Array = np.quantile(median(self.draws_B_P, n_N), levels(self.runs), axis=0)
+        return band
+
+    def saved(self, n: float) -> Saved:
+        """What is saved after `n` tasks; only of an identified fit."""
+        at = np.array([n])
+        share_B = 1 - median(self.draws_B_P, at)[:, 0] / self.draws_B_P[:, INITIAL]
+        low, high = np.quantile(share_B, levels(self.runs))
+        share = 1 - self.predict(at)[0] / self.parameters_P[INITIAL]
+        return Saved(float(share), Interval(float(low), float(high)))
+
+    def report(self) -> dict[str, Any]:
+        """The fit for JSON. Where it is not identified, its numbers are there but `identified` is false."""
+        return {
+            "identified": self.identified,
+            "reason": self.reason,
+            "parameters": {
+                e.name: {"value": e.value, "interval": e.interval, "identified": e.identified} for e in self.estimates
+            },
+            "episodes": self.episodes,
+            "censored": self.censored,
+            "runs": self.runs,
+            "over": self.over,
+            "evidence": self.evidence,
+        }
+
+    def sentence(self) -> str:
+        """The fit in one line."""
+        if self.reason:
+            return f"not identified: {self.reason}"
+        return f"{', '.join(map(str, self.estimates))}, over {self.over}"
+
+
+def fit_time_curve(
+    n: npt.ArrayLike,
+    seconds: npt.ArrayLike,
+    censored: npt.ArrayLike,
+    cluster: Iterable[Hashable],
+    *,
+    draws: int = 200,
+    seed: int = 0,
+    over: str = "",
+) -> TimeFit:
+    """Maximum likelihood over episodes, with a bootstrap over clusters (runs), which `over` names.
+
+    `n`: tasks seen before; `seconds`: until solved, or until the episode was cut off unsolved, where `censored` is
+    true. `cluster` labels the run. Raises `ConfigError` where no time is whole, or one is not positive.
+    """
+    n_N, seconds_N = np.asarray(n, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
+    times = Times(n_N, seconds_N, np.asarray(censored, dtype=np.bool_), np.ones_like(n_N))
+    if not (seconds_N > 0).all():
+        raise ConfigError("a time is not positive; leave out episodes that never ran")
+    if times.censored_N.all():
+        raise ConfigError("no task was solved, so there is no time to fit a curve to")
+    labels: dict[Hashable, int] = {}
+    cluster_N = np.array([labels.setdefault(label, len(labels)) for label in cluster], dtype=np.intp)
+    bounds_P_2 = bounds(times)
+    best_P, likelihood = maximize(times, _starts(times), bounds_P_2)
+    draws_B_P = _bootstrap(times, cluster_N, best_P, bounds_P_2, draws if len(labels) >= MIN_CLUSTERS else 0, seed)
+
+    # Where n is 0 throughout, the curve is its initial value, and floor and rate change nothing.
+    _, flat = maximize(times._replace(n_N=np.zeros_like(n_N)), best_P[None], bounds_P_2)
+    evidence = aicc(flat, 2, n_N.size) - aicc(likelihood, 4, n_N.size)
+    blocker = data_blocker(n_N.size, np.unique(n_N).size, 3) or curve_blocker(
+        len(labels), evidence, _degenerate(best_P, times)
+    )
+    over = over or plural(len(labels), "run")
+    estimates = tuple(_estimate(p, best_P, draws_B_P, len(labels), over, blocker) for p in range(4))
+    return TimeFit(
+        parameters_P=best_P,
+        draws_B_P=draws_B_P,
+        estimates=estimates,
+        log_likelihood=likelihood,
+        evidence=evidence,
+        episodes=n_N.size,
+        censored=int(times.censored_N.sum()),
+        runs=len(labels),
+        over=over,
+        reason=blocker or "; ".join(estimate.reason for estimate in estimates if estimate.reason),
+    )
+
+
+def fit_times(frame: pd.DataFrame, *, draws: int = 200, seed: int = 0) -> TimeFit:
+    """The time curve of the judged episodes of `load_episodes`; clusters are `analysis.series.clusters_of`.
+
+    The clock stops when a submission is accepted. An episode that ended without that is cut off where it ended:
+    it is taken to be one that would have needed longer, which favours an agent that gives up early.
+    """
+    judged = frame[frame["accepted"].notna() & (frame["seconds"] > 0)]
+    if judged.empty:
+        raise ConfigError("no judged episode to fit a time curve to")
+    labels, over, _ = clusters_of(judged)
+    return fit_time_curve(
+        judged["experience"].to_numpy(),
+        judged["seconds"].to_numpy(),
+        ~judged["accepted"].to_numpy(dtype=bool),
+        labels,
+        draws=draws,
+        seed=seed,
+        over=over,
+    )
+
+
+def _starts(times: Times) -> Array:
+    """From the first to the last third of the times, at rates over the range of the data."""
+    log_N = np.log(times.seconds_N[np.argsort(times.n_N, kind="stable")])
+    third = max(log_N.size // 3, 1)
+    initial, floor = np.exp([log_N[:third].mean(), log_N[-third:].mean()])
+    spread = max(float(log_N.std()), 0.05)
+    turns = np.array([0.5, 2.0, 6.0, 20.0]) / max(float(times.n_N.max()), 1.0)
+    return np.array([[initial, floor, rate, spread] for rate in turns])
+
+
+def _bootstrap(
+    times: Times, cluster_N: npt.NDArray[np.intp], best_P: Array, bounds_P_2: Array, draws: int, seed: int
+) -> Array:
+    weights_B_C = cluster_weights(int(cluster_N.max()) + 1, draws, seed)
+    refits = [maximize(times._replace(weight_N=w_C[cluster_N]), best_P[None], bounds_P_2)[0] for w_C in weights_B_C]
+    return np.array(refits).reshape(draws, best_P.size)
+
+
+def _degenerate(best_P: Array, times: Times) -> str:
+    initial, floor, rate, _ = best_P
+    whole = 1 - times.censored_N.mean()
+    if whole < MIN_SOLVED:
+        return f"only {100 * whole:.0f} % of the times are whole"
+    if floor >= initial:
+        return f"time does not fall ({initial:.3g} to {floor:.3g} s)"
+    seen = -math.expm1(-rate * times.n_N.max())
+    if seen < MIN_SEEN:
+        return f"the floor lies beyond the data, which see {100 * seen:.0f} % of the fall"
+    step = float(np.diff(np.unique(times.n_N)).min())
+    if -math.expm1(-rate * step) > MAX_STEP:
+        return "time falls in one step, which has no rate"
+    return ""
+
+
+def _estimate(p: int, best_P: Array, draws_B_P: Array, runs: int, over: str, blocker: str) -> Estimate:
+    name, value = _NAMES[p], float(best_P[p])
+    if not draws_B_P.size:
+        return Estimate(name, value, None, False, blocker)
+    low, high = np.quantile(draws_B_P[:, p], levels(runs))
+    interval = Interval(float(low), float(high))
+    reason = blocker or parameter_blocker(CurveParameter(name, "positive"), interval, over)
+    return Estimate(name, value, interval, not reason, reason)

@@ -1,0 +1,190 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from fakes.paired_frames import experiment
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import permutation_test
+from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from analysis.intervals import Interval, Rate, mover_ratio, mover_sum, paired_difference
+from analysis.multiple import holm
+from analysis.paired import (
+    MIN_LANES,
+    change_interval,
+    clustered_error,
+    encode,
+    intraclass_correlation,
+    mcnemar,
+    sign_flip,
+    units,
+    units_of,
+)
+
+
+@pytest.mark.parametrize(("lost", "gained"), [(1, 23), (0, 6), (7, 7), (12, 30), (0, 0)])
+def test_mcnemar_is_that_of_statsmodels(lost: int, gained: int) -> None:
+    reference = reference_mcnemar([[40, lost], [gained, 20]], exact=True).pvalue
+    assert mcnemar(lost, gained) == pytest.approx(reference, abs=1e-9)
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
+def test_sign_flip_counts_every_way_to_swap_the_sides(sums: list[int]) -> None:
+    change_P = np.concatenate([np.full(abs(s), np.sign(s)) for s in sums] + [np.zeros(len(sums), dtype=np.int64)])
+    unit_P = np.concatenate([np.full(abs(s), place) for place, s in enumerate(sums)] + [np.arange(len(sums))])
+    ways = [abs(np.dot(signs, sums)) >= abs(sum(sums)) for signs in itertools.product((-1, 1), repeat=len(sums))]
+    assert sign_flip(change_P.astype(np.int64), unit_P.astype(np.intp)) == pytest.approx(np.mean(ways))
+
+
+def test_sign_flip_is_scipys_permutation_test_of_paired_samples() -> None:
+    draw = np.random.default_rng(0)
+    sums_C = draw.integers(-2, 6, size=10)
+    reference = permutation_test(
+        (sums_C, np.zeros(10)), lambda x, y, axis: (x - y).sum(axis=axis), permutation_type="samples", n_resamples=10**5
+    )
+    change_P = np.concatenate([np.full(abs(s), np.sign(s)) for s in sums_C])
+    unit_P = np.repeat(np.arange(10), np.abs(sums_C))
+    assert sign_flip(change_P, unit_P) == pytest.approx(float(reference.pvalue), abs=1e-9)
+
+
+@given(st.lists(st.integers(-1, 1), min_size=1, max_size=60))
+def test_with_one_pair_a_unit_sign_flip_is_mcnemar(changes: list[int]) -> None:
+    change_P = np.array(changes, dtype=np.int64)
+    assert sign_flip(change_P, np.arange(len(changes))) == mcnemar(changes.count(-1), changes.count(1))
+
+
+def test_pairs_of_a_lane_move_together_from_six_lanes_on() -> None:
+    for lanes, over, expected in ((MIN_LANES, "lanes", MIN_LANES), (MIN_LANES - 1, "tasks", 4 * (MIN_LANES - 1))):
+        lane_P = np.repeat(np.arange(lanes), 4)
+        found = units(np.zeros_like(lane_P), lane_P, np.arange(4 * lanes))
+        assert (found.over, [len(set(unit_P.tolist())) for unit_P in found.ways]) == (over, [expected])
+        assert found.limit() == ("of this world only" if over == "lanes" else "of these 5 lanes only")
+
+
+def test_lanes_of_a_world_move_together_from_six_worlds_on() -> None:
+    lane_P = np.repeat(np.arange(12), 3)
+    for worlds, over in ((6, "worlds"), (5, "lanes")):
+        world_P = lane_P % worlds
+        found = units(world_P, lane_P, np.arange(36))
+        assert found.over == over
+        assert found.ways[0].tolist() == (world_P if over == "worlds" else lane_P).tolist()
+    assert found.of(36, "pairs") == "36 pairs in 12 lanes of 5 worlds"
+
+
+def test_replicates_that_share_tasks_are_judged_by_lane_and_by_task() -> None:
+    """Ten replicates answer the same five tasks alike: over lanes alone p would be 0.002."""
+    lane_P, task_P = np.repeat(np.arange(10), 5), np.tile(np.arange(5), 10)
+    found = units(np.zeros_like(lane_P), lane_P, task_P)
+    change_P = np.ones(50, dtype=np.int64)
+    assert found.over == "lanes and tasks"
+    assert sign_flip(change_P, lane_P) == pytest.approx(2 / 2**10)
+    assert found.p_value(change_P) == pytest.approx(2 / 2**5)
+    assert found.of(50, "pairs") == "50 pairs of 5 tasks in 10 lanes"
+
+
+def test_tasks_that_few_lanes_share_are_one_unit_each() -> None:
+    lane_P, task_P = np.repeat(np.arange(4), 10), np.tile(np.arange(10), 4)
+    found = units(np.zeros_like(lane_P), lane_P, task_P)
+    assert (found.over, found.tasks) == ("tasks", 10)
+    assert found.ways[0].tolist() == task_P.tolist()
+
+
+def test_wider_interval_of_both_ways_holds() -> None:
+    """Tasks that all lanes lose or gain together: over lanes there is no spread at all."""
+    lane_P, task_P = np.repeat(np.arange(8), 10), np.tile(np.arange(10), 8)
+    before_P, after_P = task_P < 0, task_P < 6
+    found = units(np.zeros_like(lane_P), lane_P, task_P)
+    over_lanes, over_tasks = (change_interval(before_P, after_P, unit_P) for unit_P in found.ways)
+    assert over_tasks.width > over_lanes.width + 0.1
+    assert found.interval(before_P, after_P) == over_tasks
+
+
+def test_samples_of_one_task_are_one_unit() -> None:
+    one_P = np.zeros(6, dtype=np.intp)
+    (unit_P,) = units(one_P, one_P, encode(["a", "a", "b", "b", "c", "c"])).ways
+    assert unit_P.tolist() == [0, 0, 1, 1, 2, 2]
+    assert sign_flip(np.ones(6, dtype=np.int64), unit_P) == pytest.approx(0.25)
+
+
+def test_samples_that_agree_widen_the_interval() -> None:
+    before_P, after_P = np.zeros(60, dtype=bool), np.repeat(np.arange(10) < 7, 6)
+    together = change_interval(before_P, after_P, np.repeat(np.arange(10), 6))
+    alone = change_interval(before_P, after_P, np.arange(60))
+    assert alone == paired_difference(0, 0, 42, 18)
+    assert together.low < alone.low - 0.1
+
+
+def test_clustered_error_is_that_of_statsmodels() -> None:
+    draw = np.random.default_rng(0)
+    unit_P = draw.integers(0, 9, size=80)
+    value_P = draw.integers(-1, 2, size=80) + 0.3 * unit_P
+    fitted = sm.OLS(value_P, np.ones(80)).fit(cov_type="cluster", cov_kwds={"groups": unit_P, "use_correction": False})
+    assert clustered_error(value_P, unit_P) == pytest.approx(float(fitted.bse[0]) * math.sqrt(9 / 8), abs=1e-9)
+    assert math.isnan(clustered_error(value_P, np.zeros(80, dtype=np.intp)))
+
+
+def test_intraclass_correlation_finds_what_lanes_share() -> None:
+    draw = np.random.default_rng(0)
+    unit_P = np.repeat(np.arange(300), 8)
+    shared = draw.standard_normal(300)[unit_P] + 2 * draw.standard_normal(2400)
+    assert intraclass_correlation(shared, unit_P) == pytest.approx(0.2, abs=0.03)
+    assert intraclass_correlation(np.ones(16), np.repeat([0, 1], 8)) == 0.0
+    assert intraclass_correlation(np.arange(4.0), np.arange(4)) == 0.0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]), abs=1e-12)
+
+
+def test_no_test_has_no_adjustment() -> None:
+    assert holm([]) == []
+
+
+def test_sum_of_two_intervals_is_newcombes_difference_of_proportions() -> None:
+    """Newcombe 1998, method 8, is the same construction."""
+    a, b = Rate(56, 70), Rate(48, 80)
+    low, high = mover_sum(a.value, a.interval, -b.value, Interval(-b.interval.high, -b.interval.low), 0.0)
+    assert (low, high) == (pytest.approx(0.0524, abs=5e-5), pytest.approx(0.3339, abs=5e-5))
+
+
+def test_intervals_of_estimates_that_move_together_do_not_add_up() -> None:
+    one = Interval(-0.1, 0.1)
+    assert mover_sum(0.0, one, 0.0, one, -1.0).width == pytest.approx(0.0)
+    assert mover_sum(0.0, one, 0.0, one, 1.0).width == pytest.approx(0.4)
+
+
+def fieller(numerator: float, denominator: float, s1: float, s2: float, r: float) -> tuple[float, float]:
+    """Fieller's interval (1954) of a ratio of two normal estimates."""
+    a = denominator**2 - 1.96**2 * s2**2
+    b = numerator * denominator - 1.96**2 * r * s1 * s2
+    c = numerator**2 - 1.96**2 * s1**2
+    root = math.sqrt(b * b - a * c)
+    return (b - root) / a, (b + root) / a
+
+
+@pytest.mark.parametrize("r", [-0.3, 0.0, 0.6])
+@pytest.mark.parametrize("numerator", [-0.1, 0.02, 0.3])
+def test_ratio_of_symmetric_intervals_is_fiellers(numerator: float, r: float) -> None:
+    s1, s2 = 0.05, 0.06
+    ends = [Interval(v - 1.96 * s, v + 1.96 * s) for v, s in ((numerator, s1), (0.5, s2))]
+    found = mover_ratio(numerator, ends[0], 0.5, ends[1], r)
+    assert found == pytest.approx(fieller(numerator, 0.5, s1, s2, r), abs=1e-6)
+
+
+@pytest.mark.parametrize("worlds", [1, 8])
+def test_copies_of_a_lane_are_no_new_evidence(worlds: int) -> None:
+    """Twenty-four replicates with the outcomes of one: over lanes far more than 5 of 100 nulls are significant."""
+    p_values, over_lanes = [], []
+    for seed in range(60):
+        frame = experiment({"off": 0.5, "on": 0.5}, worlds=worlds, lanes=24, tasks=8, common=1.0, seed=seed)
+        before, after = (frame.loc[frame["arm"] == arm, "success"].to_numpy(np.int64) for arm in ("off", "on"))
+        places = frame[frame["arm"] == "off"]
+        p_values.append(units_of(places).p_value(after - before))
+        over_lanes.append(sign_flip(after - before, places["replicate"].to_numpy()))
+    assert np.mean(np.array(p_values) < 0.05) <= 0.1
+    assert np.mean(np.array(over_lanes) < 0.05) > 0.15

@@ -1,0 +1,152 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes.paired_frames import experiment
+from synthetic_episodes import make_episode
+
+from analysis.compare import compare_arms, compare_runs
+from analysis.decomposition import TwoByTwo, decompose
+from analysis.load import load_episodes
+from hermes_lab.errors import ConfigError
+from hermes_lab.types import Episode, ModelIdentity
+
+WriteRun = Callable[..., Path]
+BASE, TUNED = ModelIdentity("vllm", "packaged"), ModelIdentity("vllm", "packaged", adapter="sft-v1-0123456789ab")
+
+
+def corner(arm: str, weights: int, solved: int, *, lane_names_weights: bool = True) -> list[Episode]:
+    """One corner in a lane of each of eight worlds, which differ a little from each other."""
+    suffix = f"-a{weights}" if lane_names_weights else ""
+    return [
+        make_episode(
+            task < solved + replicate % 2,
+            task=task,
+            lane=f"{arm}-r0-w{replicate}{suffix}",
+            model=(BASE, TUNED)[weights],
+        )
+        for replicate in range(8)
+        for task in range(12)
+    ]
+
+
+def table(write_run: WriteRun, off: tuple[int, int], on: tuple[int, int]) -> TwoByTwo:
+    """The 2x2 of a run: solved of 12 under the first and the second weights."""
+    episodes = [e for w in (0, 1) for arm, solved in (("off", off), ("on", on)) for e in corner(arm, w, solved[w])]
+    return decompose(load_episodes(write_run(episodes)))
+
+
+def test_weights_alone_are_not_taken_for_skills(write_run: WriteRun) -> None:
+    found = table(write_run, off=(2, 8), on=(2, 8))
+    assert found.weights.difference == pytest.approx(0.5)
+    assert (found.weights.shown, found.skills.shown, found.interaction.shown) == (True, False, False)
+    assert found.sentence().startswith("It was the weights, and the skills are not shown to matter: of +50 points")
+    assert (found.places, found.lanes) == (96, 8)
+
+
+def test_skills_alone_are_not_taken_for_weights(write_run: WriteRun) -> None:
+    found = table(write_run, off=(2, 2), on=(8, 8))
+    assert (found.weights.shown, found.skills.shown, found.interaction.shown) == (False, True, False)
+    assert found.sentence().startswith("It was the skills, and the weights are not shown to matter")
+
+
+def test_two_main_effects_share_out_the_whole(write_run: WriteRun) -> None:
+    found = table(write_run, off=(1, 4), on=(5, 10))
+    assert found.both.difference == pytest.approx(9 / 12)
+    assert found.weights.difference + found.skills.difference == pytest.approx(found.both.difference)
+    assert found.sentence().startswith("It was the weights and the skills: of +75 points")
+
+
+def test_skills_that_only_help_the_tuned_weights_are_an_interaction(write_run: WriteRun) -> None:
+    found = table(write_run, off=(3, 3), on=(3, 9))
+    assert found.interaction.difference == pytest.approx(0.5)
+    assert found.interaction.shown
+    assert (found.skills_before.shown, found.skills_after.shown) == (False, True)
+
+
+def test_three_questions_are_adjusted_together(write_run: WriteRun) -> None:
+    found = table(write_run, off=(2, 2), on=(8, 8))
+    assert found.skills.p_value == pytest.approx(2 / 2**8)
+    assert found.skills.p_adjusted == pytest.approx(6 / 2**8)
+
+
+def test_corners_are_over_the_tasks_that_all_four_have(write_run: WriteRun) -> None:
+    episodes = [e for w in (0, 1) for arm in ("off", "on") for e in corner(arm, w, 5)]
+    missing = [e for e in episodes if not (e.task_id == "t3" and e.lane == "on-r0-w1-a1")]
+    found = decompose(load_episodes(write_run(missing)))
+    assert found.places == 95
+    assert {rate.trials for row in found.corners for rate in row} == {95}
+
+
+def test_two_runs_are_decomposed_as_one_with_both_weights(write_run: WriteRun) -> None:
+    solved = {("off", 0): 2, ("on", 0): 4, ("off", 1): 7, ("on", 1): 9}
+    runs = [
+        write_run([e for arm in ("off", "on") for e in corner(arm, w, solved[arm, w], lane_names_weights=False)], name)
+        for w, name in enumerate(("base", "tuned"))
+    ]
+    one = write_run([e for (arm, w), count in solved.items() for e in corner(arm, w, count)], "one")
+    of_two, of_one = compare_runs(*runs).decomposition, compare_arms(one, "off", "on").decomposition
+    assert of_two is not None
+    assert of_two.report() == (of_one.report() if of_one else None)
+    assert of_two.weights_names == ("packaged untuned", "sft-v1")
+
+
+def test_weights_are_in_the_order_of_the_configuration_and_not_of_finishing(write_run: WriteRun) -> None:
+    episodes = [e for w in (1, 0) for arm in ("off", "on") for e in corner(arm, w, (2, 8)[w])]
+    assert decompose(load_episodes(write_run(episodes))).weights.difference > 0
+
+
+def test_missing_corner_is_named(write_run: WriteRun) -> None:
+    episodes = [*corner("off", 0, 2), *corner("on", 0, 2), *corner("off", 1, 2)]
+    with pytest.raises(ConfigError, match="sft-v1: no judged episode of arm 'on'; a 2x2 needs all four corners"):
+        decompose(load_episodes(write_run(episodes)))
+
+
+def test_one_set_of_weights_is_no_factor(write_run: WriteRun) -> None:
+    with pytest.raises(ConfigError, match="needs two sets of weights, not 1"):
+        decompose(load_episodes(write_run(corner("off", 0, 2))))
+    runs = [write_run(corner("off", 0, 2), name) for name in ("a", "b")]
+    with pytest.raises(ConfigError, match="do not stand for two sets of weights"):
+        decompose(load_episodes(*runs))
+
+
+def test_interaction_keeps_its_level_beside_strong_main_effects() -> None:
+    """Forty null experiments; tests/real makes more of them."""
+    found = [
+        decompose(experiment({"off": 0.5, "on": 0.5}, lanes=12, tasks=8, luck=0.7, weights=2, seed=seed)).interaction
+        for seed in range(40)
+    ]
+    assert np.mean([effect.p_value < 0.05 for effect in found]) <= 0.15
+    assert np.mean([effect.interval.low <= 0 <= effect.interval.high for effect in found]) >= 0.85
+
+
+def test_effects_that_cross_are_told_under_each_set_of_weights(write_run: WriteRun) -> None:
+    """Corners of 3, 9, 9 and 3 of 12: no factor matters on the average, and each does where the other stands still."""
+    found = table(write_run, off=(3, 9), on=(9, 3))
+    assert (found.weights.shown, found.skills.shown, found.interaction.shown) == (False, False, True)
+    assert found.sentence().startswith("What skills are worth depends on the weights: +50 points")
+    assert "under packaged untuned; -50 points" in found.sentence()
+    assert "the interaction is -100 points" in found.sentence()
+    assert "neither" not in found.sentence().lower()
+
+
+def test_nothing_that_matters_is_said_in_english(write_run: WriteRun) -> None:
+    sentence = table(write_run, off=(5, 5), on=(5, 5)).sentence()
+    assert sentence.startswith("Neither the weights nor the skills are shown to matter: of +0 points")
+
+
+def test_change_that_neither_factor_is_shown_to_make_is_still_a_change(write_run: WriteRun) -> None:
+    """The lanes of six worlds agree, which gives p = 1/32: enough for the whole, and by Holm not for a part."""
+    episodes = [e for w in (0, 1) for a, s in (("off", 2), ("on", 5)) for e in corner(a, w, s + 2 * w)]
+    found = decompose(load_episodes(write_run([e for e in episodes if int(e.lane.split("-w")[1][0]) < 6])))
+    assert (found.both.shown, found.weights.shown, found.skills.shown) == (True, False, False)
+    assert found.sentence().startswith("Both together matter, and which of weights and skills it was is not shown: ")
+    assert str(found.skills).endswith("p = 0.031 (0.094 by Holm over 3 tests)")
+
+
+def test_replicates_of_a_world_move_together_in_the_table() -> None:
+    frame = experiment({"off": 0.4, "on": 0.6}, lanes=24, tasks=5, worlds=8, weights=2, common=1.0, seed=0)
+    copies, once = decompose(frame), decompose(frame[frame["replicate"] % 3 == 0])
+    assert copies.counted == "120 sets of four in 8 worlds"
+    assert copies.skills.p_value == once.skills.p_value

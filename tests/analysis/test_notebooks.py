@@ -1,0 +1,85 @@
+"""The notebooks run, they give what is committed, and every number in their prose is in the code or an output above."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from execute_notebooks import execute, notebooks, text
+
+LARGEST = 300_000
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?!\w)")
+PAGE = Path(__file__).parents[2] / "docs" / "notebooks.md"
+
+RUNS = ("1-", "2-", "4-", "5-", "8-")
+"""Notebooks that make runs of their own, in processes of their own: slower."""
+
+each = pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+each_executed = pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.real] * path.name.startswith(RUNS)) for path in notebooks()],
+    ids=lambda path: path.stem,
+)
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def printed(cell: Any) -> str:
+    return "".join(text(output) for output in cell.outputs)
+
+
+@each_executed
+def test_committed_outputs_are_what_the_code_gives(path: Path, tmp_path: Path) -> None:
+    """Where they are not: `make notebooks`, and read what changed."""
+    made = execute(path, tmp_path)
+    for now, committed in zip(code(made), code(read(path)), strict=True):
+        assert not [output.text for output in now.outputs if output.get("name") == "stderr"], "a cell warned"
+        assert printed(now) == printed(committed)
+
+
+@each
+def test_every_cell_was_run_once_and_in_order(path: Path) -> None:
+    cells = code(read(path))
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert all(cell.outputs for cell in cells)
+
+
+@each
+def test_numbers_in_prose_are_in_the_code_or_outputs_above(path: Path) -> None:
+    above = ""
+    for cell in read(path).cells:
+        if cell.cell_type == "code":
+            above += f"\n{cell.source}\n{printed(cell)}"
+            continue
+        prose = re.sub(
+            r"`[^`]*`|^ {4}.*$|^#.*$|\((?:[^()]*\b(?:19|20)\d\d[^()]*)\)", "", cell.source, flags=re.MULTILINE
+        )
+        known = {number.replace(",", "").lstrip("+-") for number in NUMBER.findall(above)}
+        for number in NUMBER.findall(prose):
+            number = number.rstrip(",").replace(",", "")
+            assert len(number) == 1 or number in known, f"{number} in: {cell.source[:80]}"
+
+
+@each
+def test_file_is_small_and_says_nothing_of_a_machine(path: Path) -> None:
+    assert path.stat().st_size <= LARGEST
+    notebook = read(path)
+    nbformat.validate(notebook)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert "/root/" not in path.read_text()
+    assert "/tmp/" not in path.read_text()
+
+
+def test_all_are_numbered_and_listed() -> None:
+    names = [path.name for path in notebooks()]
+    assert [int(name.split("-")[0]) for name in names] == list(range(1, 9))
+    page = PAGE.read_text()
+    assert [name for name in names if name not in page] == []

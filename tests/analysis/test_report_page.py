@@ -1,0 +1,455 @@
+"""The page of a report, without a browser: what is in it, and that it is whole for every kind of run."""
+
+import base64
+import html
+import json
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from report_attacks import ATTACKS
+from synthetic_episodes import make_episode
+
+from analysis.capture import Capture
+from analysis.continual import Transfer
+from analysis.intervals import Interval, Rate
+from analysis.load import load_episodes
+from analysis.over_lanes import Estimate
+from analysis.report.data import load_table
+from analysis.report.findings import FromSuite
+from analysis.report.page import Written, write_report
+from analysis.report.sections import _estimate
+from analysis.uplift import uplift_sentence, uplifts
+from analysis.verdict import verdict
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import read_manifest
+from hermes_lab.records import write_json
+from hermes_lab.types import (
+    Episode,
+    EpisodeError,
+    Message,
+    ModelIdentity,
+    SkillUse,
+    SkillWrite,
+    ToolCall,
+    ToolResult,
+    Trajectory,
+    Usage,
+    Verdict,
+)
+
+WriteRun = Callable[..., Path]
+
+
+def episodes(lost: int = 1, gained: int = 6, lanes: int = 6) -> list[Episode]:
+    """Off against on, a task a round: the first `lost` tasks are lost, the next `gained` gained, in every world."""
+    return [
+        make_episode(task < lost if arm == "off" else lost <= task < lost + gained, task=task, lane=f"{arm}-r0-w{lane}")
+        for arm in ("off", "on")
+        for lane in range(lanes)
+        for task in range(10)
+    ]
+
+
+def page_of(run: Path, *others: Path, **options: Any) -> str:
+    out = run.parent / "report.html"
+    write_report([run, *others], out, **options)
+    return out.read_text()
+
+
+def words(page: str) -> str:
+    """The text of the page's first part, as a reader sees it."""
+    body = page[page.index("<body>") : page.index('<script type="text/plain" id="index">')]
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def block(page: str, name: str) -> Any:
+    found = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+    assert found
+    return json.loads(zlib.decompress(base64.b64decode(found[1])))
+
+
+def chunks(page: str) -> list[Any]:
+    return [block(page, name) for name in re.findall(r'id="(c\d+)"', page)]
+
+
+def test_verdict_effect_cost_and_regressions_stand_first(write_run: WriteRun) -> None:
+    text = words(page_of(write_run(episodes(), wanted=120)))
+    verdict = text.index("Skills: better by +50 points (95 % interval ")
+    effect, cost, worst = text.index("skills off 10 %"), text.index("tokens / solved"), text.index("Worst regressions")
+    assert verdict < effect < cost < worst < text.index("Learning curves")
+    assert "6 of the 6 that skills off solved, not by skills on t0 lost in 6 of 6" in text
+    assert "not finished" not in text
+
+
+def test_no_difference_is_said_and_not_dressed_up(write_run: WriteRun) -> None:
+    text = words(page_of(write_run(episodes(lost=3, gained=3), wanted=120)))
+    assert "Skills: no difference shown: +0 points (" in text
+
+
+def test_page_says_what_the_verdict_says(write_run: WriteRun) -> None:
+    run = write_run(episodes(lost=3, gained=4), wanted=120)
+    said = verdict(run).sentence.replace(" -> ", " → ").split("; ")
+    text = words(page_of(run)).lower()
+    assert all(clause.lower() in text for clause in said)
+
+
+def test_same_run_gives_the_same_bytes(write_run: WriteRun) -> None:
+    run = write_run(episodes())
+    assert page_of(run) == page_of(run)
+
+
+def test_nothing_of_a_text_is_markup(write_run: WriteRun) -> None:
+    page = page_of(write_run(attacked()))
+    assert (
+        page.count("<script")
+        == len(re.findall(r'<script type="text/plain" id="\w+">[A-Za-z0-9+/=]*</script>', page)) + 1
+    )
+    for start in ("<img", "<svg onload", "<iframe", '<a href="javascript', "</style><style"):
+        assert start not in page
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", page)
+    assert page.count("<html") == page.count("</html>") == page.count("<style>") == 1
+
+
+def attacked() -> list[Episode]:
+    """Every text that a model, a tool or a task writes is an attack."""
+    made = []
+    for number, attack in enumerate(ATTACKS):
+        calls = (ToolCall("c", attack, {attack: attack}, attack),)
+        messages = (
+            Message("system", attack),
+            Message("user", attack),
+            Message("assistant", attack, calls, reasoning=attack),
+            Message("tool", attack, results=(ToolResult("c", attack, attack, ok=False),)),
+        )
+        write = SkillWrite("create", attack, attack, "review", attack, attack, "s")
+        for arm in ("off", "on"):
+            made.append(
+                make_episode(
+                    arm == "off",
+                    task=number,
+                    lane=f"{arm}-r0-w0",
+                    task_id=attack.replace("|", ""),
+                    trajectory=Trajectory(messages, (), "native", "answered", usage=Usage(10, 5)),
+                    skills=SkillUse(attack, (attack,), (attack,), (write,)),
+                    verdicts=(Verdict(0.5, arm == "off", {attack: 0.5}, attack, {attack: attack}),),
+                )
+            )
+    return made
+
+
+def test_policy_allows_only_the_pages_own_script_and_style(write_run: WriteRun) -> None:
+    page = page_of(write_run(episodes()))
+    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert found
+    policy = html.unescape(found[1])
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert " style=" not in page
+    assert " onclick=" not in page
+
+
+def test_every_trajectory_is_in_the_page_and_found_by_the_list(write_run: WriteRun) -> None:
+    page = page_of(write_run(episodes()))
+    index, packed = block(page, "index"), chunks(page)
+    columns, names = index["columns"], index["names"]
+    assert index["count"] == 120
+    for n in range(index["count"]):
+        record = packed[columns["chunk"][n]][columns["at"][n]]
+        lane, task = names["lane"][columns["lane"][n]], names["task_id"][columns["task_id"][n]]
+        assert record["key"] == f"demo|{task}|{lane}|{columns['round'][n]}|0"
+    pairs = {names["change"][change] for change in columns["change"]}
+    assert pairs == {"lost", "gained", "neither"}
+
+
+def test_over_the_cap_lost_pairs_come_first_and_it_is_said(write_run: WriteRun) -> None:
+    page = page_of(write_run(episodes(lost=2, gained=2)), trajectories=30)
+    index = block(page, "index")
+    columns, names = index["columns"], index["names"]
+    held = [names["change"][columns["change"][n]] for n in range(120) if columns["chunk"][n] >= 0]
+    assert held.count("lost") == 24
+    assert held.count("gained") == 6
+    assert "30 of 120 trajectories are in this page" in words(page)
+
+
+def test_bytes_are_capped(write_run: WriteRun, tmp_path: Path) -> None:
+    out = tmp_path / "small.html"
+    written = write_report([write_run(episodes())], out, cap=100)
+    assert written == Written(out.stat().st_size, 120, 0)
+    assert "0 of 120 trajectories" in words(out.read_text())
+
+
+def test_run_still_going_and_errors_are_warned_of(write_run: WriteRun) -> None:
+    down = EpisodeError("model", "down")
+    made = [*episodes(), make_episode(None, task=10, lane="on-r0-w0", status="errored", error=down, trajectory=None)]
+    text = words(page_of(write_run(made, wanted=500)))
+    assert "the run is not finished: 120 of 500 episodes" in text
+    assert "1 episodes errored and have no score (model 1)" in text
+    assert "no learning curve is identified" in text
+
+
+def test_episodes_that_are_written_meanwhile_are_left_out(write_run: WriteRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(episodes(), wanted=500)
+    late = msgspec.json.encode(make_episode(True, task=99, lane="on-r0-w0"))
+
+    def load(runs: list[Path]) -> Any:
+        table = load_table(runs)
+        (run / "episodes" / "w0-1.jsonl").write_bytes(late + b"\n")
+        return table
+
+    monkeypatch.setattr("analysis.report.page.load_table", load)
+    page = page_of(run)
+    assert sum(map(len, chunks(page))) == block(page, "index")["count"] == 120
+
+
+def test_one_arm_alone_has_a_page_without_a_comparison(write_run: WriteRun) -> None:
+    made = [episode for episode in episodes() if episode.lane.startswith("on")]
+    text = words(page_of(write_run(made, wanted=60)))
+    assert "No comparison: skills on solved 60 % of 60 tasks." in text
+    assert "arm off has no episode yet" in text
+    assert "has one arm, on, and one set of weights; run a second arm, or give a second run" in text
+
+
+def test_runs_of_other_tasks_have_a_page_that_says_so(write_run: WriteRun) -> None:
+    first = write_run(episodes(), "first", digest="a", name="x")
+    other = write_run(episodes(), "other", digest="b", name="y")
+    text = words(page_of(first, other))
+    assert "cannot be paired: suite.name is 'x' in one and 'y' in the other" in text
+    assert "first, skills on" in text
+    assert "other, skills on" in text
+
+
+def test_two_runs_are_paired_by_key(write_run: WriteRun) -> None:
+    worse = [make_episode(False, task=e.round, lane=e.lane) for e in episodes()]
+    text = words(page_of(write_run(episodes(), "base"), write_run(worse, "tuned")))
+    assert re.search("base: worse by -35 points", text)
+    assert "20 of the 42 that base solved" in text or "42 of the 42 that base solved, not by tuned" in text
+
+
+def test_run_without_episodes_and_folder_without_run_are_refused(write_run: WriteRun, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no episode yet"):
+        page_of(write_run([]))
+    with pytest.raises(ConfigError, match=r"no run here \(no such folder\)"):
+        page_of(tmp_path / "nowhere")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_unjudged_run_has_no_verdict(write_run: WriteRun) -> None:
+    text = words(page_of(write_run([make_episode(None, task=n) for n in range(4)], wanted=4)))
+    assert "Nothing was judged, so there is no verdict." in text
+    assert "4 episodes were judged by nothing" in text
+
+
+def test_what_the_suite_tells_is_shown_and_else_not_measured(write_run: WriteRun) -> None:
+    run = write_run(episodes())
+    assert "Hidden rules that the library tells Not measured" in words(page_of(run))
+    told = Capture(
+        lane="on-r0-w0", arm="on", round=9, experience=9, skills=3, silent=0,
+        precision=Rate(2, 3), recall=Rate(2, 5), recall_met=Rate(2, 4), untrue=("bad",),
+    )  # fmt: skip
+    text = words(page_of(run, from_suite=FromSuite([told], ["on-r0-w0: tea tells 4711"], "1 library")))
+    assert "2/3 · 67 %" in text
+    assert "on-r0-w0: tea tells 4711" in text
+    assert "1 skills tell a part of a held-out answer" in text
+
+
+def test_uplift_run_tells_which_skills_help(write_run: WriteRun) -> None:
+    made = [
+        make_episode(arm == "all", task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
+        for arm in ("all", "without-tea")
+        for lane in range(6)
+        for task in range(4)
+    ]
+    run = as_uplift(write_run(made, wanted=48))
+    text = words(page_of(run))
+    assert "Verdict Arms Skills Episodes" in text
+    (found,) = uplifts(load_episodes(run))
+    assert f"{uplift_sentence([found]).capitalize().replace('holm', 'Holm')}." in text
+    assert "tea 0 4 24 24 0 24 0 +100 (" in text
+    for other_page in ("against all", "Worst regressions", "Learning curves", "The course"):
+        assert other_page not in text
+
+
+def as_uplift(run: Path) -> Path:
+    write_json(run / "run.json", msgspec.structs.replace(read_manifest(run), command="uplift"))
+    return run
+
+
+def test_uplift_is_shown_by_holm_alone(write_run: WriteRun) -> None:
+    """Two of many skills have p < 0.05 each, and none after Holm."""
+    skills = [f"s{number}" for number in range(12)]
+    made = [
+        make_episode(
+            arm == "all" or task >= 8 or arm != "without-s0",
+            task=task, round=0, lane=f"{arm}-r0-w0", phase="heldout",
+        )
+        for arm in ("all", *(f"without-{skill}" for skill in skills))
+        for task in range(10)
+    ]  # fmt: skip
+    run = as_uplift(write_run(made, wanted=130))
+    assert min(each.p_value for each in uplifts(load_episodes(run))) < 0.05
+    text = words(page_of(run))
+    assert "Of 12 skills 0 help, 0 harm, 12 with no effect shown" in text
+    assert " helps" not in text
+
+
+def checked(solved: Callable[[str, str, int, int], bool | None], last: int = 2, lanes: int = 6) -> list[Episode]:
+    """Off and on with a learning task in rounds 0 and 1, and checks of 4 held-out tasks before rounds 0, 1 and after
+    the last; `solved` is asked of the arm, phase, round and task."""
+    made = []
+    for arm in ("off", "on"):
+        for lane in range(lanes):
+            name = f"{arm}-r0-w{lane}"
+            for at in range(last + 1):
+                work = [("heldout", 100 + n) for n in range(4)] + ([("learn", at)] if at < 2 else [])
+                for phase, task in work:
+                    outcome = solved(arm, phase, at, task)
+                    made.append(make_episode(outcome, task=task, lane=name, round=at, experience=at, phase=phase))
+    return made
+
+
+def test_metric_that_was_measured_is_named_where_nothing_was_judged(write_run: WriteRun) -> None:
+    made = [
+        make_episode(None, task=task, lane=f"{arm}-r0-w{lane}", first_call_ok=arm == "on")
+        for arm in ("off", "on")
+        for lane in range(6)
+        for task in range(4)
+    ]
+    text = words(page_of(write_run(made, wanted=48)))
+    first = text[: text.index("Learning curves")]
+    assert "Skills: parsed first calls: better by +100 points" in first
+    assert "Difference in points (95 %), parsed first calls" in first
+    assert "Solved at the first submission: not measured, nothing was judged." in first
+    assert "Worst regressions Not measured: nothing was judged." in first
+    assert "solved every" not in first
+    assert "solved all" not in first
+
+
+def test_regressions_say_which_part_they_looked_at(write_run: WriteRun) -> None:
+    def solved(arm: str, phase: str, at: int, task: int) -> bool:
+        return not (arm == "on" and phase == "learn" and task == 1)
+
+    made = [msgspec.structs.replace(each, experience=0) for each in checked(solved)]
+    run = write_run(made, wanted=168)
+    compared = verdict(run).comparison
+    assert compared
+    headline, learning = (c.part for c in compared.comparisons if c.metric == "success")
+    text = words(page_of(run))
+    assert f"{headline}: none, skills on solved all 24 that skills off did, of 24 pairs" in text
+    assert f"{learning}: 6 of the 12 that skills off solved, not by skills on t1 lost in 6 of 6" in text
+
+
+def test_part_that_was_not_judged_is_not_without_regressions(write_run: WriteRun) -> None:
+    def solved(arm: str, phase: str, at: int, task: int) -> bool | None:
+        return True if phase == "learn" else None
+
+    text = words(page_of(write_run(checked(solved), wanted=168)))
+    assert "while learning: none, skills on solved all 12" in text
+    assert "on held-out tasks: not measured, nothing was judged" in text
+
+
+def test_losses_of_a_single_check_are_seen(write_run: WriteRun) -> None:
+    made = [
+        make_episode(arm == "off", task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
+        for arm in ("off", "on")
+        for lane in range(6)
+        for task in range(2)
+    ]
+    assert "12 of the 12 that skills off solved" in words(page_of(write_run(made, wanted=24)))
+
+
+def test_arms_tell_the_last_check_alone(write_run: WriteRun) -> None:
+    def solved(arm: str, phase: str, at: int, task: int) -> bool:
+        return arm == "on" and (phase == "learn" or at == 2)
+
+    text = words(page_of(write_run(checked(solved), wanted=168)))
+    arms = text[text.index(" Arms arm first submission") :]
+    assert "skills on 12/12 · 100 % (76–100) 12/12 · 100 % (76–100) 24/24 · 100 % (86–100)" in arms
+    assert "skills off 0/12 · 0 % (0–24) 0/12 · 0 % (0–24) 0/24 · 0 % (0–14)" in arms
+
+
+def test_cost_is_of_the_sides_that_are_compared(write_run: WriteRun) -> None:
+    arms = ("off", "on", "placebo", "oracle")
+    made = [make_episode(True, task=task, lane=f"{arm}-r0-w0") for arm in arms for task in range(4)]
+    one = write_run(made, "a-tuned", wanted=16)
+    other = write_run(made, "base", wanted=16)
+
+    def cost(page: str) -> str:
+        text = words(page)
+        return text[text.index(" Cost ") : text.index("Reviews that write skills")]
+
+    alone = cost(page_of(one))
+    assert re.findall("skills on|skills off|placebo|oracle", alone) == ["skills off", "skills on"]
+    both = cost(page_of(other, one))
+    called = ("skills off", "skills on", "placebo", "oracle")
+    named = re.findall("(?:base|a-tuned), (?:skills off|skills on|placebo|oracle)", both)
+    assert named == [f"{run}, {arm}" for run in ("base", "a-tuned") for arm in called]
+
+
+def test_unfinished_run_is_said_right_under_the_verdict(write_run: WriteRun) -> None:
+    page = page_of(write_run(episodes(), wanted=500))
+    assert re.search(r'</h1><ul class="warnings"[^>]*><li>the run is not finished: 120 of 500', page)
+
+
+def test_directions_of_weights_and_skills_stand_in_the_headline(write_run: WriteRun) -> None:
+    untuned = ModelIdentity("scripted", "model-a")
+    tuned = ModelIdentity("scripted", "model-a", adapter="tuned-1234")
+    made = [
+        make_episode(
+            task < {"off": 4, "on": 8}[arm] - 3 * weights,
+            task=task,
+            lane=f"{arm}-r{lane}-w0-a{weights}",
+            model=tuned if weights else untuned,
+        )
+        for weights in (0, 1)
+        for arm in ("off", "on")
+        for lane in range(6)
+        for task in range(10)
+    ]
+    run = write_run(made, wanted=240)
+    found = verdict(run).comparison
+    assert found
+    assert found.decomposition
+    page = page_of(run)
+    (heading,) = map(html.unescape, re.findall("<h1[^>]*>([^<]*)</h1>", page))
+    said = found.decomposition.sentence()
+    assert heading.replace("\u00a0", " ") == f"{said[:1].upper()}{said[1:]}."
+    assert "the weights make -30 points" in heading
+    assert "the skills +40 points" in heading
+    text = words(page)
+    assert "weights −30 (" in text
+    assert "skills +40 (" in text
+
+
+def test_interval_that_cannot_be_told_is_not_told() -> None:
+    nothing = Transfer(
+        6, np.ones((2, 1)), Estimate(1.0, None), None, None, None, Estimate(0.0, Interval(-0.1, 0.1)), None
+    )
+    assert _estimate(nothing, "acc") == "100 % (not told)"
+    assert _estimate(nothing, "gain") == "+0 (−10 to 10)"
+    assert _estimate(nothing, "bwt") == "–"
+
+
+def test_verdict_stands_before_the_feedback_that_tells_it(write_run: WriteRun) -> None:
+    told = (
+        Message("user", "Brew tea"),
+        Message("assistant", "Done."),
+        Message("user", "It is cold."),
+        Message("assistant", "Now it is hot."),
+    )
+    verdicts = (Verdict(0, False, {"hot": 0}, "It is cold."), Verdict(1, True))
+    episode = make_episode(False, verdicts=verdicts, trajectory=Trajectory(told, (), "native", "answered"))
+    items = chunks(page_of(write_run([episode])))[0][0]["items"]
+    assert [item["kind"] for item in items] == ["user", "assistant", "verdict", "user", "assistant", "verdict"]
+    assert [item["solved"] for item in items if item["kind"] == "verdict"] == [False, True]
+
+
+def test_tokens_that_no_model_reported_are_not_measured(write_run: WriteRun) -> None:
+    silent = Trajectory((), (), "native", "answered")
+    made = [msgspec.structs.replace(episode, trajectory=silent) for episode in episodes()]
+    assert "The model reported no tokens: not measured." in words(page_of(write_run(made)))

@@ -1,0 +1,58 @@
+"""Run folders as a command is given them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from synthetic_episodes import make_episode
+
+from analysis.runs import open_runs
+from hermes_lab.errors import ConfigError
+from hermes_lab.types import EpisodeError
+
+WriteRun = Callable[..., Path]
+
+
+def test_a_whole_run_is_opened_without_a_warning(write_run: WriteRun) -> None:
+    (run,) = open_runs(write_run([make_episode(True), make_episode(None, task=1)], wanted=2))
+    assert (run.finished, run.errored, run.owed, run.warning()) == (2, 0, 0, "")
+
+
+def test_a_run_that_is_still_going_says_how_far_it_is(write_run: WriteRun) -> None:
+    lost = make_episode(None, task=1, status="errored", error=EpisodeError("model", "down"))
+    (run,) = open_runs(write_run([make_episode(True), lost], wanted=5))
+    assert "1 of 5 episodes finished, 1 errored; the run is still going, or was interrupted" in run.warning()
+    assert run.owed == 4
+
+
+def test_an_errored_episode_that_was_run_again_is_not_errored(write_run: WriteRun) -> None:
+    lost = make_episode(None, status="errored", error=EpisodeError("model", "down"))
+    (run,) = open_runs(write_run([lost, make_episode(True)], wanted=1))
+    assert (run.finished, run.errored) == (1, 0)
+
+
+def test_a_run_without_an_episode_is_named(write_run: WriteRun) -> None:
+    with pytest.raises(ConfigError, match="no episode is written yet, of 7"):
+        open_runs(write_run([], wanted=7))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: None, r"no run here \(no such folder\)"),
+        (lambda path: path.write_text("hi"), r"no run here \(not a folder\)"),
+        (lambda path: path.mkdir(), r"no run here \(no run.json\)"),
+    ],
+)
+def test_a_path_that_is_no_run_is_named(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
+    make(tmp_path / "x")
+    with pytest.raises(ConfigError, match=says):
+        open_runs(tmp_path / "x")
+
+
+def test_the_same_run_is_not_counted_twice(write_run: WriteRun) -> None:
+    run = write_run([make_episode(True)])
+    with pytest.raises(ConfigError, match="given twice"):
+        open_runs(run, run.parent / "." / run.name)
+    with pytest.raises(ConfigError, match="give a run folder"):
+        open_runs()
