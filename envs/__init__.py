@@ -1,12 +1,16 @@
 """Environments for reinforcement learning, and scored groups of rollouts.
 
-Importing it makes every suite a Gymnasium id, as is Gymnasium's convention:
-`gymnasium.make("envs:HermesLab/ledger-v0")`, or `import envs` and then `gymnasium.make("HermesLab/ledger-v0")`.
+Importing it makes every suite a Gymnasium id, which is how Gymnasium learns of environments that are not its own:
+`import envs` and then `gymnasium.make("HermesLab/ledger-v0")`, or `gymnasium.make("envs:HermesLab/ledger-v0")`. No
+suite is imported until its environment is made.
 """
+
+import re
 
 import gymnasium
 
 from tasks import list_suites
 
 for _suite in list_suites():
-    gymnasium.register(id=f"HermesLab/{_suite}-v0", entry_point="envs.gym:HermesLabEnv", kwargs={"suite": _suite})
+    if re.fullmatch(r"[\w.-]+", _suite):  # else Gymnasium takes no such name, and one suite must not break the others
+        gymnasium.register(id=f"HermesLab/{_suite}-v0", entry_point="envs.gym:HermesLabEnv", kwargs={"suite": _suite})

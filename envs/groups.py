@@ -1,20 +1,35 @@
-"""Scored groups: the rollouts of one task under one policy, with the tokens that the sampler returned."""
+"""Scored groups: the rollouts of one task under one policy, with the tokens that the sampler returned.
 
-import math
+`group_checks` holds what every group must be, `group_files` reads and writes them.
+"""
+
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
+from envs.group_checks import normalized_advantages, validate_group
+from envs.group_files import read_groups, write_groups
 from hermes_lab.errors import ConfigError
-from hermes_lab.types import Episode, ScoredGroup
+from hermes_lab.types import Episode, ModelIdentity, ScoredGroup, TokenBranch
+
+__all__ = [
+    "build_groups",
+    "normalized_advantages",
+    "one_sequence_each",
+    "read_groups",
+    "validate_group",
+    "write_groups",
+]
 
 
 def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
-    """Groups scored episodes by task, lane, round, policy and library snapshot.
+    """Groups scored episodes by task, world, lane, round, model, library snapshot and configuration.
 
     An episode whose prompt was rewritten on the way has several branches; each is a sequence of its own with the
-    episode's reward. Episodes that are errored or unscored have no reward,
-    and those without a reply no tokens: they are left out. Raises `ConfigError` where an
-    episode has no token ids, since tokenising its text again would train on tokens that nobody sampled.
+    episode's reward. Episodes that are errored or unscored have no reward, and those without a reply no tokens: they
+    are left out, and never a reward of 0. Raises `ConfigError` where an episode has no token ids, since tokenising its
+    text again would train on tokens that nobody sampled.
     """
     groups: dict[tuple[object, ...], list[Episode]] = defaultdict(list)
     for episode in episodes:
@@ -24,24 +39,52 @@ def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
             continue
         if not episode.trajectory.branches:
             raise ConfigError(f"{episode.key}: has no token ids; run with model.token_ids=true on vLLM")
-        groups[_policy_of(episode)].append(episode)
+        groups[_origin(episode)].append(episode)
     for members in groups.values():
         yield _group(members)
 
 
-def _policy_of(episode: Episode) -> tuple[object, ...]:
+def one_sequence_each(group: ScoredGroup) -> ScoredGroup:
+    """Of a rollout whose prompt was rewritten on the way, the one sequence with the most sampled tokens.
+
+    Of equal ones the last. The group keeps all its rollouts, and so its mean; the tokens of the other sequences have
+    no gradient.
+    """
+    kept: dict[str, int] = {}
+    for place, (episode, mask_T) in enumerate(zip(group.episodes, group.masks, strict=True)):
+        if episode not in kept or sum(mask_T) >= sum(group.masks[kept[episode]]):
+            kept[episode] = place
+    if len(kept) == len(group.episodes):
+        return group
+    rows = ("episodes", "samples", "token_ids", "masks", "logprobs", "rewards", "advantages")
+    chosen = {row: tuple(getattr(group, row)[place] for place in kept.values()) for row in rows}
+    return msgspec.structs.replace(group, **chosen)
+
+
+def _origin(episode: Episode) -> tuple[object, ...]:
+    """What the rollouts of a group have in common."""
     return (
         episode.suite,
         episode.task_id,
+        episode.task.split,
+        episode.task.world,
         episode.lane,
         episode.round,
-        episode.model,
+        _weights(episode),
         episode.skills.snapshot,
+        episode.config_digest,
     )
+
+
+def _weights(episode: Episode) -> ModelIdentity:
+    """Without the address: a server that was started again for the same weights has another port."""
+    return msgspec.structs.replace(episode.model, base_url="")
 
 
 def _group(members: Sequence[Episode]) -> ScoredGroup:
     first = members[0]
+    if len({episode.sample for episode in members}) < len(members):
+        raise ConfigError(f"{first.key}: a sample of this task is there twice; build the groups of each run by itself")
     advantages_E = normalized_advantages([episode.reward.value for episode in members if episode.reward])
     rows = [
         (episode, advantage, branch)
@@ -51,14 +94,19 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
     group = ScoredGroup(
         suite=first.suite,
         task_id=first.task_id,
+        split=first.task.split,
+        world=first.task.world,
         lane=first.lane,
         round=first.round,
-        policy=first.model.adapter_digest or first.model.adapter or first.model.name,
+        policy=first.model.policy,
+        model=_weights(first),
         snapshot=first.skills.snapshot,
+        config_digest=first.config_digest,
         episodes=tuple(episode.key for episode, _, _ in rows),
+        samples=tuple(episode.sample for episode, _, _ in rows),
         token_ids=tuple(branch.token_ids for _, _, branch in rows),
         masks=tuple(branch.mask for _, _, branch in rows),
-        logprobs=tuple(branch.logprobs for _, _, branch in rows),
+        logprobs=tuple(_of_the_sampled(branch) for _, _, branch in rows),
         rewards=tuple(episode.reward.value for episode, _, _ in rows if episode.reward),
         advantages=tuple(advantage for _, advantage, _ in rows),
     )
@@ -66,38 +114,8 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
     return group
 
 
-def normalized_advantages(rewards_G: Sequence[float]) -> list[float]:
-    """(reward - mean) / standard deviation over the group, all 0.0 where the rewards are equal.
-
-    Source: GRPO, arXiv:2402.03300, section 4.1.2; the standard deviation is that of the sample (G - 1), as in TRL.
-    """
-    count = len(rewards_G)
-    mean = math.fsum(rewards_G) / count
-    variance = math.fsum((reward - mean) ** 2 for reward in rewards_G) / max(count - 1, 1)
-    if variance == 0:
-        return [0.0] * count
-    return [(reward - mean) / math.sqrt(variance) for reward in rewards_G]
-
-
-def validate_group(group: ScoredGroup) -> None:
-    """Raises `ValueError` where the axes of a group disagree, or a mask marks nothing to train on."""
-    sizes = {
-        len(axis)
-        for axis in (
-            group.episodes,
-            group.token_ids,
-            group.masks,
-            group.logprobs,
-            group.rewards,
-            group.advantages,
-        )
-    }
-    if len(sizes) != 1:
-        raise ValueError(f"{group.task_id}: axis G has several lengths: {sorted(sizes)}")
-    for ids_T, mask_T, logprobs_T in zip(group.token_ids, group.masks, group.logprobs, strict=True):
-        if not len(ids_T) == len(mask_T) == len(logprobs_T):
-            raise ValueError(f"{group.task_id}: ids, mask and log-probabilities have different lengths")
-        if not any(mask_T):
-            raise ValueError(f"{group.task_id}: a sequence in which no token was sampled")
-        if any(logprob > 0 for logprob in logprobs_T):
-            raise ValueError(f"{group.task_id}: a log-probability above 0")
+def _of_the_sampled(branch: TokenBranch) -> tuple[float | None, ...]:
+    """The log-probabilities, where there was a choice; the branch has 0.0 elsewhere, which would mean certainty."""
+    if len(branch.logprobs) != len(branch.mask):
+        return branch.logprobs  # for the check to name
+    return tuple(logprob if on else None for logprob, on in zip(branch.logprobs, branch.mask, strict=True))

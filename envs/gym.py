@@ -1,46 +1,36 @@
 """`HermesLab/<suite>-v0`: the agent's rollout as a Gymnasium environment, one assistant turn a step."""
 
 import json
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast, get_args
 
 import gymnasium
 from gymnasium import spaces
 
+from envs.spaces import Actions, TurnSpace, action_space, turn_text
 from envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.config import load_config
 from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.rewards import doubts
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import check_toolsets
 from hermes_lab.types import Episode
 from tasks import load_suite
 
 Observation = dict[str, str]
+Action = str | Mapping[str, str]
 
 
-class TurnSpace(spaces.Text):
-    """Any Unicode text up to `max_length` characters. A sample is a short plain answer."""
-
-    def __init__(self, max_length: int = 1_000_000) -> None:
-        super().__init__(max_length=max_length)
-
-    def contains(self, x: Any) -> bool:
-        return isinstance(x, str) and len(x) <= self.max_length
-
-    def sample(self, mask: Any = None, probability: Any = None) -> str:
-        del mask, probability
-        return "".join(self.np_random.choice(list("abcdefghij "), size=12)) + "."
-
-
-class HermesLabEnv(gymnasium.Env[Observation, str]):
+class HermesLabEnv(gymnasium.Env[Observation, Action]):
     """One task of a suite, in a fresh sandbox, through the same rollout as the batch runner.
 
     Observation: `task`, the prompt; `conversation`, a JSON list of `{"role", "content"}`, every turn as a model would
-    see it, the system prompt with its tools first. Action: one assistant turn in the Hermes text format; a turn without
-    `<tool_call>` is an answer, which submits the work. Reward: 0 until the episode ends, then the score of the first
-    submission, in [0, 1]. `terminated` when the last submission was judged, `truncated` when a budget ended it.
+    see it, the system prompt with its tools first. Action: one assistant turn, which without a tool call is an answer,
+    and submits the work; `envs.spaces.action_space` says how `actions` are written. Reward: 0 until the episode ends,
+    then that of `config.reward`. `terminated` when the last submission was judged, `truncated` when a budget ended it.
 
-    The last `info["episode"]` is the episode's record. A failure of the infrastructure is raised, never a reward.
+    The last info has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; the whole record is
+    `episode`. A failure of the infrastructure is raised, never a reward.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (declared so by Gymnasium)
@@ -51,19 +41,27 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         config: Sequence[str] = (),
         library: Library | None = None,
         render_mode: str | None = None,
+        actions: Actions = "text",
     ) -> None:
+        if actions not in get_args(Actions):
+            raise ConfigError(f"actions: {actions!r} is no kind of action; give {' or '.join(get_args(Actions))}")
         named = [f"suite.name={suite}"] if suite else []
         self.config = load_config([*named, *config, "agent.tool_format=hermes"])
         agent = self.config.agent
-        if not agent.distribution and "delegate_task" in check_toolsets(agent.toolsets, agent.disabled_tools):
+        tools = () if agent.distribution else check_toolsets(agent.toolsets, agent.disabled_tools)
+        if "delegate_task" in tools:
             raise ConfigError(
                 "agent.toolsets: an environment has one actor, and so no delegate_task; disable that tool"
             )
+        if doubt := doubts(self.config.reward):
+            gymnasium.logger.warn(doubt)
+        self.episode: Episode | None = None
+        """The record of the last episode that came to its end."""
         self.render_mode = render_mode
         self.observation_space = cast(
             "spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})
         )
-        self.action_space = TurnSpace()
+        self.action_space = action_space(actions, sorted(tools))
         self._suite = load_suite(self.config.suite)
         chosen = "split" in self.config.suite.model_fields_set or self.config.suite.split in self._suite.splits
         self._split = self.config.suite.split if chosen else self._suite.splits[0]
@@ -91,20 +89,23 @@ class HermesLabEnv(gymnasium.Env[Observation, str]):
         self._messages = turn
         return self._observation(), {"task_id": task.id}
 
-    def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """One assistant turn. Raises `HermesLabError` where the infrastructure stopped the episode."""
         if self._rollout is None or self._loop is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        turn = self._loop.call(self._rollout.act(action))
+        if not self.action_space.contains(action):
+            raise gymnasium.error.InvalidAction(f"{action!r:.200} is not in {self.action_space}")
+        turn = self._loop.call(self._rollout.act(turn_text(action)))
         if not isinstance(turn, Episode):
             self._messages = turn
             return self._observation(), 0.0, False, False, {}
-        self._rollout = None
+        self._rollout, self.episode = None, turn
         if turn.reward is None or turn.trajectory is None:
             raise HermesLabError(f"the episode has no reward: {_why(turn)}")
         self._messages = turn.trajectory.messages
-        terminated = turn.trajectory.stop_reason in ("answered", "empty")
-        info = {"episode": turn, "terms": dict(turn.reward.terms)}
+        stop = turn.trajectory.stop_reason
+        terminated = stop in ("answered", "empty")
+        info = {"terms": dict(turn.reward.terms), "score": turn.score, "success": turn.success, "stop_reason": stop}
         return self._observation(), turn.reward.value, terminated, not terminated, info
 
     def render(self) -> str | None:

@@ -1,5 +1,6 @@
 """The Gymnasium environment: the real rollout, one assistant turn a step."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -9,7 +10,10 @@ from collections.abc import Iterator
 import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import envs
 from envs.gym import HermesLabEnv
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
@@ -30,10 +34,14 @@ def env() -> Iterator[HermesLabEnv]:
     env.close()
 
 
-def test_gymnasiums_own_checker_passes_without_a_warning() -> None:
+@pytest.mark.parametrize("actions", ["text", "structured"])
+@pytest.mark.parametrize("suite", ["ledger", "code_debugging", "reasoning_gym", "release"])
+def test_gymnasiums_own_checker_passes_without_a_warning(suite: str, actions: str) -> None:
+    if suite == "reasoning_gym":
+        pytest.importorskip("reasoning_gym", reason="optional: needs the extra `reasoning-gym`")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = gymnasium.make("envs:HermesLab/ledger-v0", render_mode="ansi").unwrapped
+        env = gymnasium.make(f"envs:HermesLab/{suite}-v0", render_mode="ansi", actions=actions).unwrapped
         check_env(env)
         env.close()
 
@@ -43,10 +51,11 @@ def solve(env: HermesLabEnv, seed: int, commands: tuple[str, ...]) -> tuple[floa
     for command in commands:
         _, reward, terminated, truncated, _ = env.step(run(command))
         assert (reward, terminated, truncated) == (0.0, False, False)
-    _, reward, terminated, _, info = env.step("Done.")
+    _, reward, terminated, _, _ = env.step("Done.")
     if not terminated:
-        _, reward, terminated, _, info = env.step("I cannot do better.")
-    return reward, terminated, info["episode"]
+        _, reward, terminated, _, _ = env.step("I cannot do better.")
+    assert env.episode is not None
+    return reward, terminated, env.episode
 
 
 def test_the_oracle_earns_1_and_doing_nothing_0(env: HermesLabEnv) -> None:
@@ -81,13 +90,76 @@ def test_rejected_work_gets_feedback_and_the_reward_is_that_of_the_first_submiss
     assert json.loads(observation["conversation"])[-1]["content"].startswith("Rejected")
 
 
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_a_seed_draws_the_same_tasks_in_the_same_order(env: HermesLabEnv, seed: int) -> None:
+    first = [env.reset(seed=seed), env.reset(), env.reset()]
+    again = [env.reset(seed=seed), env.reset(), env.reset()]
+    assert first == again
+    assert len({info["task_id"] for _, info in first}) == 3
+
+
+def test_what_is_no_action_is_refused(env: HermesLabEnv) -> None:
+    env.reset(seed=0)
+    for action in (3, None, b"Done.", {"tool": "", "arguments": "", "content": "Done."}):
+        with pytest.raises(gymnasium.error.InvalidAction):
+            env.step(action)  # type: ignore[arg-type]
+    env.step("Done.")  # the episode goes on
+
+
+def test_a_kind_of_action_that_there_is_not_is_named() -> None:
+    with pytest.raises(ConfigError, match="actions: 'json' is no kind of action; give text or structured"):
+        HermesLabEnv("ledger", actions="json")  # type: ignore[arg-type]
+
+
+def test_the_last_info_names_the_terms_that_the_reward_is_made_of(env: HermesLabEnv) -> None:
+    weighted = HermesLabEnv("ledger", config=["reward.answered=-0.25", "reward.tool_calls=-0.5"])
+    weighted.reset(seed=0)
+    weighted.step(run("true"))
+    weighted.step("Done.")
+    _, reward, terminated, _, info = weighted.step("I cannot do better.")
+    weighted.close()
+    assert (reward, terminated) == (-0.75, True)
+    assert info == {
+        "terms": {"score": 0.0, "answered": -0.25, "tool_calls": -0.5},
+        "score": 0.0,
+        "success": False,
+        "stop_reason": "answered",
+    }
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_reward_that_is_earned_without_solving_anything_is_warned_about(env: HermesLabEnv) -> None:
+    with pytest.warns(UserWarning, match=r"reward\.tool_calls=0\.1: can be earned without solving anything"):
+        HermesLabEnv("ledger", config=["reward.tool_calls=0.1"])
+
+
+def test_rendering_is_the_conversation_as_text(env: HermesLabEnv) -> None:
+    shown = HermesLabEnv("ledger", render_mode="ansi")
+    shown.reset(seed=0)
+    shown.step(run("echo hello"))
+    text = shown.render()
+    shown.close()
+    assert text is not None
+    assert text.startswith("[system]\n")
+    assert text.endswith("</tool_response>")
+    assert env.render() is None
+
+
+def test_a_name_that_gymnasium_cannot_take_does_not_break_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.list_suites", lambda: ["my suite", "a:b", "", "my.suite-2"])
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", {})
+    importlib.reload(envs)
+    assert list(gymnasium.envs.registration.registry) == ["HermesLab/my.suite-2-v0"]
+
+
 def test_a_budget_truncates() -> None:
     env = HermesLabEnv("ledger", config=["agent.max_iterations=1"])
     env.reset(seed=0)
     env.step(run("true"))
     _, reward, terminated, truncated, info = env.step("Out of budget.")
     assert (reward, terminated, truncated) == (0.0, False, True)
-    assert info["episode"].trajectory.stop_reason == "max_iterations"
+    assert info["stop_reason"] == "max_iterations"
     env.close()
 
 

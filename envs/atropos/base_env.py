@@ -1,0 +1,173 @@
+r"""`HermesLabAtroposEnv`: the suites for those who start from atroposlib's `BaseEnv`.
+
+    python -m envs.atropos.base_env process --env.hermes_lab "suite.name=ledger" --env.total_steps 8 \
+        --env.data_path_to_save_groups groups.jsonl --openai.base_url http://127.0.0.1:8001/v1
+
+Its `serve`, `process` and `evaluate` are atroposlib's own; `hermes-lab env` does the same without atroposlib. The
+sequences are the sampler's: atroposlib's `tokenize_for_trainer` marks nothing to train under transformers 5.
+"""
+
+import asyncio
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, ClassVar
+
+import msgspec
+
+import configs
+from envs.atropos.config import EnvConfig, load_env_config
+from envs.atropos.evaluate import evaluate, greedy
+from envs.atropos.source import GroupSource, Item
+from envs.atropos.tally import Tally
+from envs.rollouts import Rollouts, open_rollouts
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.weights import resolve
+from hermes_lab.types import Episode
+
+try:
+    from atroposlib.envs.base import APIServerConfig, BaseEnv, BaseEnvConfig
+    from pydantic import Field
+except ImportError as error:
+    raise ConfigError(f"envs.atropos.base_env: needs atroposlib ({error}); pip install 'hermes-lab[atropos]'") from None
+
+CONFIG = Path(configs.__file__).parent / "env" / "atropos.yaml"
+
+
+class HermesLabAtroposConfig(BaseEnvConfig):  # type: ignore[misc]
+    """atroposlib's fields, and what the rollouts are."""
+
+    hermes_lab: str = Field(default="", description="YAML files and key=value overrides of Hermes Lab, with spaces")
+
+
+class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
+    """A suite's tasks as items, their rollouts by the path of the batch runner as groups.
+
+    `env.group_size`, `env.max_token_length`, `env.max_num_workers`, `env.ensure_scores_are_not_same` and the first
+    `openai` server are atroposlib's to say; all else is Hermes Lab's configuration.
+    """
+
+    name: ClassVar[str] = "hermes-lab"
+    env_config_cls: ClassVar[type] = HermesLabAtroposConfig
+
+    def __init__(self, config: HermesLabAtroposConfig, server_configs: Any, **options: Any) -> None:
+        if config.tokenizer_name == "packaged":  # only shows rollouts in wandb
+            config = config.model_copy(update={"tokenizer_name": str(resolve("packaged", print_nothing))})
+        super().__init__(config, server_configs, **options)
+        self._tally = Tally()
+        self._metrics: dict[str, float] = {}
+        self._keepers: list[asyncio.Task[None]] = []
+        self._source: GroupSource
+        self._items: Iterator[Item]
+
+    @classmethod
+    def config_init(cls) -> tuple[HermesLabAtroposConfig, list[APIServerConfig]]:
+        """The packaged model at a local vLLM. The name may not be null: the server refuses that."""
+        config = HermesLabAtroposConfig(
+            tokenizer_name="packaged", wandb_name=cls.name, use_wandb=False, group_size=4, include_messages=True
+        )
+        return config, [APIServerConfig(model_name="packaged", base_url="http://127.0.0.1:8001/v1", api_key="none")]
+
+    async def setup(self) -> None:
+        """Connects to the model."""
+        self._config = self._combined()
+        rollouts = await self._open(self._config.rollouts)
+        self._source = GroupSource(self._config, rollouts, self._tally, _drop)
+        self._items = self._source.items()
+
+    async def get_next_item(self) -> Item:
+        """The next task, and how often the suite had been gone through."""
+        return next(self._items)
+
+    async def collect_trajectories(self, item: Item) -> tuple[dict[str, Any] | None, list[Item]]:
+        """The group of a task, or None where it is refused; there is never a backlog."""
+        self._source.size = self.config.group_size  # `process` sets it late
+        if self.max_token_len > 0:
+            self._source.longest = min(self.config.max_token_length, self.max_token_len)
+        made = await self._source.make(item)
+        if made is None:
+            return None, []
+        self._tally.sent([made.group])
+        # atroposlib unpacks a dictionary of lists, and goes through it by its own names.
+        return msgspec.to_builtins(made.data), []
+
+    async def evaluate(self, *args: Any, **kwargs: Any) -> None:
+        """The held-out split, greedily; logged with the next `wandb_log`, and written by atroposlib where asked for."""
+        del args, kwargs
+        started = time.time()
+        rollouts = await self._open(greedy(self._config))
+        report, _ = await evaluate(rollouts, print_nothing)
+        success = report["success"]
+        self._metrics = {
+            "eval/success": success["rate"] or 0.0,
+            "eval/success_low": success["low"],
+            "eval/success_high": success["high"],
+            "eval/errored": float(report["errored"]),
+        }
+        await self.evaluate_log(
+            self._metrics,
+            model_name=report["adapter"] or report["model"],
+            start_time=started,
+            end_time=time.time(),
+            generation_parameters={"temperature": 0.0},
+        )
+
+    async def wandb_log(self, wandb_metrics: dict[str, Any] | None = None) -> None:
+        """Adds the counts and the last evaluation."""
+        counts = {f"train/refused/{reason}": count for reason, count in self._tally.refused.items()}
+        mine = {"train/groups": self._tally.groups, "train/errored": self._tally.errored, **counts, **self._metrics}
+        self._metrics = {}
+        await super().wandb_log((wandb_metrics or {}) | mine)
+
+    def _combined(self) -> EnvConfig:
+        theirs, server = self.config, self.server.servers[0].config
+        return load_env_config(
+            [
+                str(CONFIG),
+                *shlex.split(theirs.hermes_lab),
+                "model.provider=openai",
+                "model.token_ids=true",
+                f"model.base_url={server.base_url}",
+                f"model.name={server.model_name}",
+                f"env.group_size={theirs.group_size}",
+                f"env.max_token_length={theirs.max_token_length}",
+                f"env.drop_equal_scores={'true' if theirs.ensure_scores_are_not_same else 'false'}",
+                f"env.messages={'true' if theirs.include_messages else 'false'}",
+            ]
+        )
+
+    async def _open(self, config: RunConfig) -> Rollouts:
+        """The rollouts, in a task of their own: what is opened must be closed in the task that opened it, and
+        atroposlib cancels every task at its end."""
+        opened: asyncio.Future[Rollouts] = asyncio.get_running_loop().create_future()
+
+        async def keep() -> None:
+            try:
+                async with open_rollouts(config, log=Path(mkdtemp()) / "server.log", say=print_nothing) as rollouts:
+                    opened.set_result(rollouts)
+                    await asyncio.Event().wait()
+            except Exception as error:
+                if opened.done():
+                    raise
+                opened.set_exception(error)
+
+        self._keepers.append(asyncio.create_task(keep()))
+        return await opened
+
+
+async def _drop(episode: Episode) -> None:
+    del episode
+
+
+def print_nothing(message: str) -> None:
+    """The `say` of a library: atroposlib has a log of its own."""
+    del message
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        HermesLabAtroposEnv.cli()

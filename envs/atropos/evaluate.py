@@ -1,0 +1,76 @@
+"""How often the model solves tasks of a held-out split, greedily."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from analysis.intervals import Rate
+from envs.atropos.config import EnvConfig
+from envs.rollouts import Rollouts
+from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.errors import ConfigError
+from hermes_lab.types import Episode
+
+Say = Callable[[str], None]
+
+
+def greedy(config: EnvConfig) -> RunConfig:
+    """The rollouts of an evaluation: one of each task, greedily, of `env.eval_count` tasks of `env.eval_split`."""
+    sampling = config.model.sampling.model_copy(update={"temperature": 0.0})
+    suite = config.suite.model_copy(update={"split": config.env.eval_split, "count": config.env.eval_count})
+    model = config.model.model_copy(update={"sampling": sampling})
+    return config.rollouts.model_copy(update={"model": model, "suite": suite})
+
+
+async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[Episode]]:
+    """Runs the tasks of `greedy`. Returns a report for JSON, and the episodes.
+
+    Errored rollouts are no failures of the model: they are counted beside the rate. Raises `ConfigError` where the
+    suite has no such split.
+    """
+    config = rollouts.lab.config
+    suite = config.suite
+    if suite.split not in rollouts.lab.suite.splits:
+        known = ", ".join(rollouts.lab.suite.splits)
+        raise ConfigError(f"env.eval_split: {suite.split} is no split of this suite; it has {known}")
+    tasks = rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed)
+    episodes: list[Episode] = []
+
+    async def run(index: int) -> None:
+        episodes.extend(await rollouts.group(tasks[index], 1))
+        if len(episodes) % 10 == 0:
+            say(f"{len(episodes)}/{len(tasks)} tasks")
+
+    async with anyio.create_task_group() as work:
+        for index in range(len(tasks)):
+            work.start_soon(run, index)
+    episodes.sort(key=lambda episode: episode.task_id)
+    judged = [episode for episode in episodes if episode.success is not None]
+    rate = Rate(sum(bool(episode.success) for episode in judged), len(judged))
+    rewards = [episode.reward.value for episode in judged if episode.reward]
+    model = rollouts.lab.model.identity
+    report = {
+        "suite": rollouts.lab.suite.name,
+        "split": suite.split,
+        "world": suite.world,
+        "seed": suite.seed,
+        "model": model.name,
+        "adapter": model.adapter,
+        "adapter_digest": model.adapter_digest,
+        "config_digest": config_digest(config),
+        "tasks": len(tasks),
+        "errored": sum(episode.status == "errored" for episode in episodes),
+        "success": rate.report(),
+        "mean_reward": sum(rewards) / len(rewards) if rewards else None,
+    }
+    return report, episodes
+
+
+def line(report: dict[str, Any]) -> str:
+    """The report for a person."""
+    success = report["success"]
+    text = f"{report['suite']} {report['split']}: {Rate(success['count'], success['of'])} solved"
+    if report["mean_reward"] is not None:
+        text += f", mean reward {report['mean_reward']:.3f}"
+    return text + (f"; {report['errored']} of {report['tasks']} rollouts errored" if report["errored"] else "")

@@ -1,0 +1,81 @@
+"""Episodes of one task -> a group of the protocol, or why they are none."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from envs.atropos.config import EnvSection
+from envs.atropos.messages import MASKED, MASKED_LOGPROB, ScoredData
+from envs.groups import build_groups, one_sequence_each
+from hermes_lab.models.wire import wire
+from hermes_lab.types import Episode, ScoredGroup
+
+
+class Refused(NamedTuple):
+    """Why episodes make no group."""
+
+    reason: str
+
+
+def make_group(episodes: Sequence[Episode], limits: EnvSection, longest: int) -> ScoredGroup | Refused:
+    """The one group of `limits.group_size` sequences that these episodes are, none longer than `longest` tokens.
+
+    Whole groups are refused, and no single rollouts: a group without its longest rollouts would favour short ones.
+    """
+    if any(episode.status == "errored" for episode in episodes) or len(episodes) != limits.group_size:
+        return Refused("the infrastructure failed")
+    if any(episode.reward is None for episode in episodes):
+        return Refused("no reward")
+    if any(not episode.trajectory or not episode.trajectory.steps for episode in episodes):
+        return Refused("no reply")
+    groups = list(build_groups(episodes))
+    if len(groups) != 1:
+        return Refused("the policy changed in between")
+    # The server holds a group of another size back, and joins it with those of others.
+    group = one_sequence_each(groups[0])
+    if max(map(len, group.token_ids)) > longest:
+        return Refused(f"longer than {longest} tokens")
+    if limits.drop_equal_scores and limits.group_size > 1 and not any(group.advantages):
+        return Refused("equal rewards")
+    return group
+
+
+def scored_data(group: ScoredGroup, episodes: Sequence[Episode], *, messages: bool) -> ScoredData:
+    """The group as the server takes it. It checks no lengths: `make_group` has."""
+    return ScoredData(
+        tokens=group.token_ids,
+        masks=tuple(
+            tuple(token if on else MASKED for token, on in zip(ids_T, mask_T, strict=True))
+            for ids_T, mask_T in zip(group.token_ids, group.masks, strict=True)
+        ),
+        scores=group.rewards,
+        inference_logprobs=tuple(
+            tuple(MASKED_LOGPROB if logprob is None else logprob for logprob in logprobs_T)
+            for logprobs_T in group.logprobs
+        ),
+        overrides=tuple(map(_sequence, episodes)),
+        group_overrides={
+            "suite": group.suite,
+            "task": group.task_id,
+            "split": group.split,
+            "world": group.world,
+            "policy": group.policy,
+            "snapshot": group.snapshot,
+            "config_digest": group.config_digest,
+        },
+        messages=tuple(map(_conversation, episodes)) if messages else None,
+    )
+
+
+def _sequence(episode: Episode) -> dict[str, Any]:
+    return {
+        "episode": episode.key,
+        "policy": episode.model.policy,
+        "success": episode.success,
+        "terms": dict(episode.reward.terms) if episode.reward else {},
+    }
+
+
+def _conversation(episode: Episode) -> tuple[dict[str, Any], ...]:
+    """The turns as the model saw them."""
+    trajectory = episode.trajectory
+    return tuple(wire(trajectory.messages, trajectory.tool_format)) if trajectory else ()

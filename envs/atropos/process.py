@@ -1,0 +1,56 @@
+"""The groups of `serve` in files, without a server."""
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from envs.atropos.html import write_page
+from envs.atropos.source import GroupSource, Item, Made
+from envs.atropos.tally import Tally
+from envs.groups import write_groups
+from hermes_lab.errors import HermesLabError
+from hermes_lab.records import write_atomic
+
+Say = Callable[[str], None]
+
+
+async def process(
+    source: GroupSource, tally: Tally, *, count: int, out: Path, scored: bool, page: Path | None, say: Say
+) -> None:
+    """Rolls out the groups of `count` tasks and, at the end, writes those that a server would get, in their order.
+
+    `out` gets what would be posted, a JSON object a line, or with `scored` the same as `ScoredGroup`s; `page` their
+    conversations as HTML. Ended before that, there are the episodes alone, from which groups can be exported.
+    """
+    made: dict[int, Made] = {}
+    limiter = anyio.CapacityLimiter(source.at_once)
+
+    failures: list[HermesLabError] = []
+
+    async def make(number: int, item: Item) -> None:
+        async with limiter:
+            try:
+                group = await source.make(item)
+            except HermesLabError as error:
+                failures.append(error)
+                return work.cancel_scope.cancel()
+        if group:
+            made[number] = group
+            tally.sent([group.group])
+        return say(str(tally))
+
+    async with anyio.create_task_group() as work:
+        for number, item in enumerate(islice(source.items(), count)):
+            work.start_soon(make, number, item)
+    if failures:
+        raise failures[0]  # and not in an ExceptionGroup
+    in_order = [made[number] for number in sorted(made)]
+    if scored:
+        write_groups([group.group for group in in_order], out)
+    else:
+        write_atomic(out, b"".join(msgspec.json.encode(group.data) + b"\n" for group in in_order))
+    if page:
+        write_page(page, out.name, [group.data for group in in_order])

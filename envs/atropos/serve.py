@@ -1,0 +1,153 @@
+"""Feeds a trajectory server at the pace of its trainer."""
+
+from collections.abc import Callable, Iterator
+
+import anyio
+from anyio.abc import TaskGroup
+
+from envs.atropos.client import AtroposClient, LostAnswer, NotSent, UnknownEnvironment
+from envs.atropos.config import EnvSection
+from envs.atropos.messages import Info, RegisterEnv, Status
+from envs.atropos.source import GroupSource, Item, Made
+from envs.atropos.tally import Tally
+from hermes_lab.errors import ConfigError, HermesLabError
+
+Say = Callable[[str], None]
+
+LOOK = 0.5
+"""Seconds after which the server is looked at again, where no group was finished before."""
+
+
+class Feeder:
+    """Keeps the queue of one environment full, and no fuller than `max_batches_offpolicy` allows."""
+
+    def __init__(self, client: AtroposClient, source: GroupSource, env: EnvSection, tally: Tally, say: Say) -> None:
+        self._client = client
+        self._source = source
+        self._env = env
+        self._tally = tally
+        self._say = say
+        self._items: Iterator[Item] = source.items()
+        self._running = 0
+        self._ready: list[Made] = []
+        self._finished = anyio.Event()
+        self._failure: HermesLabError | None = None
+        self._said = ""
+
+    async def run(self) -> None:
+        """Until the trainer has had its steps. A server that was restarted is registered with again, and what was
+        sampled for the trainer before it is dropped. The server is told of the end, whatever the end is."""
+        while True:
+            try:
+                return await self._serve_once()
+            except UnknownEnvironment as error:
+                self._tally.refused["the server was restarted"] += len(self._ready) + self._running
+                self._ready, self._running = [], 0
+                self._client.forget()
+                self._say(f"{error}: registering again")
+            finally:
+                with anyio.CancelScope(shield=True):
+                    if not await self._client.disconnect():
+                        self._say(f"{self._client.url}: could not be told that this environment has ended")
+
+    async def _serve_once(self) -> None:
+        env = self._env
+        wanted = RegisterEnv(
+            env.max_token_length, env.name, env.weight, env.group_size, min_batch_allocation=env.min_batch_allocation
+        )
+        registered = await self._client.register(wanted, patience=env.trainer_seconds)
+        info = await self._client.info()
+        check_batch(info, env.group_size)
+        self._source.longest = longest(info, env)
+        steps = env.steps or max(registered.num_steps, 0)
+        logs = await self._client.wandb_info()
+        self._say(
+            f"{self._client.url}: registered as {registered.wandb_name}, batches of {info.batch_size}, "
+            f"step {registered.starting_step} of {steps or 'any number'}, wandb project {logs.project or 'none'}"
+        )
+        async with anyio.create_task_group() as work:
+            try:
+                await self._feed(work, info, steps, registered.starting_step)
+            except HermesLabError as error:  # kept out of an ExceptionGroup
+                self._failure = error
+            work.cancel_scope.cancel()
+        if self._failure:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    async def _feed(self, work: TaskGroup, info: Info, steps: int, step: int) -> None:
+        while True:
+            if self._failure:
+                raise self._failure
+            status = await self._client.status()
+            if status.current_step < step:  # another server, whose environment of this number is another
+                raise UnknownEnvironment(f"{self._client.url}: the trainer's step went back to {status.current_step}")
+            step = status.current_step
+            if steps and step + status.queue_size * self._env.group_size // info.batch_size >= steps:
+                self._say(f"the trainer has all of its {steps} steps: {self._tally}")
+                return
+            if self._ready:
+                await self._post(status)
+                continue
+            room = capacity(status, info, self._env) - status.queue_size - self._running
+            for _ in range(min(room, self._source.at_once - self._running)):
+                self._running += 1
+                work.start_soon(self._make, next(self._items))
+            self._tell(status, waiting=room <= 0 and not self._running)
+            with anyio.move_on_after(LOOK):
+                await self._finished.wait()
+            self._finished = anyio.Event()
+
+    async def _make(self, item: Item) -> None:
+        try:
+            made = await self._source.make(item)
+            if made:
+                self._ready.append(made)
+        except HermesLabError as error:
+            self._failure = error
+        self._running -= 1
+        self._finished.set()
+
+    async def _post(self, status: Status) -> None:
+        ready, self._ready = self._ready, []
+        try:
+            await self._client.post([made.data for made in ready])
+        except NotSent:
+            self._ready = ready + self._ready  # the next look at the server tells what has become of it
+            return
+        except LostAnswer as error:
+            self._tally.refused["the answer was lost"] += len(ready)
+            self._say(str(error))
+            return
+        self._tally.sent([made.group for made in ready])
+        self._tell(status, waiting=False)
+
+    def _tell(self, status: Status, *, waiting: bool) -> None:
+        line = f"step {status.current_step}, {self._tally}" + (", waiting for the trainer" if waiting else "")
+        if line != self._said:
+            self._say(line)
+        self._said = line
+
+
+def check_batch(info: Info, group_size: int) -> None:
+    """Raises `ConfigError` where groups of this size never add up to a batch."""
+    if info.batch_size % group_size:
+        raise ConfigError(
+            f"env.group_size: the trainer's batch of {info.batch_size} sequences is no multiple of {group_size}, "
+            "so it would never be full; change one of them"
+        )
+
+
+def longest(info: Info, env: EnvSection) -> int:
+    """Tokens of the longest sequence that both sides take; -1 from a trainer is no limit."""
+    return min(env.max_token_length, info.max_token_len) if info.max_token_len > 0 else env.max_token_length
+
+
+def capacity(status: Status, info: Info, env: EnvSection) -> int:
+    """Groups that may wait at the server: this environment's share of `max_batches_offpolicy` batches.
+
+    Environments with a `min_batch_allocation` have that and what nobody has been promised, as in atroposlib.
+    """
+    share = min(1.0, status.unallocated_fraction + (env.min_batch_allocation or 0.0))
+    sequences = max(1, env.max_batches_offpolicy) * info.batch_size * share
+    return max(1, int(sequences) // env.group_size) if share > 0 else 0

@@ -1,0 +1,87 @@
+"""Groups of a suite's tasks, one after the other and without end."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+from typing import NamedTuple
+
+from envs.atropos.config import EnvConfig
+from envs.atropos.groups import Refused, make_group, scored_data
+from envs.atropos.messages import ScoredData
+from envs.atropos.tally import Tally
+from envs.rollouts import Rollouts
+from hermes_lab.errors import HermesLabError
+from hermes_lab.types import Episode, ScoredGroup, Task
+
+GIVE_UP = 4
+"""Groups in a row of which no rollout came to its end: then it is no accident."""
+
+Keep = Callable[[Episode], Awaitable[None]]
+
+
+class NothingWorks(HermesLabError):
+    """The infrastructure stops every rollout."""
+
+
+class Item(NamedTuple):
+    """A task, and how often the suite had been gone through when its turn came: their pair is never met twice."""
+
+    task: Task
+    epoch: int
+
+
+class Made(NamedTuple):
+    """A group in both forms."""
+
+    group: ScoredGroup
+    data: ScoredData
+
+
+class GroupSource:
+    """Makes groups by the path of the batch runner, and keeps every episode that it makes."""
+
+    def __init__(self, config: EnvConfig, rollouts: Rollouts, tally: Tally, keep: Keep) -> None:
+        self.size = config.env.group_size
+        self.longest = config.env.max_token_length
+        self._config = config
+        self._rollouts = rollouts
+        self._tally = tally
+        self._keep = keep
+        self._without = 0
+
+    @property
+    def at_once(self) -> int:
+        """Groups in work at one time that keep `run.concurrency` rollouts busy."""
+        return max(1, -(-self._config.run.concurrency // self.size))
+
+    def items(self) -> Iterator[Item]:
+        """Endless: `suite.count` tasks of `suite.split`, then other ones, or where the suite is finite the same."""
+        suite = self._config.suite
+        for epoch in count():
+            for task in self._rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed + epoch):
+                yield Item(task, epoch)
+
+    async def make(self, item: Item) -> Made | None:
+        """The group of a task, or None where it was refused and counted. Raises `NothingWorks`."""
+        episodes = await self._whole_group(item)
+        self._without = 0 if episodes else self._without + 1
+        if self._without >= GIVE_UP:
+            raise NothingWorks(f"every rollout of the last {GIVE_UP} groups errored: {self._tally.last_error}")
+        group = make_group(episodes, self._config.env, self.longest)
+        if isinstance(group, Refused):
+            self._tally.refused[group.reason] += 1
+            return None
+        return Made(group, scored_data(group, episodes, messages=self._config.env.messages))
+
+    async def _whole_group(self, item: Item) -> list[Episode]:
+        """`size` rollouts, with others in the place of those that the infrastructure stopped."""
+        whole: list[Episode] = []
+        begun, allowed = 0, self.size + self._config.env.refills
+        while len(whole) < self.size and begun < allowed:
+            missing = min(self.size - len(whole), allowed - begun)
+            episodes = await self._rollouts.group(item.task, missing, round_=item.epoch, first=begun)
+            begun += missing
+            self._tally.saw(episodes)
+            for episode in episodes:
+                await self._keep(episode)
+            whole += [episode for episode in episodes if episode.status == "ok"]
+        return whole

@@ -1,0 +1,43 @@
+"""What became of the rollouts, counted."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hermes_lab.types import Episode, ScoredGroup
+
+
+@dataclass
+class Tally:
+    """Counts of one `serve` or `process`. Nothing is left out silently: each group is sent, refused or lost."""
+
+    groups: int = 0
+    sequences: int = 0
+    rewards: float = 0.0
+    errored: int = 0
+    """Rollouts that the infrastructure stopped; others took their places where `refills` allowed it."""
+    last_error: str = ""
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def saw(self, episodes: Iterable[Episode]) -> None:
+        """Counts the errored among rollouts."""
+        for episode in episodes:
+            if episode.error:
+                self.errored += 1
+                self.last_error = f"{episode.error.kind}: {episode.error.message}"
+
+    def sent(self, groups: Sequence[ScoredGroup]) -> None:
+        """Counts groups that were handed over."""
+        self.groups += len(groups)
+        self.sequences += sum(len(group.rewards) for group in groups)
+        self.rewards += sum(sum(group.rewards) for group in groups)
+
+    def __str__(self) -> str:
+        text = f"{self.groups} groups ({self.sequences} sequences) sent"
+        if self.sequences:
+            text += f", mean reward {self.rewards / self.sequences:.2f}"
+        if self.refused:
+            text += ", refused: " + ", ".join(f"{reason} {count}" for reason, count in self.refused.most_common())
+        if self.errored:
+            text += f", {self.errored} rollouts errored ({self.last_error[:120]})"
+        return text

@@ -1,0 +1,72 @@
+"""Groups of rollouts as others ask for them (Atropos, TRL), by the same path as the batch runner's."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.models import open_model
+from hermes_lab.models.weights import Say
+from hermes_lab.rewards import doubts
+from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Episode, Task
+from hermes_lab.web import open_web
+from tasks import load_suite
+
+
+class Rollouts:
+    """Runs a suite's tasks with one model. At most `run.concurrency` rollouts work at once, in all groups together."""
+
+    def __init__(self, lab: Lab, library: Library) -> None:
+        self.lab = lab
+        self._knowledge = Knowledge(library)
+        self._limiter = anyio.CapacityLimiter(lab.config.run.concurrency)
+
+    def tasks(self, *, split: str, count: int, seed: int) -> list[Task]:
+        """`count` tasks of a split, drawn by `seed`."""
+        return self.lab.suite.load(split=split, count=count, seed=seed, world=self.lab.config.suite.world)
+
+    async def group(self, task: Task, size: int, *, round_: int = 0, first: int = 0) -> tuple[Episode, ...]:
+        """`size` rollouts of one task, in their order. Errored ones are among them: see `Episode.status`.
+
+        `first` numbers their samples: what is rolled out in place of the errored ones goes on counting.
+        """
+        episodes: dict[int, Episode] = {}
+
+        async def roll_out(sample: int) -> None:
+            job = Job(task, lane="env", round=round_, sample=sample, experience=0, place=0, review="never")
+            async with self._limiter:
+                episodes[sample] = await run_episode(self.lab, job, self._knowledge)
+
+        async with anyio.create_task_group() as rollouts:
+            for sample in range(first, first + size):
+                rollouts.start_soon(roll_out, sample)
+        return tuple(episodes[sample] for sample in sorted(episodes))
+
+
+@asynccontextmanager
+async def open_rollouts(
+    config: RunConfig, *, log: Path, say: Say, library: Library | None = None
+) -> AsyncIterator[Rollouts]:
+    """The suite, the sandbox and the model that `config` names, for the time of the block.
+
+    A vLLM that it starts writes to `log`. Raises `ConfigError` and `ModelError` as `open_model` does.
+    """
+    suite = load_suite(config.suite)
+    await probe(config.sandbox)
+    if doubt := doubts(config.reward):
+        say(doubt)
+    opened = open_model(
+        config.model, tool_format=config.agent.tool_format, log=log, concurrency=config.run.concurrency, say=say
+    )
+    async with opened as model:
+        lab = Lab(
+            config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox), open_web(config.web)
+        )
+        yield Rollouts(lab, library or Library())

@@ -1,0 +1,111 @@
+"""Gymnasium's spaces of texts: what an agent reads, and what it says."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Literal, overload
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
+
+from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.types import ToolCall
+
+Actions = Literal["text", "structured"]
+
+
+class TurnSpace(spaces.Text):
+    """Any Unicode text up to `max_length` characters. A sample is one of `samples`, or a short plain answer."""
+
+    def __init__(self, max_length: int = 1_000_000, samples: Sequence[str] = ()) -> None:
+        super().__init__(max_length=max_length, min_length=0)
+        self.samples = tuple(samples)
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, str) and len(x) <= self.max_length
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        del mask, probability
+        if self.samples:
+            return str(self.np_random.choice(self.samples))
+        return "".join(self.np_random.choice(list("abcdefghij "), size=12)) + "."
+
+
+def action_space(actions: Actions, tools: Sequence[str]) -> spaces.Space[Any]:
+    """The space of assistant turns.
+
+    `text`: a turn in the Hermes text format. `structured`: `tool`, one tool's name or "" for an answer; `arguments`, a
+    JSON object as text; `content`, the answer, or what is said before the call. Samples are answers and calls of
+    `tools` without arguments.
+    """
+    if actions == "text":
+        return TurnSpace()
+    tool, arguments = TurnSpace(samples=("", *tools)), TurnSpace(samples=("{}",))
+    return spaces.Dict({"tool": tool, "arguments": arguments, "content": TurnSpace()})
+
+
+def turn_text(action: str | Mapping[str, str]) -> str:
+    """An action of either space in the Hermes text format. Arguments that are no JSON object stay as they are, so that
+    the agent hears what is wrong with them as a model does."""
+    if isinstance(action, str):
+        return action
+    tool, arguments, content = action["tool"], action["arguments"], action["content"]
+    if not tool:
+        return content
+    try:
+        given = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        given = None
+    if isinstance(given, dict):
+        return render_calls(content, [ToolCall("call_0", tool, given)])
+    raw = f'<tool_call>\n{{"name": {json.dumps(tool)}, "arguments": {arguments}}}\n</tool_call>'
+    return f"{content}\n{raw}" if content else raw
+
+
+class SharedTexts(Sequence[str]):
+    """The texts that the workers of an `AsyncVectorEnv` wrote last; a deep copy holds them as they are now.
+
+    Gymnasium's own way for texts decodes the memory once, when the environment is made, and knows few characters.
+    """
+
+    def __init__(self, memory: Any, count: int) -> None:
+        self._rows = np.frombuffer(memory.get_obj(), dtype=np.int32).reshape((count, -1))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        length = self._rows[index, 0]
+        return str(self._rows[index, 1 : 1 + length].tobytes().decode("utf-32-le", "surrogatepass"))
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(len(self)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
+        return tuple(self)
+
+
+@create_shared_memory.register(TurnSpace)
+def _create(space: TurnSpace, n: int, ctx: ModuleType) -> Any:
+    """For each environment the length, then the characters."""
+    return ctx.Array("i", n * (1 + space.max_length))
+
+
+@read_from_shared_memory.register(TurnSpace)
+def _read(space: TurnSpace, memory: Any, n: int = 1) -> SharedTexts:
+    del space
+    return SharedTexts(memory, n)
+
+
+@write_to_shared_memory.register(TurnSpace)
+def _write(space: TurnSpace, index: int, text: str, memory: Any) -> None:
+    row = np.frombuffer(memory.get_obj(), dtype=np.int32).reshape((-1, 1 + space.max_length))[index]
+    row[1 : 1 + len(text)] = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
+    row[0] = len(text)

@@ -1,0 +1,184 @@
+"""An `environment_factory` for TRL's GRPO trainer: the agent's tools in the lab's sandbox, judged by its verifier."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from envs.stepwise import LoopThread, SteppedRollout
+from envs.trl.rollout import suite_tasks
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.protocols import StagedSuite
+from hermes_lab.skills.library import Library
+from hermes_lab.tools.registry import check_toolsets, known_tools
+from hermes_lab.types import Episode, Message, Task, ToolCall
+from tasks import load_suite
+
+_OVER = '{"error": "not run: the episode is over"}'
+_SCALARS: Mapping[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "object": dict}
+_RESERVED = ("reset", "get_reward")
+
+
+def make_environment(config: RunConfig, *, library: Library | None = None) -> type:
+    """A class for `environment_factory`: its public methods are the tools of `config.agent`, and nothing else.
+
+    TRL samples the turns itself and tells an environment only of tool calls, one at a time. So an answer's text is
+    unknown here: a verifier meets "Done.". Raises `ConfigError` where the tasks bring tools of their own.
+    """
+    agent = config.agent.model_copy(update={"tool_format": "hermes"})
+    config = config.model_copy(update={"agent": agent})
+    suite = load_suite(config.suite)
+    if isinstance(suite, StagedSuite):
+        raise ConfigError(
+            f"suite.name: the tasks of {suite.name} bring tools of their own, which no class has; use make_rollout_func"
+        )
+    schemas = _schemas(config)
+    if taken := [schema["name"] for schema in schemas if schema["name"] in _RESERVED]:
+        raise ConfigError(f"agent.toolsets: TRL calls {taken[0]} itself; disable that tool")
+    shared = {
+        "_config": config,
+        "_suite": suite,
+        "_tasks": suite_tasks(config),
+        "_library": library or Library(),
+        "_loop": LoopThread(),
+    }
+    tools = {schema["name"]: _method(schema) for schema in schemas}
+    return type("HermesLabEnvironment", (_Environment,), {"__doc__": _Environment.__doc__, **shared, **tools})
+
+
+def environment_rows(config: RunConfig, *, library: Library | None = None) -> list[dict[str, Any]]:
+    """A row a task, for `datasets.Dataset.from_list`: the system prompt, and a user turn to which `reset` adds the
+    task. Tools are not in it: TRL's chat template renders them."""
+    agent = config.agent.model_copy(update={"tool_format": "native"})
+    config = config.model_copy(update={"agent": agent})
+    suite, loop = load_suite(config.suite), LoopThread()
+
+    async def system_prompt(task: Task) -> str:
+        """That of the rollout itself, which is ended before its first turn."""
+        rollout = await SteppedRollout.begin(config, suite, task, library or Library())
+        try:
+            turn = await rollout.turn()
+        finally:
+            await rollout.aclose()
+        if isinstance(turn, Episode):
+            raise HermesLabError(f"{task.id}: {turn.error.message if turn.error else 'could not begin'}")
+        return turn[0].content
+
+    rows = []
+    for task in suite_tasks(config).values():
+        turns = [
+            {"role": "system", "content": loop.call(system_prompt(task))},
+            {"role": "user", "content": ""},
+        ]
+        rows.append({"prompt": turns, "task_id": task.id})
+    loop.close()
+    return rows
+
+
+class _Environment:
+    """One task at a time, in a fresh sandbox; made by TRL once for each completion of a batch, and used again."""
+
+    _config: RunConfig
+    _suite: Any
+    _tasks: dict[str, Any]
+    _library: Library
+    _loop: LoopThread
+
+    def __init__(self) -> None:
+        self._rollout: SteppedRollout | None = None
+        self._episode: Episode | None = None
+
+    def reset(self, task_id: str = "", **_: Any) -> str:
+        """Begins the task of a row, and gives its prompt."""
+        if task_id not in self._tasks:
+            raise ConfigError(
+                f"task_id: no task {task_id!r} in this configuration; make the rows with environment_rows of the same"
+            )
+        if self._rollout is not None:
+            self._loop.call(self._rollout.aclose())
+        self._episode = None
+        task = self._tasks[task_id]
+        self._rollout = self._loop.call(SteppedRollout.begin(self._config, self._suite, task, self._library))
+        turn = self._loop.call(self._rollout.turn())
+        if isinstance(turn, Episode):
+            self._episode = turn
+            return str(task.prompt)
+        return turn[-1].content
+
+    def get_reward(self) -> float | None:
+        """Submits the work and gives the episode's reward; None, which TRL leaves out, where the sandbox failed."""
+        while self._episode is None:
+            self._act("Done.")
+        return self._episode.reward.value if self._episode.reward else None
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> str:
+        if self._episode is not None:
+            return _OVER
+        turns = self._act(render_calls("", [ToolCall("call_0", name, arguments)]))
+        results = next((turn.results for turn in reversed(turns) if turn.results), ())
+        return results[-1].content if results else _OVER
+
+    def _act(self, reply: str) -> tuple[Message, ...]:
+        if self._rollout is None:
+            raise ConfigError("environment: call reset first")
+        turn = self._loop.call(self._rollout.act(reply))
+        if isinstance(turn, Episode):
+            self._episode, self._rollout = turn, None
+            return turn.trajectory.messages if turn.trajectory else ()
+        return turn
+
+
+def _schemas(config: RunConfig) -> list[dict[str, Any]]:
+    agent = config.agent
+    if agent.distribution:
+        raise ConfigError("agent.distribution: a class has the same tools for every task; give agent.toolsets")
+    names = check_toolsets(agent.toolsets, agent.disabled_tools)
+    if "delegate_task" in names:
+        raise ConfigError("agent.toolsets: an environment has one actor, and so no delegate_task; disable that tool")
+    known = known_tools()
+    return [known[name].beside(names).schema["function"] for name in sorted(names)]
+
+
+def _method(schema: Mapping[str, Any]) -> Callable[..., str]:
+    """A method whose signature and docstring say what `schema` says: TRL makes a schema of them again."""
+    properties = schema["parameters"].get("properties", {})
+    required = schema["parameters"].get("required", ())
+    name = schema["name"]
+
+    def method(self: _Environment, **arguments: Any) -> str:
+        return self._call(name, arguments)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [
+        inspect.Parameter(
+            key,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=_hint(value),
+            default=inspect.Parameter.empty if key in required else value.get("default"),
+        )
+        for key, value in sorted(properties.items(), key=lambda item: item[0] not in required)
+    ]
+    method.__name__ = method.__qualname__ = name
+    # Without a type of the result: it would stand in every prompt, and in none of the lab's own.
+    method.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    method.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
+    method.__doc__ = _docstring(schema["description"], properties)
+    return method
+
+
+def _docstring(description: str, properties: Mapping[str, Any]) -> str:
+    """Google's form, a line an argument: each must have a description."""
+    lines = [" ".join(description.split())]
+    if properties:
+        described = {key: value.get("description") or f"The {key}." for key, value in properties.items()}
+        lines += ["", "Args:", *(f"    {key}: {' '.join(text.split())}" for key, text in described.items())]
+    return "\n".join(lines)
+
+
+def _hint(schema: Mapping[str, Any]) -> Any:
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    if schema.get("type") == "array":
+        return list[_hint(schema.get("items", {}))]  # type: ignore[misc]
+    return _SCALARS.get(schema.get("type", ""), Any)

@@ -1,0 +1,214 @@
+"""A `rollout_func` for TRL's GRPO trainer: rollouts on a running vLLM, by the weights that are being trained."""
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from envs.rollouts import open_rollouts
+from envs.stepwise import LoopThread
+from envs.trl.columns import split
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.models.weights import Say, silent
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Episode, Task
+from tasks import load_suite
+
+_FOLDER = "policy"
+"""Adapters are served as `policy-<first 12 of the digest>`."""
+
+
+def _ignore(_: Episode) -> None:
+    """Nobody wants the episodes."""
+
+
+def make_rollout_func(
+    config: RunConfig,
+    adapters: Path,
+    *,
+    library: Library | None = None,
+    seen: Callable[[Episode], None] = _ignore,
+    say: Say = silent,
+) -> "RolloutFunc":
+    """A `rollout_func` over the tasks of `config.suite`, on the vLLM at `config.model.base_url`.
+
+    `adapters` is a folder that the server sees under the same path. `seen` is called for every episode. Raises
+    `ConfigError` where the configuration names no running server.
+    """
+    if config.model.provider != "openai":
+        raise ConfigError(
+            f"model.provider: {config.model.provider} does not outlive a step of the trainer; start a vLLM "
+            "(hermes-lab serve) and give model.provider=openai and model.base_url"
+        )
+    if config.model.adapter:
+        raise ConfigError("model.adapter: the trainer's own weights are served; leave it empty")
+    return RolloutFunc(config, adapters, library or Library(), seen, say)
+
+
+def suite_tasks(config: RunConfig) -> dict[str, Task]:
+    """The tasks that `config.suite` names, by id: the same ones for the rows and for the rollouts."""
+    suite = config.suite
+    tasks = load_suite(suite).load(split=suite.split, count=suite.count, seed=suite.seed, world=suite.world)
+    return {task.id: task for task in tasks}
+
+
+def prompt_rows(config: RunConfig) -> list[dict[str, Any]]:
+    """A row a task, for `datasets.Dataset.from_list`. A `rollout_func` is given nothing but prompts, so the prompt's
+    message says which task it is."""
+    tasks = suite_tasks(config).values()
+    return [{"prompt": [{"role": "user", "content": task.prompt, "task_id": task.id}]} for task in tasks]
+
+
+def episode_reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
+    """For `reward_funcs`: the rewards that came with the rollouts. TRL leaves a None out of its group."""
+    return list(reward)
+
+
+class RolloutFunc:
+    """Given the prompts of a step, each as often as it is to be completed, gives TRL the sampled tokens and rewards.
+
+    Every call is on-policy: after each step of the optimiser the trainer's adapter is loaded under a new name, and the
+    one before is unloaded. Rollouts that failed, or whose prompt was rewritten on the way so that they are more than
+    one sequence, are masked as a whole: the first have no reward either, and count in no mean.
+    """
+
+    def __init__(
+        self, config: RunConfig, adapters: Path, library: Library, seen: Callable[[Episode], None], say: Say
+    ) -> None:
+        model = config.model.model_copy(update={"token_ids": True})
+        self._config = config.model_copy(update={"model": model})
+        self._tasks = suite_tasks(config)
+        self._adapters = adapters
+        self._library = library
+        self._seen = seen
+        self._say = say
+        self._loop = LoopThread()
+        self._step = -1
+        self._served: Path | None = None
+
+    def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
+        """What TRL calls. Raises `ConfigError` where the trainer samples otherwise than the configuration says, and
+        `HermesLabError` where not one rollout can be trained on."""
+        _check_trainer(self._config, trainer)
+        tasks = [self._task(prompt) for prompt in prompts]
+        step = int(trainer.state.global_step)
+        policy = self._served
+        if policy is None or step != self._step:
+            policy = _save(trainer.model, self._adapters)
+        episodes = self._loop.call(self._collect(tasks, policy, step))
+        for episode in episodes:
+            self._seen(episode)
+        return self._columns(episodes, trainer.processing_class.eos_token_id)
+
+    def close(self) -> None:
+        """Takes the last adapter off the server. Nothing may be called after it."""
+        if self._served is not None:
+            self._loop.call(self._retire(self._served))
+            self._served = None
+        self._loop.close()
+
+    def _task(self, prompt: Any) -> Task:
+        task_id = prompt[-1].get("task_id", "") if isinstance(prompt, list) else ""
+        if task_id not in self._tasks:
+            raise ConfigError(
+                f"prompt: no task {task_id!r} in this configuration; make the rows with prompt_rows of the same one"
+            )
+        return self._tasks[task_id]
+
+    async def _collect(self, tasks: Sequence[Task], policy: Path, step: int) -> list[Episode]:
+        """An episode for each of `tasks`, in their order; equal tasks are one group."""
+        config = self._config
+        config = config.model_copy(update={"model": config.model.model_copy(update={"adapter": str(policy)})})
+        groups: dict[str, list[Episode]] = {}
+        async with open_rollouts(config, log=Path("unused"), say=self._say, library=self._library) as rollouts:
+            before, self._served, self._step = self._served, policy, step
+            if before is not None and before != policy:
+                await self._retire(before)
+
+            async def roll_out(task: Task, size: int) -> None:
+                groups[task.id] = list(await rollouts.group(task, size, round_=step))
+
+            async with anyio.create_task_group() as group:
+                for task_id, size in Counter(task.id for task in tasks).items():
+                    group.start_soon(roll_out, self._tasks[task_id], size)
+        return [groups[task.id].pop(0) for task in tasks]
+
+    async def _retire(self, folder: Path) -> None:
+        from hermes_lab.models.adapters import identify, unload_adapter
+        from hermes_lab.models.endpoint import Refused
+        from hermes_lab.models.openai_client import open_endpoint, read_key
+
+        model = self._config.model
+        async with open_endpoint(model, model.base_url, connections=1, key=read_key(model)) as endpoint:
+            with suppress(Refused):  # somebody else took it off
+                await unload_adapter(endpoint, identify(folder)[1].name)
+        shutil.rmtree(folder.parent)
+
+    def _columns(self, episodes: Sequence[Episode], filler: int) -> dict[str, list[Any]]:
+        left_out = [_why_untrained(episode) for episode in episodes]
+        if all(left_out):
+            raise HermesLabError(f"none of {len(episodes)} rollouts can be trained on; the first: {left_out[0]}")
+        for reason, count in Counter(filter(None, left_out)).items():
+            self._say(f"{count} of {len(episodes)} rollouts masked: {reason}")
+        columns = split(
+            ((filler, filler), (0, 1), (None, None)) if reason else _only_branch(episode)
+            for episode, reason in zip(episodes, left_out, strict=True)
+        )
+        masks = [[0] if reason else mask for mask, reason in zip(columns.env_mask, left_out, strict=True)]
+        rewards = [episode.reward.value if episode.reward else None for episode in episodes]
+        return {**columns._replace(env_mask=masks)._asdict(), "reward": rewards}
+
+
+def _only_branch(episode: Episode) -> tuple[Sequence[int], Sequence[int], Sequence[float]]:
+    assert episode.trajectory is not None
+    (branch,) = episode.trajectory.branches
+    return branch.token_ids, branch.mask, branch.logprobs
+
+
+def _why_untrained(episode: Episode) -> str:
+    """Why no token of an episode is trained, or ""."""
+    if episode.trajectory is None:
+        return f"{episode.error.kind}: {episode.error.message}" if episode.error else "it has no trajectory"
+    if not episode.trajectory.branches:
+        raise ConfigError(f"{episode.key}: has no token ids; model.base_url must be a vLLM")
+    if episode.reward is None:
+        return "the task has nothing to score by"
+    if len(episode.trajectory.branches) > 1:
+        return "its prompt was rewritten on the way, so that it is no single sequence"
+    return ""
+
+
+def _check_trainer(config: RunConfig, trainer: Any) -> None:
+    if not hasattr(trainer.model, "peft_config"):
+        raise ConfigError("trainer: its model is no LoRA adapter, which is all that a vLLM takes; give peft_config")
+    if trainer.accelerator.num_processes > 1:
+        raise ConfigError("trainer: several processes would load each its own adapter; train with one")
+    for name in ("temperature", "top_p"):
+        ours, theirs = getattr(config.model.sampling, name), getattr(trainer.args, name)
+        if ours != theirs:
+            raise ConfigError(
+                f"model.sampling.{name}: is {ours:g}, and the trainer's {theirs:g}; give both the same, or the "
+                "log-probabilities are of different distributions"
+            )
+
+
+def _save(model: Any, root: Path) -> Path:
+    """Writes the adapter to a folder that is named by its digest, so that what a server has loaded never changes."""
+    from hermes_lab.models.adapters import adapter_digest
+
+    root.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=root, prefix=".making-"))
+    try:
+        model.save_pretrained(scratch / _FOLDER)
+        folder = root.resolve() / adapter_digest(scratch / _FOLDER)[:12]
+        if not folder.is_dir():
+            scratch.rename(folder)
+        return folder / _FOLDER
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

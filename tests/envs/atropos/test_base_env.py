@@ -1,0 +1,85 @@
+"""`HermesLabAtroposEnv` under atroposlib's own commands."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fakes.ledger_sampler import LedgerSampler
+from fakes.openai_server import FakeOpenAIServer, running
+from test_serve import check_group
+from trajectory_server import RunApi, require_run_api
+
+pytestmark = pytest.mark.real  # atroposlib imports transformers
+
+ROOT = Path(__file__).parents[3]
+
+
+def command(verb: str, url: str, *options: str) -> list[str]:
+    hermes_lab = "suite.count=6 run.concurrency=4 env.eval_count=4"
+    return [
+        *(sys.executable, "-m", "envs.atropos.base_env", verb),
+        *("--openai.base_url", url, "--openai.model_name", "fake"),
+        *("--env.hermes_lab", hermes_lab, "--env.max_token_length", "100000", "--env.use_wandb", "false"),
+        *options,
+    ]
+
+
+def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=900, cwd=ROOT)
+
+
+def test_process_writes_whole_groups_and_a_page(tmp_path: Path) -> None:
+    require_run_api()
+    out = tmp_path / "groups.jsonl"
+    with running(FakeOpenAIServer(LedgerSampler(6))) as model:
+        done = run(
+            command(
+                "process",
+                model.base_url,
+                *("--env.data_path_to_save_groups", str(out), "--env.total_steps", "2", "--env.group_size", "4"),
+            )
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    groups = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(groups) == 2
+    for group in groups:
+        check_group(group)
+    assert "Reward:" in out.with_suffix(".html").read_text()
+
+
+def test_evaluate_writes_the_rate_as_atroposlib_does(tmp_path: Path) -> None:
+    require_run_api()
+    sampler = LedgerSampler(4, splits=("heldout",))
+    with running(FakeOpenAIServer(sampler)) as model:
+        done = run(command("evaluate", model.base_url, "--env.data_dir_to_save_evals", str(tmp_path)))
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = json.loads((tmp_path / "metrics.json").read_text())["results"]["all"]
+    assert results["eval/success"] == 1.0
+    assert results["eval/success_low"] > 0.4
+
+
+def test_serve_feeds_the_server(api: RunApi, tmp_path: Path) -> None:
+    api.start_trainer(num_steps=1)
+    with running(FakeOpenAIServer(LedgerSampler(6))) as model, (tmp_path / "log").open("w") as log:
+        arguments = command("serve", model.base_url, "--env.rollout_server_url", api.url, "--env.total_steps", "1")
+        serving = subprocess.Popen(arguments, stdout=log, stderr=log, cwd=ROOT, env={**os.environ})
+        try:
+            batch = api.next_batch()
+        except AssertionError:
+            raise AssertionError((tmp_path / "log").read_text()[-3000:]) from None
+        finally:
+            serving.terminate()
+            serving.wait()
+    assert sum(len(group["tokens"]) for group in batch) == 8
+    for group in batch:
+        check_group(group)
+
+
+def test_without_atroposlib_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['atroposlib'] = None\nimport envs.atropos.base_env"
+    done = run([sys.executable, "-c", code])
+    assert "needs atroposlib" in done.stderr.splitlines()[-1]
+    assert "hermes-lab[atropos]" in done.stderr.splitlines()[-1]
