@@ -2,59 +2,18 @@
 
 import re
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.adapters import adapter_folder, identify
+from hermes_lab.models.cards import CARD, Card, flat_values, has_card, read_card
 from hermes_lab.records import write_atomic, write_json
 
-_CARD = "card.json"
+_METHODS = {
+    "sft": "supervised fine-tuning on selected episodes",
+    "preference": "preference optimisation (DPO) on pairs of samples",
+    "grpo": "GRPO on scored groups of rollouts",
+}
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<n>\d+)")
-
-
-class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an adapter comes from.
-
-    Digests are sha256: `digest` of the adapter's two files, `base_digest` of the base model's weight files,
-    `data_digest` of the selected conversations, `lock_digest` of `locked`, the locked values. `refused`
-    counts the episodes that were not trained on by reason, `rows` and `tokens` what remained,
-    `trained_tokens` those of them with a loss. `loss` is that of the last step, in nats a token. `parent` is
-    the adapter that the training began from.
-    """
-
-    v: int = 1
-    name: str
-    digest: str
-    base_model: str
-    base_digest: str
-    parent: str
-    parent_digest: str
-    lock_digest: str
-    locked: dict[str, Any]
-    runs: tuple[str, ...]
-    data_digest: str
-    refused: dict[str, int]
-    rows: int
-    tokens: int
-    trained_tokens: int
-    steps: int
-    loss: float
-    seconds: float
-    versions: dict[str, str]
-    created_at: str
-
-    def sentence(self) -> str:
-        """For a person."""
-        parent = f" from {self.parent}" if self.parent else ""
-        return (
-            f"{self.base_model}{parent}, {self.steps} steps on {self.rows} rows in {self.seconds:.0f} s, "
-            f"loss {self.loss:.4f}, data {self.data_digest[:12]}, lock {self.lock_digest[:12]}"
-        )
-
-
-_decoder = msgspec.json.Decoder(Card)
 
 
 def versions(root: Path, name: str) -> list[Path]:
@@ -63,6 +22,12 @@ def versions(root: Path, name: str) -> list[Path]:
         (int(m["n"]), path) for path in root.glob("*") if (m := _VERSION.fullmatch(path.name)) and m["name"] == name
     ]
     return [path for _, path in sorted(found)]
+
+
+def name_of(folder: Path) -> str:
+    """The name of the adapter that a folder is a version of, or ""."""
+    match = _VERSION.fullmatch(folder.name)
+    return match["name"] if match else ""
 
 
 def new_version(root: Path, name: str) -> Path:
@@ -81,51 +46,42 @@ def new_version(root: Path, name: str) -> Path:
 def write_card(folder: Path, card: Card) -> None:
     """Writes README.md, then card.json: its presence says that the adapter is finished."""
     write_atomic(folder / "README.md", readme(card))
-    write_json(folder / _CARD, card)
+    write_json(folder / CARD, card)
 
 
 def is_finished(folder: Path) -> bool:
     """Whether training came to its end."""
-    return (folder / _CARD).is_file()
-
-
-def read_card(folder: Path) -> Card:
-    """Raises `ConfigError` where the folder has no card."""
-    path = folder / _CARD
-    try:
-        return _decoder.decode(path.read_bytes())
-    except FileNotFoundError:
-        raise ConfigError(f"{folder}: no adapter of the registry: it holds no {_CARD}") from None
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"{path}: not an adapter card: {error}") from None
+    return has_card(folder)
 
 
 def list_adapters(root: Path) -> list[tuple[Path, Card]]:
     """The folders and cards of all finished adapters below a folder, oldest first."""
-    found = [(path.parent, read_card(path.parent)) for path in root.rglob(_CARD)]
+    found = [(path.parent, read_card(path.parent)) for path in root.rglob(CARD)]
     return sorted(found, key=lambda item: (item[1].created_at, item[0]))
 
 
 def find_adapter(wanted: str, root: Path) -> Path:
-    """The folder of an adapter: a folder, a version `sft-v2`, or a name `sft` for its newest version.
+    """The folder of an adapter: `packaged`, a folder, a version `sft-v2`, or a name `sft` for its newest version.
 
-    Raises `ConfigError` where there is none, or where its files are not those of its card.
+    Raises `ConfigError` where there is none, or where it is not what its card tells of.
     """
-    candidates = [Path(wanted), root / wanted, *reversed(versions(root, wanted))]
+    given = adapter_folder(wanted)
+    candidates = [*([given] if given else []), root / wanted, *reversed(versions(root, wanted))]
     folder = next((path for path in candidates if is_finished(path)), None)
     if folder is None:
         known = ", ".join(folder.name for folder, _ in list_adapters(root)) or "no adapter"
         raise ConfigError(f"adapter {wanted!r}: no such adapter; {root} holds {known}")
-    if adapter_digest(folder) != read_card(folder).digest:
-        raise ConfigError(f"{folder}: its files are not those that were trained (see its card); train it again")
+    identify(folder)
     return folder
 
 
 def readme(card: Card) -> str:
     """The model card, for a person."""
     refused = "".join(f"| refused: {reason} | {count} |\n" for reason, count in card.refused.items())
-    locked = "\n".join(f"| {name} | {value} |" for name, value in card.locked.items())
+    locked = "\n".join(f"| {name} | {value} |" for name, value in flat_values(card.locked).items())
+    compressed = f"| compressed rows | {card.compressed} |\n" if card.compressed else ""
     parent = f"| parent {card.parent} | `{card.parent_digest}` |\n" if card.parent else ""
+    last = ", ".join(f"{name} {value:.4g}" for name, value in card.metrics.items()) or "no metrics"
     used = ", ".join(f"{name} {version}" for name, version in card.versions.items())
     return f"""\
 ---
@@ -134,8 +90,8 @@ base_model: {card.base_model}
 ---
 # {card.name}
 
-A LoRA adapter for `{card.base_model}`, made on {card.created_at} by supervised fine-tuning on
-selected episodes: {card.steps} steps in {card.seconds:.0f} s, last loss {card.loss:.4f} nats a token.
+A LoRA adapter for `{card.base_model}`, made on {card.created_at} by {_METHODS[card.method]}:
+{card.steps} steps in {card.seconds:.0f} s. Last step: {last}.
 Made with {used}.
 
 | | sha256 |
@@ -153,7 +109,7 @@ From {", ".join(f"`{run}`" for run in card.runs)}.
 | rows | {card.rows} |
 | tokens | {card.tokens} |
 | tokens with a loss | {card.trained_tokens} |
-{refused}
+{compressed}{refused}
 ## Locked values
 | | |
 |---|---|

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from hermes_lab.config import Section, load_section
 from hermes_lab.errors import ConfigError
-from training.lock import HOW_TO_CHANGE, LockedConfig, load_lock
+from training.attempts import Given, locked_fields, refusal
 
 ADAPTERS = "runs/adapters"
+
+T = TypeVar("T", bound="Training")
 
 
 class Gate(Section):
@@ -20,15 +22,15 @@ class Gate(Section):
     """Splits of the suite; tasks of any other split are held out."""
     held_out: tuple[str, ...] = ()
     """Run folders that the adapter will be judged by: none of their tasks is trained on."""
+    compress: bool = False
+    """Leave middle turns out of conversations longer than the locked max_token_length, in place of refusing them."""
 
 
-class TrainConfig(Section):
-    """One training."""
+class Training(Section):
+    """What every training is told."""
 
     lock: str
     """The locked file."""
-    data: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Run folders whose episodes are the data."""
     gate: Gate = Gate()
     """Which of the episodes."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "sft"
@@ -40,6 +42,13 @@ class TrainConfig(Section):
     resume: bool = False
     """Continue the newest version from its last checkpoint, after a kill."""
 
+
+class TrainConfig(Training):
+    """A training on run folders that are there."""
+
+    data: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Run folders whose episodes are the data."""
+
     @field_validator("data")
     @classmethod
     def _runs_exist(cls, data: tuple[str, ...]) -> tuple[str, ...]:
@@ -49,13 +58,12 @@ class TrainConfig(Section):
         return data
 
 
-class _Given(Section):
-    """Takes any field, to see what a source tries to set."""
-
-    model_config = ConfigDict(extra="allow")
-
-
 def load_train_config(sources: Sequence[str]) -> TrainConfig:
+    """`load_training` of a training on run folders."""
+    return load_training(TrainConfig, sources)
+
+
+def load_training(schema: type[T], sources: Sequence[str]) -> T:
     """YAML files and `key=value` overrides, merged left to right.
 
     Raises `ConfigError` for a mistake, and for every attempt to set what the lock holds.
@@ -63,13 +71,10 @@ def load_train_config(sources: Sequence[str]) -> TrainConfig:
     lock = ""
     attempts: list[tuple[str, str]] = []
     for source in sources:
-        given = dict(load_section(_Given, [source]).model_extra or {})
-        if isinstance(given.get("lock"), dict):
-            given |= given.pop("lock")
-        lock = str(given.get("lock") or lock)
-        attempts += [(source, field) for field in given if field in LockedConfig.model_fields]
+        given = Given.by(source)
+        lock = named if isinstance(named := given.get("lock"), str) and named else lock
+        attempts += [(source, field) for field in locked_fields(given)]
     if attempts:
         source, field = attempts[0]
-        value = f" at {getattr(load_lock(Path(lock)), field)!r} by {lock}" if lock else ""
-        raise ConfigError(f"{source}: {field} is locked{value}; {HOW_TO_CHANGE}")
-    return load_section(TrainConfig, sources)
+        raise ConfigError(f"{source}: {refusal(field, lock)}")
+    return load_section(schema, sources)

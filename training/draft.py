@@ -10,6 +10,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_atomic, write_json
 from training.adapters import is_finished, new_version, versions
 from training.config import TrainConfig
+from training.seal import SEAL, check_seal, write_seal
 
 
 class Draft:
@@ -18,8 +19,9 @@ class Draft:
     `checkpoints/` holds what a resume needs and goes when training ends; `metrics.jsonl` stays.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: str = "") -> None:
         self.folder = folder
+        self.lock = lock
         self.checkpoints = folder / "checkpoints"
         self.metrics = folder / "metrics.jsonl"
         self._made_from = self.checkpoints / "made_from.json"
@@ -33,17 +35,16 @@ class Draft:
         """
         root = Path(config.adapters)
         if not config.resume:
-            draft = cls(new_version(root, config.name))
+            draft = cls(new_version(root, config.name), config.lock)
             write_json(draft._made_from, made_from)
             return draft
-        unfinished = [folder for folder in versions(root, config.name)[-1:] if not is_finished(folder)]
-        if not unfinished:
-            raise ConfigError(f"resume: the newest {config.name} in {root} is finished, or there is none")
-        draft = cls(unfinished[0])
+        draft = cls(unfinished(config), config.lock)
         draft._check(made_from)
         return draft
 
     def _check(self, made_from: Mapping[str, str]) -> None:
+        if not any(self.folder.iterdir()):  # killed as soon as it had its name
+            write_json(self._made_from, made_from)
         try:
             before = json.loads(self._made_from.read_text())
         except (OSError, ValueError):
@@ -53,9 +54,24 @@ class Draft:
                 raise ConfigError(f"resume: {self.folder} was begun with another {part}; start without resume")
 
     def last_checkpoint(self) -> Path | None:
-        """The newest whole checkpoint: the trainer writes its state last, so one without it is torn."""
-        whole = [path.parent for path in self.checkpoints.glob("checkpoint-*/trainer_state.json")]
-        return max(whole, key=_step, default=None)
+        """The newest whole checkpoint: it is sealed last, so one without a seal is torn.
+
+        Raises `ConfigError` where it is not what this training wrote.
+        """
+        whole = [path.parent for path in self.checkpoints.glob(f"checkpoint-*/{SEAL}")]
+        newest = max(whole, key=_step, default=None)
+        if newest:
+            check_seal(newest, self.made_from(), self.lock)
+        return newest
+
+    def seal(self, step: int) -> None:
+        """Says that the checkpoint of a step is whole, and what is in it."""
+        write_seal(self.checkpoints / f"checkpoint-{step}", self.made_from())
+
+    def made_from(self) -> dict[str, str]:
+        """What decides the training (lock, data, ...), and its digest."""
+        content: dict[str, str] = json.loads(self._made_from.read_text())
+        return content
 
     def rewind(self, checkpoint: Path | None) -> None:
         """Drops the metrics of steps that will be made again."""
@@ -71,12 +87,22 @@ class Draft:
             file.write(json.dumps(metrics) + "\n")
 
     def rows(self) -> list[dict[str, Any]]:
-        """All metrics, a step each."""
+        """All metrics, a step each; none where the folder was removed since."""
+        if not self.metrics.exists():
+            return []
         return [json.loads(line) for line in self.metrics.read_text().splitlines()]
 
     def clear(self) -> None:
         """Removes what only a resume needs."""
         shutil.rmtree(self.checkpoints)
+
+
+def unfinished(config: TrainConfig) -> Path:
+    """The newest version, which a resume goes on with. Raises `ConfigError` where it is finished or there is none."""
+    found = versions(Path(config.adapters), config.name)[-1:]
+    if not found or is_finished(found[0]):
+        raise ConfigError(f"resume: the newest {config.name} in {config.adapters} is finished, or there is none")
+    return found[0]
 
 
 def _step(checkpoint: Path) -> int:

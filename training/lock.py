@@ -4,25 +4,75 @@ A lock is YAML that ends with the digest of its own values. Only a person makes 
 lock`; training refuses a file whose digest does not match.
 """
 
-import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from hermes_lab.config import Section, load_section
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
 from hermes_lab.records import write_atomic
 
 HOW_TO_CHANGE = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
 
+RUN_FIELDS = {
+    "model.base_url": "rollout_server_url",
+    "model.sampling.temperature": "grpo.temperature",
+    "model.sampling.max_tokens": "grpo.max_reply_tokens",
+    "run.samples": "grpo.group_size",
+    "run.concurrency": "grpo.max_num_workers",
+    "agent.max_seconds": "grpo.worker_timeout",
+}
+"""What the lock decides of a run that samples for GRPO: the run's field, and the locked one."""
+
 Positive = Annotated[int, Field(gt=0)]
 
 
+class GrpoLock(Section):
+    """What decides a GRPO training besides the fields that every training has."""
+
+    group_size: Annotated[int, Field(ge=2)]
+    """Rollouts of one task, scored against each other."""
+    groups_per_round: Positive
+    """Tasks of one round."""
+    steps_per_round: Positive
+    """Optimiser steps on the groups of one round; there are total_steps / steps_per_round rounds."""
+    temperature: Annotated[float, Field(gt=0)]
+    """Of sampling, from the whole distribution (top_p 1). 1.0 keeps the sampler's log-probabilities the policy's."""
+    max_reply_tokens: Positive
+    """Completion tokens of one reply."""
+    clip_epsilon: Annotated[float, Field(gt=0)]
+    """The ratio of new to old probability is clipped to 1 - epsilon and 1 + epsilon."""
+    max_batches_offpolicy: Annotated[int, Field(ge=0)]
+    """Rounds that a group's policy may be older than the one that is trained; 0: on-policy only."""
+    max_num_workers: Positive
+    """Rollouts at once."""
+    worker_timeout: Annotated[float, Field(gt=0)]
+    """Seconds of one rollout."""
+    steps_per_eval: Annotated[int, Field(ge=0)]
+    """Optimiser steps between two held-out evaluations; 0: none."""
+    eval_limit_ratio: Annotated[float, Field(gt=0, le=1)]
+    """An evaluation takes this share of a round's number of rollouts, each of another task."""
+    inference_weight: Annotated[float, Field(gt=0)]
+    """This environment's weight among those of an Atropos server."""
+
+
+class PreferenceLock(Section):
+    """What decides a preference training (DPO, arXiv:2305.18290) besides the fields that every training has."""
+
+    beta: Annotated[float, Field(gt=0)]
+    """How strongly the policy is held to the model that it began from."""
+
+
 class LockedConfig(Section):
-    """What decides a training. Nothing has a default: a lock says everything itself."""
+    """What decides a training. Nothing has a default: a lock says everything itself.
+
+    `grpo` and `preference` are there for trainings of that kind; an absent one is no part of the digest.
+    """
 
     base_model: str
     """The weights under the adapter: `packaged`, a folder, or a hub id."""
@@ -52,6 +102,22 @@ class LockedConfig(Section):
     """Draws the adapter's initial weights and the order of rows."""
     use_wandb: bool
     """Log to Weights & Biases beside the JSON Lines that are always written."""
+    grpo: GrpoLock | None = None
+    """GRPO only."""
+    preference: PreferenceLock | None = None
+    """Preference training only."""
+
+    @field_validator("grpo")
+    @classmethod
+    def _whole_rounds(cls, grpo: GrpoLock | None, info: ValidationInfo) -> GrpoLock | None:
+        steps = info.data.get("total_steps", 0)
+        if grpo and steps % grpo.steps_per_round:
+            raise ValueError(f"total_steps is {steps}, no multiple of steps_per_round {grpo.steps_per_round}")
+        return grpo
+
+    def content(self) -> dict[str, Any]:
+        """The values as JSON, without absent sections: what the digest is of and what a card holds."""
+        return self.model_dump(mode="json", exclude_none=True)
 
 
 class _LockFile(LockedConfig):
@@ -60,8 +126,12 @@ class _LockFile(LockedConfig):
 
 def lock_digest(locked: LockedConfig) -> str:
     """sha256 of the values as JSON with sorted keys; comments and order in the file do not count."""
-    content = json.dumps(locked.model_dump(mode="json"), sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return values_digest(locked.content())
+
+
+def lock_metadata(locked: LockedConfig) -> dict[str, str]:
+    """What an adapter's safetensors file says of the lock that it was made with; `check_card` reads it."""
+    return {LOCK_KEY: lock_digest(locked), LOCKED_KEY: json.dumps(locked.content(), sort_keys=True)}
 
 
 def load_lock(path: Path) -> LockedConfig:
@@ -83,11 +153,39 @@ def write_lock(source: Path, out: Path) -> str:
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
     digest = lock_digest(locked)
     lines = ["# Locked: training refuses this file after a change by hand.", f"# {HOW_TO_CHANGE}."]
-    for name, field in LockedConfig.model_fields.items():
-        lines += ["", f"# {field.description}", yaml.safe_dump({name: getattr(locked, name)}).rstrip()]
-    lines += ["", f"digest: {digest}", ""]
-    write_atomic(out, "\n".join(lines))
+    write_atomic(out, "\n".join([*lines, *_fields(locked), "", f"digest: {digest}", ""]))
     return digest
+
+
+def locked_overrides(locked: LockedConfig) -> dict[str, Any]:
+    """The fields of a run's configuration that the lock decides where it samples for GRPO, and their values.
+
+    Raises `ConfigError` where the lock is for no GRPO training.
+    """
+    return {name: locked_value(locked, field) for name, field in RUN_FIELDS.items()} | {"model.sampling.top_p": 1.0}
+
+
+def locked_value(locked: LockedConfig, field: str) -> Any:
+    """The value of `learning_rate` or `grpo.temperature`. Raises `ConfigError` where the lock has no such section."""
+    section, _, inner = field.rpartition(".")
+    within = getattr(locked, section) if section else locked
+    if within is None:
+        raise ConfigError(f"lock: it has no section {section}, which holds {field}; {HOW_TO_CHANGE}")
+    return getattr(within, inner)
+
+
+def _fields(section: Section, indent: str = "") -> Iterator[str]:
+    """YAML lines of a section's fields, each under what it means."""
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if value is None:
+            continue
+        yield from ("", f"{indent}# {field.description}")
+        if isinstance(value, Section):
+            yield f"{name}:"
+            yield from _fields(value, "  ")
+        else:
+            yield indent + yaml.safe_dump({name: value}).rstrip()
 
 
 def _read(path: Path) -> tuple[LockedConfig, str]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class Selection:
 
     rows: list[Conversation]
     refused: dict[str, int]
+    compressed: int = 0
+    """Rows that were brought within a token budget (`training/compress.py`)."""
 
     @property
     def digest(self) -> str:
@@ -80,8 +82,7 @@ def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
     """
     gate = gate or Gate()
     episodes = [episode for run in runs for episode in read_episodes(run)]
-    held_out = {_task_digest(episode) for episode in episodes if episode.task.split not in gate.splits}
-    held_out |= {_task_digest(e) for run in gate.held_out for e in read_episodes(Path(run))}
+    held_out = held_out_tasks(episodes, gate)
     rows: dict[str, Conversation] = {}
     refused: Counter[str] = Counter()
     for episode in episodes:
@@ -98,10 +99,16 @@ def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
     return Selection([rows[digest] for digest in sorted(rows)], dict(sorted(refused.items())))
 
 
+def held_out_tasks(episodes: Iterable[Episode], gate: Gate) -> set[str]:
+    """The digests of tasks that are not trained on: of another split in these episodes, or met in a held-out run."""
+    held_out = {task_digest(episode) for episode in episodes if episode.task.split not in gate.splits}
+    return held_out | {task_digest(e) for run in gate.held_out for e in read_episodes(Path(run))}
+
+
 def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
     if episode.status != "ok" or episode.trajectory is None:
         return "errored"
-    if episode.task.split not in gate.splits or _task_digest(episode) in held_out:
+    if episode.task.split not in gate.splits or is_held_out(episode, held_out):
         return "held out"
     if not episode.verdicts:
         return "not judged"
@@ -114,11 +121,18 @@ def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
     return None
 
 
-def _task_digest(episode: Episode) -> str:
+def task_digest(episode: Episode) -> str:
+    """What a task is known by, whatever its id: suite, world and first prompt."""
     messages = episode.trajectory.messages if episode.trajectory else ()
     # An errored episode may have no conversation; its id then stands for its prompt.
     prompt = next((m.content for m in messages if m.role == "user"), episode.task_id)
     return _sha256(episode.suite, episode.task.world, prompt)
+
+
+def is_held_out(episode: Episode, held_out: Collection[str]) -> bool:
+    """Whether the digests hold its task, also where it was known by its id alone when it was held out."""
+    known = {task_digest(episode), _sha256(episode.suite, episode.task.world, episode.task_id)}
+    return not known.isdisjoint(held_out)
 
 
 def _conversation(episode: Episode, trajectory: Trajectory) -> Conversation:

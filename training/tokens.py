@@ -29,7 +29,7 @@ class Tokenized(NamedTuple):
     refused: dict[str, int]
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """A conversation whose tokens are not known exactly; the message is the reason."""
 
 
@@ -42,8 +42,8 @@ def tokenize(conversations: Sequence[Conversation], tokenizer: Any, max_tokens: 
     refused: Counter[str] = Counter()
     for conversation in conversations:
         try:
-            made = list(_rows(conversation, tokenizer))
-        except _RefusedError as refusal:
+            made = list(rows_of(conversation, tokenizer))
+        except RefusedError as refusal:
             refused[str(refusal)] += 1
             continue
         if any(len(row.input_ids) > max_tokens for row in made):
@@ -53,7 +53,8 @@ def tokenize(conversations: Sequence[Conversation], tokenizer: Any, max_tokens: 
     return Tokenized(rows, dict(sorted(refused.items())))
 
 
-def _rows(conversation: Conversation, tokenizer: Any) -> Iterator[Row]:
+def rows_of(conversation: Conversation, tokenizer: Any) -> Iterator[Row]:
+    """The rows of one conversation. Raises `RefusedError` where its tokens are not known exactly."""
     if conversation.branches:
         yield from _sampled_rows(conversation)
     else:
@@ -64,7 +65,7 @@ def _sampled_rows(conversation: Conversation) -> Iterator[Row]:
     """The sampler's own ids, a row a branch. A run of sampled tokens is one reply: the template parts two."""
     replies = [list(_replies(branch)) for branch in conversation.branches]
     if sum(map(len, replies)) != len(conversation.sampled):
-        raise _RefusedError("token ids do not match the replies")
+        raise RefusedError("token ids do not match the replies")
     turns = iter(conversation.sampled)
     for branch, spans in zip(conversation.branches, replies, strict=True):
         labels = [IGNORED] * len(branch.token_ids)
@@ -99,7 +100,7 @@ def _rendered_row(conversation: Conversation, tokenizer: Any) -> Row:
             continue
         prompt, whole = render(index, True), render(index + 1, False)
         if not prompt.startswith(done) or not whole.startswith(prompt):
-            raise _RefusedError("rewritten by the chat template")
+            raise RefusedError("rewritten by the chat template")
         end = whole.rfind(tokenizer.eos_token, len(prompt)) + len(tokenizer.eos_token)
         if end <= len(prompt):
             raise ConfigError(
@@ -135,7 +136,7 @@ def _unpack(conversation: Conversation, messages: Sequence[dict[str, Any]]) -> N
     """Templates take a call's arguments as an object, servers as text."""
     for message in conversation.messages:
         if message.reasoning or any(call.error for call in message.tool_calls):
-            raise _RefusedError("native turns whose text is not known without token ids")
+            raise RefusedError("native turns whose text is not known without token ids")
     for sent in messages:
         for call in sent.get("tool_calls", ()):
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])

@@ -1,6 +1,6 @@
-"""From a `ModelConfig` to a running `ModelClient` of known identity."""
+"""From a `ModelConfig` to running `ModelClient`s of known identity."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,29 +17,39 @@ from hermes_lab.types.trajectory import ToolFormat
 async def open_model(
     config: ModelConfig, *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
 ) -> AsyncIterator[ModelClient]:
-    """The model that `config` names, for the time of the block; `concurrency` is the number of requests at
-    once.
+    """The one model that `config` names; see `open_models`."""
+    opened = open_models(config, [config.adapter], tool_format=tool_format, log=log, concurrency=concurrency, say=say)
+    async with opened as (model,):
+        yield model
 
-    `provider: vllm` fetches the weights and runs a server, whose output goes to `log`. An adapter's folder is
+
+@asynccontextmanager
+async def open_models(
+    config: ModelConfig, adapters: Sequence[str], *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
+) -> AsyncIterator[Sequence[ModelClient]]:
+    """The model that `config` names under each of `adapters` ("": without one) in place of its own, for the time of the
+    block; `concurrency` is the number of requests at once, to all of them.
+
+    `provider: vllm` fetches the weights and runs one server, whose output goes to `log`. An adapter's folder is
     loaded into the server; an adapter's name must be served there. Raises `ConfigError` where there is no
     such model or adapter, `ModelError` where the server does not answer.
     """
     if config.provider == "scripted":
         policy = load_policy(config.name, config.options)
-        yield ScriptedModel(policy, name=config.name, tool_format=tool_format)
+        yield [ScriptedModel(policy, name=config.name, tool_format=tool_format)] * len(adapters)
         return
     if config.provider == "replay":
-        yield await anyio.to_thread.run_sync(_open_replay, Path(config.name))
+        yield [await anyio.to_thread.run_sync(_open_replay, Path(config.name))] * len(adapters)
         return
     # Here, so that a scripted run, and whoever reads only the text format, does not load an HTTP client.
     from hermes_lab.models.remote import open_openai, open_vllm
 
     if config.provider == "openai":
-        opened = open_openai(config, tool_format=tool_format, concurrency=concurrency)
+        opened = open_openai(config, adapters, tool_format=tool_format, concurrency=concurrency)
     else:
-        opened = open_vllm(config, tool_format=tool_format, log=log, concurrency=concurrency, say=say)
-    async with opened as client:
-        yield client
+        opened = open_vllm(config, adapters, tool_format=tool_format, log=log, concurrency=concurrency, say=say)
+    async with opened as clients:
+        yield clients
 
 
 def _open_replay(run: Path) -> ModelClient:

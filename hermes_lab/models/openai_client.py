@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,14 +26,24 @@ _TOO_LONG = re.compile(
 class OpenAIClient:
     """A `ModelClient` of the endpoint, model and adapter that `identity` names. It closes the endpoint.
 
+    `still_served` is asked before each reply, and raises where the adapter is not served any more. A reply by another
+    model than the adapter is an error, too: nothing is ever taken for an answer of weights that did not give it.
+
     A prompt fits when it leaves room for `sampling.max_tokens`: vLLM and OpenAI refuse a longer one, which is
     `ContextFull`. The room for a reply is so the same on every turn, and never cut to what is left.
     """
 
     def __init__(
-        self, config: ModelConfig, *, endpoint: Endpoint, identity: ModelIdentity, tool_format: ToolFormat
+        self,
+        config: ModelConfig,
+        *,
+        endpoint: Endpoint,
+        identity: ModelIdentity,
+        tool_format: ToolFormat,
+        still_served: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.identity = identity
+        self._still_served = still_served
         self._endpoint = endpoint
         self._tool_format = tool_format
         self._token_ids = config.token_ids
@@ -42,6 +52,8 @@ class OpenAIClient:
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """One reply; see `ModelClient`."""
+        if self._still_served:
+            await self._still_served()
         body = self._fixed | {"messages": wire(messages, self._tool_format)}
         read_text: Callable[[str], Reply] | None = None
         if tools:
@@ -58,7 +70,12 @@ class OpenAIClient:
             raise
         try:
             reply = read_reply(
-                content, messages, tool_format=self._tool_format, token_ids=self._token_ids, read_text=read_text
+                content,
+                messages,
+                tool_format=self._tool_format,
+                token_ids=self._token_ids,
+                adapter=self.identity.adapter,
+                read_text=read_text,
             )
         except ModelError as error:
             raise ModelError(f"{self._endpoint.base_url}: {error}") from None

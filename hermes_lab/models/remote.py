@@ -1,6 +1,6 @@
 """Models behind HTTP: an endpoint that exists, or a vLLM that runs for as long as it is needed."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,7 +9,17 @@ import anyio.to_thread
 
 from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.adapters import Adapter, adapter_digest, identify, load_adapter, served_models
+from hermes_lab.models.adapters import (
+    PACKAGED,
+    Adapter,
+    StillServed,
+    adapter_digest,
+    adapter_folder,
+    identify,
+    load_adapter,
+    served_models,
+)
+from hermes_lab.models.cards import check_card
 from hermes_lab.models.endpoint import Endpoint, Refused
 from hermes_lab.models.openai_client import OpenAIClient, open_endpoint, read_key
 from hermes_lab.models.server import VllmServer
@@ -19,50 +29,69 @@ from hermes_lab.types.trajectory import ToolFormat
 
 
 @asynccontextmanager
-async def open_openai(config: ModelConfig, *, tool_format: ToolFormat, concurrency: int) -> AsyncIterator[OpenAIClient]:
-    """The client of an endpoint that somebody else runs."""
+async def open_openai(
+    config: ModelConfig, adapters: Sequence[str], *, tool_format: ToolFormat, concurrency: int
+) -> AsyncIterator[Sequence[OpenAIClient]]:
+    """A client for each of `adapters` at an endpoint that somebody else runs."""
     _check_url(config.base_url)
     endpoint = open_endpoint(config, config.base_url, connections=concurrency, key=read_key(config))
-    async with _client(config, endpoint, tool_format) as client:
-        yield client
+    async with _clients(config, adapters, endpoint, tool_format) as clients:
+        yield clients
 
 
 @asynccontextmanager
 async def open_vllm(
-    config: ModelConfig, *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
-) -> AsyncIterator[OpenAIClient]:
-    """The client of a vLLM that is started for the block, with the weights fetched where needed."""
+    config: ModelConfig, adapters: Sequence[str], *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
+) -> AsyncIterator[Sequence[OpenAIClient]]:
+    """A client for each of `adapters` at a vLLM that is started for the block, with the weights fetched where needed.
+
+    Weights are merged with a single adapter only: the server holds one set of them.
+    """
+    for unknown in (name for name in adapters if name and not config.server.args and adapter_folder(name) is None):
+        raise ConfigError(f"model.adapter: {unknown!r} is neither a folder nor `{PACKAGED}`")
     weights = await anyio.to_thread.run_sync(resolve, config.name, say)
-    merge = bool(config.adapter) and config.merge
+    merge = config.merge and any(adapters)
     adapter, name = Adapter("", ""), config.name
     if merge:
-        folder, adapter = await anyio.to_thread.run_sync(identify, Path(config.adapter))
+        (only,) = adapters
+        folder, adapter = await anyio.to_thread.run_sync(_identify_folder, only)
         weights, name = await anyio.to_thread.run_sync(merged, weights, folder, adapter.digest, say), adapter.name
     async with VllmServer(weights, config.server, name=name, log=log, say=say) as server, server.watched():
         endpoint = open_endpoint(config, server.base_url, connections=concurrency)
         if merge:  # these weights are served under the adapter's name, and no others are
             identity = ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter)
             async with endpoint:
-                yield OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)
+                yield [OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)]
             return
-        async with _client(config, endpoint, tool_format) as client:
-            yield client
+        async with _clients(config, adapters, endpoint, tool_format) as clients:
+            yield clients
 
 
 @asynccontextmanager
-async def _client(config: ModelConfig, endpoint: Endpoint, tool_format: ToolFormat) -> AsyncIterator[OpenAIClient]:
+async def _clients(
+    config: ModelConfig, adapters: Sequence[str], endpoint: Endpoint, tool_format: ToolFormat
+) -> AsyncIterator[Sequence[OpenAIClient]]:
     async with endpoint:
-        identity = await _identify(config, endpoint)
-        yield OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)
+        yield [
+            OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format, still_served=check)
+            for identity, check in await _identify(config, adapters, endpoint)
+        ]
 
 
-async def _identify(config: ModelConfig, endpoint: Endpoint) -> ModelIdentity:
-    """Checks that the model is served, and loads or finds the adapter."""
+async def _identify(
+    config: ModelConfig, adapters: Sequence[str], endpoint: Endpoint
+) -> list[tuple[ModelIdentity, StillServed | None]]:
+    """Checks that the model is served, and loads or finds the adapters."""
     served = await _served(config, endpoint)
     if served is not None and config.name not in served:
         raise ConfigError(f"model.name: {endpoint.base_url} serves {_list(served)}, not {config.name!r}")
-    adapter = await _adapter(config, endpoint, served) if config.adapter else Adapter("", "")
-    return ModelIdentity(config.provider, config.name, endpoint.base_url, adapter.name, adapter.digest)
+    found = [await _adapter(name, endpoint, served) if name else Adapter("", "") for name in adapters]
+    served = await _served(config, endpoint) if any(adapters) else {}
+    checks = [StillServed(endpoint, adapter.name, (served or {}).get(adapter.name, "")) for adapter in found]
+    return [
+        (ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter), check if adapter.name else None)
+        for adapter, check in zip(found, checks, strict=True)
+    ]
 
 
 async def _served(config: ModelConfig, endpoint: Endpoint) -> dict[str, str] | None:
@@ -77,10 +106,9 @@ async def _served(config: ModelConfig, endpoint: Endpoint) -> dict[str, str] | N
         raise
 
 
-async def _adapter(config: ModelConfig, endpoint: Endpoint, served: Mapping[str, str] | None) -> Adapter:
-    name = config.adapter
-    if await anyio.to_thread.run_sync(_is_folder, name):
-        return await load_adapter(endpoint, Path(name))
+async def _adapter(name: str, endpoint: Endpoint, served: Mapping[str, str] | None) -> Adapter:
+    if folder := await anyio.to_thread.run_sync(adapter_folder, name):
+        return await load_adapter(endpoint, folder)
     if served is None or name not in served:
         listed = f"{endpoint.base_url} serves {_list(served or ())}"
         raise ConfigError(f"model.adapter: {name!r} is neither a folder nor served: {listed}")
@@ -102,17 +130,23 @@ def _check_url(base_url: str) -> None:
         raise ConfigError("model.base_url: it holds a user or password; use model.api_key_env instead")
 
 
-def _is_folder(name: str) -> bool:
-    return Path(name).expanduser().is_dir()
+def _identify_folder(name: str) -> tuple[Path, Adapter]:
+    return identify(adapter_folder(name) or Path(name))
 
 
 def _known_digest(name: str, folder: Path) -> str:
-    """The digest of a served adapter, where the folder it came from still holds what its name says."""
+    """The digest of a served adapter, where the folder it came from still holds what its name says.
+
+    Raises `ConfigError` where that adapter is not what its card tells of.
+    """
     try:
         digest = adapter_digest(folder)
     except ConfigError:
         return ""
-    return digest if name.endswith(f"-{digest[:12]}") else ""
+    if not name.endswith(f"-{digest[:12]}"):
+        return ""
+    check_card(folder, digest)
+    return digest
 
 
 def _list(names: Iterable[str]) -> str:

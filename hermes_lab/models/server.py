@@ -20,6 +20,7 @@ from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import watchdog
 from hermes_lab.models.adapters import Adapter, load_adapter, unload_adapter
 from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.models.weights import Say, silent
 
 _HOST = "127.0.0.1"
@@ -35,7 +36,6 @@ _OPTIONS = (
     # Log-probabilities of the distribution that was sampled from, after temperature and top_p.
     *("--logprobs-mode", "processed_logprobs"),
 )
-_CPU_OPTIONS = ("--dtype", "bfloat16", "--enforce-eager")
 
 
 class VllmServer:
@@ -117,7 +117,7 @@ class VllmServer:
             *("--model", str(self._weights), "--served-model-name", self._name, "--port", str(port)),
             *("--max-model-len", str(self._config.max_model_len)),
             *_OPTIONS,
-            *(_CPU_OPTIONS if cpu else ()),
+            *(("--dtype", cpu_dtype(), "--enforce-eager") if cpu else ()),
             *self._config.args,
         ]
 

@@ -26,8 +26,16 @@ _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 # Ends with the version of the conversion: a change in `convert` makes a new folder.
 _PACKAGED_FOLDER = "SmolLM2-135M-Instruct-v1"
+PACKAGED_DIGEST = "16d12dc7ea1922f10b7c91706269e6b5b8ad79183230117819f9c7309bcfb9c1"
+"""Of the converted weights of `packaged`: a training accepts no others under that name."""
 _CONVERTERS = ("gguf", "torch", "transformers", "trl")
 _WEIGHTS = (".safetensors", ".bin")
+_TOKENIZER = (
+    *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
+)
+_read_here: dict[str, str] = {}
+"""Digests of what this process has read itself, which go before those that are kept in the cache."""
 
 
 def silent(line: str) -> None:
@@ -61,11 +69,10 @@ def digest(folder: Path) -> str:
 
     It is kept in the cache under the files' names, sizes and times, so that only the first call reads them.
     """
-    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
-    if not files:
-        raise ConfigError(f"{folder} holds no weights ({' or '.join(_WEIGHTS)})")
-    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    kept = cache_dir() / "digests" / hashlib.sha256(repr(stats).encode()).hexdigest()
+    files, key = _weight_files(folder)
+    kept = cache_dir() / "digests" / key
+    if key in _read_here:
+        return _read_here[key]
     if kept.is_file():
         return kept.read_text()
     value = sha256_files(files)
@@ -74,6 +81,39 @@ def digest(folder: Path) -> str:
         file.write(value)
     Path(file.name).replace(kept)
     return value
+
+
+def training_digest(name: str, folder: Path) -> str:
+    """`digest` of the base model `name`, which is in `folder`, for a training: whatever the cache holds, it is read.
+
+    Raises `ConfigError` where `packaged` is not what the package is converted to.
+    """
+    files, key = _weight_files(folder)
+    value = _read_here[key] = sha256_files(files)
+    if name == PACKAGED and value != PACKAGED_DIGEST:
+        raise ConfigError(
+            f"lock: base_model is locked at {PACKAGED!r}, which is sha256 {PACKAGED_DIGEST[:12]}, but {folder} holds "
+            f"{value[:12]}; remove that folder, and it is converted anew"
+        )
+    return value
+
+
+def tokenizer_digest(folder: Path) -> str:
+    """sha256 over a folder's tokenizer and chat template. Raises `ConfigError` where it holds none."""
+    files = [folder / name for name in sorted(_TOKENIZER) if (folder / name).is_file()]
+    if not files:
+        raise ConfigError(f"{folder} holds no tokenizer ({', '.join(_TOKENIZER[:3])})")
+    more = sorted((folder / "additional_chat_templates").glob("*.jinja"))
+    return sha256_files([*files, *more])
+
+
+def _weight_files(folder: Path) -> tuple[list[Path], str]:
+    """A folder's weight files, and what they are kept under: their names, sizes and times."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
+    if not files:
+        raise ConfigError(f"{folder} holds no weights ({' or '.join(_WEIGHTS)})")
+    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return files, hashlib.sha256(repr(stats).encode()).hexdigest()
 
 
 def sha256_files(files: list[Path]) -> str:
@@ -99,6 +139,12 @@ def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) ->
     folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}"
     if folder.is_dir():
         return folder
+    merge_into(folder, base, adapter, say)
+    return folder
+
+
+def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> None:
+    """Makes `folder`, whole or not at all: the weights of `base` with a LoRA adapter merged into them."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
@@ -107,7 +153,6 @@ def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) ->
         _run([sys.executable, *module], f"model.merge: {adapter} cannot be merged")
         with suppress(OSError):  # another process made the same meanwhile
             made.rename(folder)
-    return folder
 
 
 def _packaged(say: Say) -> Path:

@@ -52,6 +52,7 @@ class _Completion(msgspec.Struct):
     """What is read of a reply. `prompt_token_ids` and `token_ids` are vLLM's additions to OpenAI's fields."""
 
     choices: list[_Choice]
+    model: str | None = None
     usage: _Usage | None = None
     prompt_token_ids: list[int] | None = None
 
@@ -72,9 +73,11 @@ def read_reply(
     *,
     tool_format: ToolFormat,
     token_ids: bool,
+    adapter: str = "",
     read_text: Callable[[str], Reply] | None = None,
 ) -> Generation:
-    """A reply to the messages `sent`. Raises `ModelError` where the bytes are no complete reply.
+    """A reply to the messages `sent`. Raises `ModelError` where the bytes are no complete reply, or not `adapter`'s,
+    where one was asked: an endpoint may answer with other weights than were asked for, but says so.
 
     In the `hermes` format the text stays whole; whoever runs the calls reads them from it. In the `native` format
     `read_text`, where given, reads the calls that the server left in the text.
@@ -85,6 +88,8 @@ def read_reply(
         raise ModelError(f"the reply is no chat completion: {error}") from None
     if not reply.choices:
         raise ModelError("the reply has no choices")
+    if adapter and reply.model != adapter:
+        raise ModelError(f"the adapter {adapter} was asked, but {reply.model or 'a model without a name'} answered")
     choice = reply.choices[0]
     text, reasoning = choice.message.content or "", choice.message.reasoning or choice.message.reasoning_content or ""
     calls: Sequence[ToolCall] = ()

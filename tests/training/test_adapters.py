@@ -2,39 +2,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fakes.adapters import make_adapter as make
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.adapters import adapter_digest
-from training.adapters import Card, find_adapter, list_adapters, new_version, read_card, write_card
-
-
-def make(root: Path, name: str = "sft", created_at: str = "2026-01-01") -> Path:
-    folder = new_version(root, name)
-    (folder / "adapter_config.json").write_text("{}")
-    (folder / "adapter_model.safetensors").write_bytes(folder.name.encode())
-    card = Card(
-        name=folder.name,
-        digest=adapter_digest(folder),
-        base_model="packaged",
-        base_digest="b" * 64,
-        parent="",
-        parent_digest="",
-        lock_digest="l" * 64,
-        locked={"lora_rank": 16},
-        runs=("runs/a",),
-        data_digest="d" * 64,
-        refused={"not accepted": 3},
-        rows=5,
-        tokens=500,
-        trained_tokens=100,
-        steps=2,
-        loss=0.25,
-        seconds=12.0,
-        versions={"torch": "2"},
-        created_at=created_at,
-    )
-    write_card(folder, card)
-    return folder
+from hermes_lab.models import adapters
+from hermes_lab.models.cards import read_card
+from training.adapters import find_adapter, list_adapters, new_version, write_card
 
 
 def test_each_training_is_a_new_version(tmp_path: Path) -> None:
@@ -68,7 +41,8 @@ def test_an_unknown_adapter_is_an_error_that_lists_the_known(tmp_path: Path) -> 
 
 
 def test_an_adapter_whose_weights_changed_is_refused(tmp_path: Path) -> None:
-    (make(tmp_path) / "adapter_model.safetensors").write_bytes(b"other")
+    weights = make(tmp_path) / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes() + b"more")
     with pytest.raises(ConfigError, match="not those that were trained"):
         find_adapter("sft", tmp_path)
 
@@ -76,11 +50,18 @@ def test_an_adapter_whose_weights_changed_is_refused(tmp_path: Path) -> None:
 def test_a_card_reads_back_and_a_person_can_read_it_too(tmp_path: Path) -> None:
     folder = make(tmp_path)
     card = read_card(folder)
-    assert (card.name, card.loss, card.refused) == ("sft-v1", 0.25, {"not accepted": 3})
+    assert (card.name, card.metrics["loss"], card.refused) == ("sft-v1", 0.25, {"not accepted": 3})
     text = (folder / "README.md").read_text()
-    for part in (card.digest, card.data_digest, "| refused: not accepted | 3 |", "| lora_rank | 16 |"):
+    for part in (card.digest, card.data_digest, "| refused: not accepted | 3 |", "| lora_rank | 8 |"):
         assert part in text
     assert "parent" not in text
+
+
+def test_the_readme_names_the_values_of_a_section(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    card = read_card(folder)
+    write_card(folder, msgspec.structs.replace(card, locked=card.locked | {"grpo": {"group_size": 4}}))
+    assert "| grpo.group_size | 4 |" in (folder / "README.md").read_text()
 
 
 def test_the_readme_names_the_parent(tmp_path: Path) -> None:
@@ -94,3 +75,11 @@ def test_a_broken_card_is_named(tmp_path: Path) -> None:
     (folder / "card.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"card.json: not an adapter card"):
         read_card(folder)
+
+
+def test_the_packaged_adapter_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters, "_PACKAGED_FOLDER", tmp_path / "packaged_adapter")
+    with pytest.raises(ConfigError, match=r"model.adapter: this installation brings no `packaged` adapter along"):
+        find_adapter("packaged", tmp_path)
+    make(tmp_path).rename(tmp_path / "packaged_adapter")
+    assert find_adapter("packaged", tmp_path) == tmp_path / "packaged_adapter"

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def test_resume_with_other_data_is_refused_and_the_difference_named(tmp_path: Pa
         Draft.begin(config(tmp_path, resume=True), MADE_FROM | {"data": "other"})
 
 
+def test_resume_begins_a_version_that_was_killed_when_it_had_its_name_only(tmp_path: Path) -> None:
+    draft = Draft.begin(config(tmp_path), MADE_FROM)
+    shutil.rmtree(draft.checkpoints)
+    again = Draft.begin(config(tmp_path, resume=True), MADE_FROM)
+    assert (again.folder, again.made_from()) == (draft.folder, MADE_FROM)
+    again.metrics.touch()
+    shutil.rmtree(draft.checkpoints)
+    with pytest.raises(ConfigError, match="never began; start without resume"):
+        Draft.begin(config(tmp_path, resume=True), MADE_FROM)
+
+
 def test_resume_without_an_unfinished_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="finished, or there is none"):
         Draft.begin(config(tmp_path, resume=True), MADE_FROM)
@@ -45,8 +57,9 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         (draft.checkpoints / f"checkpoint-{step}").mkdir()
         (draft.checkpoints / f"checkpoint-{step}" / "adapter_model.safetensors").write_bytes(b"")
-    for step in (5, 10):
         (draft.checkpoints / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
+    for step in (5, 10):
+        draft.seal(step)
     assert draft.last_checkpoint() == draft.checkpoints / "checkpoint-10"
 
 

@@ -1,18 +1,20 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.cards import values_digest
 from training.config import load_train_config
-from training.lock import LockedConfig, load_lock, lock_digest, write_lock
+from training.lock import GrpoLock, LockedConfig, load_lock, lock_digest, locked_value, write_lock
 
 SHIPPED = sorted(Path("configs/locks").glob("*.yaml"))
-CPU = Path("configs/locks/sft-cpu.yaml")
+LOCK = Path("tests/fakes/locks/sft.yaml")
 
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    write_lock(CPU, tmp_path / "lock.yaml")
+    write_lock(LOCK, tmp_path / "lock.yaml")
     return tmp_path / "lock.yaml"
 
 
@@ -28,39 +30,111 @@ def test_shipped_locks_hold(path: Path) -> None:
     load_lock(path)
 
 
-def test_every_locked_field_changes_the_digest() -> None:
-    locked = load_lock(CPU)
+SECTIONS = """
+grpo:
+  group_size: 4
+  groups_per_round: 3
+  steps_per_round: 5
+  temperature: 1.0
+  max_reply_tokens: 64
+  clip_epsilon: 0.2
+  max_batches_offpolicy: 0
+  max_num_workers: 8
+  worker_timeout: 60.0
+  steps_per_eval: 0
+  eval_limit_ratio: 0.5
+  inference_weight: 1.0
+preference:
+  beta: 0.1
+"""
+FIELDS = [
+    *(name for name in LockedConfig.model_fields if name not in ("grpo", "preference")),
+    *(f"grpo.{name}" for name in GrpoLock.model_fields),
+    "preference.beta",
+]
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A lock with both sections."""
+    source = tmp_path / "source.yaml"
+    source.write_text(LOCK.read_text() + SECTIONS)
+    write_lock(source, tmp_path / "full.yaml")
+    return tmp_path / "full.yaml"
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_locked_field_changes_the_digest(full: Path, field: str) -> None:
     changed = {
         bool: lambda value: not value,
         str: lambda value: value + "x",
         int: lambda value: value + 1,
         float: lambda value: value * 2,
     }
-    for name, value in locked.model_dump().items():
-        other = locked.model_copy(update={name: changed[type(value)](value)})
-        assert lock_digest(other) != lock_digest(locked), name
+    locked = load_lock(full)
+    content = locked.content()
+    section, _, name = field.rpartition(".")
+    within = content[section] if section else content
+    within[name] = changed[type(within[name])](within[name])
+    assert values_digest(content) != lock_digest(locked)
 
 
-@pytest.mark.parametrize("field", list(LockedConfig.model_fields))
-def test_a_field_changed_by_hand_is_refused(lock: Path, field: str) -> None:
-    changed = {"use_wandb": "true", "lora_target": "q_proj", "seed": "7"}
-    lines = lock.read_text().splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith(f"{field}:"))
-    lines[at] = f"{field}: {changed.get(field, '77')}"
-    lock.write_text("\n".join(lines))
-    with pytest.raises(ConfigError, match=r"lock.yaml: a locked field was changed by hand.*train lock SRC -o"):
-        load_lock(lock)
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_changed_by_hand_is_refused(full: Path, field: str) -> None:
+    changed = {
+        "use_wandb": "true",
+        "lora_target": "q_proj",
+        "seed": "7",
+        "steps_per_round": "1",
+        "eval_limit_ratio": "1",
+    }
+    name = field.rpartition(".")[2]
+    text, found = re.subn(rf"^( *){name}: .*$", rf"\1{name}: {changed.get(name, '75')}", full.read_text(), flags=re.M)
+    assert found == 1
+    full.write_text(text)
+    with pytest.raises(ConfigError, match=r"full.yaml: a locked field was changed by hand.*train lock SRC -o"):
+        load_lock(full)
+
+
+def test_an_absent_section_is_no_part_of_the_digest(full: Path) -> None:
+    assert lock_digest(load_lock(LOCK)) == "005c60e21814141e335aac35ad927afebe45d6255ec2cda1a0845e8243937c01"
+    assert load_lock(full).model_copy(update={"grpo": None, "preference": None}) == load_lock(LOCK)
+    assert lock_digest(load_lock(full)) != lock_digest(load_lock(LOCK))
+
+
+def test_a_lock_with_sections_says_what_each_field_means(full: Path) -> None:
+    text = full.read_text()
+    for field in (*GrpoLock.model_fields.values(), *LockedConfig.model_fields.values()):
+        assert f"# {field.description}" in text
+
+
+def test_steps_that_make_no_whole_rounds_are_refused(tmp_path: Path) -> None:
+    source = tmp_path / "source.yaml"
+    source.write_text(LOCK.read_text() + SECTIONS.replace("steps_per_round: 5", "steps_per_round: 7"))
+    with pytest.raises(ConfigError, match="grpo: total_steps is 150, no multiple of steps_per_round 7"):
+        write_lock(source, tmp_path / "lock.yaml")
+
+
+def test_a_lock_without_the_section_names_it(full: Path) -> None:
+    assert locked_value(load_lock(full), "grpo.temperature") == 1.0
+    with pytest.raises(ConfigError, match=r"lock: it has no section grpo, which holds grpo.temperature; a person"):
+        locked_value(load_lock(LOCK), "grpo.temperature")
 
 
 def test_a_comment_may_be_changed(lock: Path) -> None:
     lock.write_text(lock.read_text() + "# decided on Monday\n")
-    assert load_lock(lock) == load_lock(CPU)
+    assert load_lock(lock) == load_lock(LOCK)
 
 
 def test_a_file_without_a_digest_is_no_lock(lock: Path) -> None:
     lock.write_text(lock.read_text().partition("digest:")[0])
     with pytest.raises(ConfigError, match="it has no digest"):
         load_lock(lock)
+
+
+def test_all_wrong_fields_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"lock: must be given \(wrong, too: data, lerning_rate\)"):
+        load_train_config(["lerning_rate=1"])
 
 
 def test_a_missing_field_is_named(lock: Path) -> None:
@@ -71,7 +145,7 @@ def test_a_missing_field_is_named(lock: Path) -> None:
 
 def test_an_edited_lock_is_the_source_of_a_new_one(lock: Path, tmp_path: Path) -> None:
     edited = tmp_path / "edited.yaml"
-    edited.write_text(lock.read_text().replace("total_steps: 120", "total_steps: 9"))
+    edited.write_text(lock.read_text().replace("total_steps: 150", "total_steps: 9"))
     digest = write_lock(edited, tmp_path / "new.yaml")
     made = load_lock(tmp_path / "new.yaml")
     assert (made.total_steps, lock_digest(made)) == (9, digest)
@@ -80,7 +154,7 @@ def test_an_edited_lock_is_the_source_of_a_new_one(lock: Path, tmp_path: Path) -
 def test_a_lock_is_never_overwritten(lock: Path) -> None:
     before = lock.read_bytes()
     with pytest.raises(ConfigError, match="never overwritten"):
-        write_lock(CPU, lock)
+        write_lock(LOCK, lock)
     assert lock.read_bytes() == before
 
 

@@ -59,6 +59,14 @@ def test_the_same_prompt_in_another_world_is_another_task(tmp_path: Path) -> Non
     assert len(select_rows([data], Gate(held_out=(str(judge),))).rows) == 1
 
 
+def test_a_task_that_errored_in_a_held_out_run_is_held_out(tmp_path: Path) -> None:
+    down = EpisodeError("model", "down")
+    judged = write_run(tmp_path / "judged", episode("t", status="errored", error=down, trajectory=None, verdicts=()))
+    own = [episode(name, trajectory=trajectory(conversation(name))) for name in ("t", "u")]
+    found = select_rows([write_run(tmp_path / "run", *own)], Gate(held_out=(str(judged),)))
+    assert ([row.episode for row in found.rows], found.refused) == ([own[1].key], {"held out": 1})
+
+
 def test_a_row_goes_on_through_the_review(tmp_path: Path) -> None:
     (row,) = select_rows([write_run(tmp_path, with_review("t"))]).rows
     assert [m.content for m in row.messages[-2:]] == ["Review", "Nothing to save."]

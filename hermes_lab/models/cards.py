@@ -1,0 +1,184 @@
+"""An adapter's card: what it was made from. Read wherever adapters are trained, loaded, merged or served."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from hermes_lab.errors import ConfigError
+
+CARD = "card.json"
+ADAPTER_CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+LOCK_KEY, LOCKED_KEY = "hermes_lab.lock", "hermes_lab.locked"
+"""In the metadata of an adapter's safetensors file: the digest of its lock, and the locked values as JSON."""
+Method = Literal["sft", "preference", "grpo"]
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an adapter comes from.
+
+    Digests are sha256: `digest` of the adapter's two files, `base_digest` of the base model's weight files,
+    `tokenizer_digest` of the tokenizer's files and chat template ("" on cards that are older than it),
+    `data_digest` of what was trained on, `lock_digest` of `locked`, the locked values. `refused` counts what was not
+    trained on by reason (episodes or groups), `compressed` the rows that had turns left out to fit, `rows` and `tokens`
+    what remained, `trained_tokens` those of them with a loss. `metrics` are those of the last step, in the units of
+    `metrics.jsonl`. `parent` is the adapter that the training began from, `command` what a person typed.
+    """
+
+    v: int = 2
+    name: str
+    method: Method = "sft"
+    digest: str
+    base_model: str
+    base_digest: str
+    tokenizer_digest: str = ""
+    parent: str
+    parent_digest: str
+    lock_digest: str
+    locked: dict[str, Any]
+    runs: tuple[str, ...]
+    data_digest: str
+    refused: dict[str, int]
+    compressed: int = 0
+    rows: int
+    tokens: int
+    trained_tokens: int
+    steps: int
+    metrics: dict[str, float] = {}
+    seconds: float
+    versions: dict[str, str]
+    command: str = ""
+    created_at: str
+
+    def sentence(self) -> str:
+        """For a person."""
+        parent = f" from {self.parent}" if self.parent else ""
+        loss = f", loss {self.metrics['loss']:.4f}" if "loss" in self.metrics else ""
+        return (
+            f"{self.method} of {self.base_model}{parent}, {self.steps} steps on {self.rows} rows in "
+            f"{self.seconds:.0f} s{loss}, data {self.data_digest[:12]}, lock {self.lock_digest[:12]}"
+        )
+
+
+class _Version(msgspec.Struct):
+    v: int = 1
+
+
+class _CardV1(Card, frozen=True, kw_only=True):
+    loss: float
+
+
+_decoder = msgspec.json.Decoder(Card)
+_decoder_v1 = msgspec.json.Decoder(_CardV1)
+
+
+def values_digest(locked: Mapping[str, Any]) -> str:
+    """sha256 of a lock's values as JSON with sorted keys: what a lock ends with and `Card.lock_digest` is."""
+    return hashlib.sha256(json.dumps(locked, sort_keys=True).encode()).hexdigest()
+
+
+def has_card(folder: Path) -> bool:
+    """Whether a training of ours made this adapter, and came to its end."""
+    return (folder / CARD).is_file()
+
+
+def read_card(folder: Path) -> Card:
+    """Raises `ConfigError` where the folder has no card."""
+    path = folder / CARD
+    try:
+        content = path.read_bytes()
+        if msgspec.json.decode(content, type=_Version).v > 1:
+            return _decoder.decode(content)
+        old = _decoder_v1.decode(content)
+    except FileNotFoundError:
+        raise ConfigError(f"{folder}: no adapter of the registry: it holds no {CARD}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not an adapter card: {error}") from None
+    kept = {name: getattr(old, name) for name in Card.__struct_fields__}
+    return Card(**kept | {"v": 2, "metrics": {"loss": old.loss}})
+
+
+def check_card(folder: Path, digest: str) -> None:
+    """Raises `ConfigError` where an adapter, of the digest `digest`, is not the one that its card tells of.
+
+    An adapter without a card is somebody else's, and nothing is said of it.
+    """
+    if not has_card(folder):
+        return
+    if problem := next(_problems(read_card(folder), folder, digest), ""):
+        raise ConfigError(
+            f"{folder / CARD}: {problem}; the card or the adapter was edited: put back what the training wrote, or "
+            "train anew, where a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+        )
+
+
+def _problems(card: Card, folder: Path, digest: str) -> Iterator[str]:
+    """What is wrong with a card; first what names one field."""
+    told = flat_values(card.locked)
+    for field, found in _shape(folder).items():
+        if field in told and not _same_shape(field, told[field], found):
+            yield f"locked.{field} is {told[field]!r}, but the adapter has {found!r}"
+    made_with = _metadata(folder / WEIGHTS)
+    truth = flat_values(_object(made_with[LOCKED_KEY])) if LOCKED_KEY in made_with else told
+    for field in sorted(truth.keys() | told.keys()):
+        if truth.get(field) != told.get(field):
+            yield f"locked.{field} is {told.get(field)!r}, but was locked at {truth.get(field)!r} when it was trained"
+    if (lock := made_with.get(LOCK_KEY, card.lock_digest)) != card.lock_digest:
+        yield f"lock_digest is {card.lock_digest!r}, but the adapter was trained with the lock {lock}"
+    if values_digest(card.locked) != card.lock_digest:
+        yield f"locked: its values are not those of lock_digest {card.lock_digest}"
+    if card.base_model != told.get("base_model", card.base_model):
+        yield f"base_model is {card.base_model!r}, but locked at {told['base_model']!r}"
+    if digest != card.digest:
+        yield f"digest is {card.digest!r}, but the adapter's files are of {digest}: not those that were trained"
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError):
+        return {}
+
+
+def flat_values(locked: Mapping[str, Any]) -> dict[str, Any]:
+    """Locked values by their full names: `{"grpo": {"temperature": 1}}` as `{"grpo.temperature": 1}`."""
+    flat: dict[str, Any] = {}
+    for name, value in locked.items():
+        flat |= {f"{name}.{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _shape(folder: Path) -> dict[str, Any]:
+    """The locked fields that PEFT's configuration of an adapter holds, too."""
+    path = folder / ADAPTER_CONFIG
+    try:
+        config = json.loads(path.read_bytes())
+        named = {"lora_rank": "r", "lora_alpha": "lora_alpha", "lora_target": "target_modules"}
+        return {field: config[name] for field, name in named.items() if name in config}
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path}: not a configuration of PEFT: {error}") from None
+
+
+def _same_shape(field: str, locked: Any, found: Any) -> bool:
+    if field != "lora_target" or locked == found:
+        return bool(locked == found)
+    if not isinstance(found, list):
+        return False
+    # PEFT writes the names that it found for `all-linear`, which is every layer but the head.
+    return bool(found) and "lm_head" not in found if locked == "all-linear" else found == [locked]
+
+
+def _metadata(weights: Path) -> dict[str, str]:
+    """The metadata of a safetensors file: 8 bytes with the length of the header, then the header as JSON."""
+    try:
+        with weights.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > weights.stat().st_size:
+                raise ValueError("its header is longer than the file")
+            found = json.loads(file.read(length)).get("__metadata__", {})
+        return {str(name): str(value) for name, value in found.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{weights}: not a safetensors file: {error}") from None

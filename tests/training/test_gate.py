@@ -1,0 +1,107 @@
+"""Which groups are trained on."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from envs.groups import normalized_advantages
+from hermes_lab.types import ModelIdentity, ScoredGroup
+from training.gate import Rules, gate_groups, refusal
+
+RULES = Rules(group_size=2, max_tokens=5, policies=("now",), splits=("train",))
+
+
+def group(task_id: str = "t", **fields: Any) -> ScoredGroup:
+    """Two short rollouts, one of them rewarded."""
+    usual = ScoredGroup(
+        suite="s",
+        task_id=task_id,
+        lane="off-r0-w0",
+        round=0,
+        policy="now",
+        snapshot="",
+        split="train",
+        world=0,
+        model=ModelIdentity("openai", "m"),
+        config_digest="c",
+        samples=(0, 1),
+        episodes=(f"s|{task_id}|l|0|0", f"s|{task_id}|l|0|1"),
+        token_ids=((1, 2, 3), (1, 2, 4)),
+        masks=((0, 0, 1), (0, 0, 1)),
+        logprobs=((None, None, -0.5), (None, None, -0.7)),
+        rewards=(0.0, 1.0),
+        advantages=(-0.7, 0.7),
+    )
+    return replace(usual, **fields)
+
+
+SPOILT: dict[str, dict[str, Any]] = {
+    "of another policy": {"policy": "before"},
+    "held out": {"split": "heldout"},
+    "with errored rollouts": {"episodes": ("a", "a")},
+    "longer than max_token_length": {"token_ids": ((1, 2, 3), (1, 2, 3, 4, 5, 6))},
+    "with equal rewards": {"rewards": (1.0, 1.0), "advantages": (0.0, 0.0)},
+}
+
+
+def test_a_whole_group_of_the_policy_is_trained_on() -> None:
+    assert refusal(group(), RULES) is None
+
+
+def test_each_reason_to_refuse_is_named() -> None:
+    found = {reason: gate_groups([group(**fields)], RULES).refused for reason, fields in SPOILT.items()}
+    assert found == {reason: {reason: 1} for reason in SPOILT}
+
+
+def test_a_task_that_the_adapter_is_judged_by_is_refused() -> None:
+    rules = RULES._replace(held_out=frozenset(["s|t|l|0|1"]))
+    assert refusal(group(), rules) == "held out"
+    assert refusal(group("u"), rules) is None
+
+
+def test_a_rollout_of_several_sequences_is_trained_on_where_it_sampled_most() -> None:
+    plain = group(masks=((0, 0, 1), (0, 1, 1)), logprobs=((None, None, -0.5), (None, -0.6, -0.7)))
+    rewritten = replace(
+        plain,
+        **{
+            row: (values[0], other, values[1])
+            for row, values, other in [
+                ("episodes", plain.episodes, plain.episodes[1]),
+                ("samples", plain.samples, plain.samples[1]),
+                ("token_ids", plain.token_ids, (1, 2, 9)),
+                ("masks", plain.masks, (0, 0, 1)),
+                ("logprobs", plain.logprobs, (None, None, -0.9)),
+                ("rewards", plain.rewards, plain.rewards[1]),
+                ("advantages", plain.advantages, plain.advantages[1]),
+            ]
+        },
+    )
+    assert gate_groups([rewritten], RULES) == ([plain], {}, 1)
+    assert gate_groups([plain], RULES) == ([plain], {}, 0)
+
+
+def test_rewards_that_differ_by_rounding_alone_are_equal() -> None:
+    rewards = (0.1 + 0.2, 0.3)
+    rounded = group(rewards=rewards, advantages=tuple(normalized_advantages(rewards)))
+    assert rewards[0] != rewards[1]
+    assert refusal(rounded, RULES) == "with equal rewards"
+
+
+def test_an_older_policy_is_trained_on_where_the_lock_lets_it() -> None:
+    assert refusal(group(policy="before"), RULES._replace(policies=("before", "now"))) is None
+
+
+@given(st.lists(st.sampled_from([*SPOILT, ""])))
+def test_every_group_is_used_or_counted(reasons: list[str]) -> None:
+    groups = [group(f"t{n}", **SPOILT.get(reason, {})) for n, reason in enumerate(reasons)]
+    gated = gate_groups(groups, RULES)
+    assert gated.refused == dict(Counter(reason for reason in reasons if reason))
+    assert len(gated.groups) + sum(gated.refused.values()) == len(groups)
+
+
+def test_the_order_is_that_of_the_tasks_not_of_the_log() -> None:
+    groups = [group("b"), group("a")]
+    assert gate_groups(groups, RULES) == gate_groups(groups[::-1], RULES)

@@ -1,0 +1,167 @@
+"""What a lock holds of the runs, weights, tokenizer and parent that a training is made from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fakes.adapters import card_of, make_adapter, write_adapter
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import weights
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.cards import check_card, read_card
+from training.adapters import new_version, write_card
+from training.config import TrainConfig
+from training.grpo_config import GrpoConfig, heldout_batch, lesson_batch
+from training.job import Data, Job
+from training.lock import LockedConfig, load_lock, write_lock
+from training.lora import find_parent
+
+REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model folder, and a cache of its own."""
+    monkeypatch.setenv("HERMES_LAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(weights, "_read_here", {})
+    folder = tmp_path / "base"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_text("{}")
+    (folder / "model.safetensors").write_text("weights")
+    return folder
+
+
+def make_lock(tmp_path: Path, **values: Any) -> str:
+    content: dict[str, Any] = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(content | values))
+    write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
+    return str(tmp_path / "lock.yaml")
+
+
+def grpo_config(lock: str, field: str, source: str) -> GrpoConfig:
+    sources = {"rollouts": ["suite.name=ledger"], "heldout": ["suite.name=ledger", "suite.split=heldout"]}
+    sources[field].append(source)
+    return GrpoConfig(lock=lock, **{name: (*given, "learning.arms=[off]") for name, given in sources.items()})
+
+
+BOTH = [
+    ("model.name=other", "base_model"),
+    ("model.base_url=http://elsewhere/v1", "rollout_server_url"),
+    ("run.concurrency=64", "grpo.max_num_workers"),
+    ("agent.max_seconds=9999", "grpo.worker_timeout"),
+    ("model.sampling.max_tokens=9999", "grpo.max_reply_tokens"),
+    ("model.server.args=[--model, other]", "base_model"),
+]
+
+
+@pytest.mark.parametrize(("source", "locked"), [*BOTH, ("suite.seed=7", "seed"), ("run.seed=7", "seed")])
+def test_the_rollouts_are_refused_what_the_lock_decides(tmp_path: Path, source: str, locked: str) -> None:
+    lock = make_lock(tmp_path)
+    with pytest.raises(ConfigError, match=rf"{locked} is locked at .*; {REMEDY}"):
+        lesson_batch(grpo_config(lock, "rollouts", source), load_lock(Path(lock)), 1, "", tmp_path)
+
+
+@pytest.mark.parametrize(("source", "locked"), BOTH)
+def test_an_evaluation_is_refused_what_the_lock_decides(tmp_path: Path, source: str, locked: str) -> None:
+    lock = make_lock(tmp_path)
+    with pytest.raises(ConfigError, match=rf"{locked} is locked at .*; {REMEDY}"):
+        heldout_batch(grpo_config(lock, "heldout", source), load_lock(Path(lock)), "", tmp_path)
+
+
+def test_an_evaluation_chooses_temperature_and_tasks_and_no_more(tmp_path: Path) -> None:
+    lock = make_lock(tmp_path)
+    locked = load_lock(Path(lock))
+    given = ("suite.name=ledger", "suite.split=heldout", "learning.arms=[off]", "suite.seed=7")
+    chosen = GrpoConfig(lock=lock, rollouts=given, heldout=(*given, "model.sampling.temperature=0.3"))
+    run = heldout_batch(chosen, locked, "", tmp_path).config
+    assert locked.grpo
+    assert (run.model.sampling.temperature, run.suite.seed, run.run.samples) == (0.3, 7, 1)
+    assert run.model.sampling.max_tokens == locked.grpo.max_reply_tokens
+    assert run.agent.max_seconds == locked.grpo.worker_timeout
+
+
+def test_a_forged_digest_in_the_cache_is_not_believed(base: Path) -> None:
+    true = weights.digest(base)
+    (kept,) = (weights.cache_dir() / "digests").iterdir()
+    kept.write_text("f" * 64)
+    assert weights.digest(base) == "f" * 64  # a run may be quick
+    assert weights.training_digest(str(base), base) == true
+    assert weights.digest(base) == true  # what a card says is what was read
+
+
+def test_other_weights_are_not_packaged(base: Path) -> None:
+    with pytest.raises(ConfigError, match=r"base_model is locked at 'packaged', which is sha256 16d12dc7ea19, but"):
+        weights.training_digest("packaged", base)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"])
+def test_every_file_of_a_tokenizer_is_in_its_digest(base: Path, name: str) -> None:
+    before = weights.tokenizer_digest(base)
+    (base / "README.md").write_text("no tokenizer")
+    assert weights.tokenizer_digest(base) == before
+    (base / name).write_text("changed")
+    assert weights.tokenizer_digest(base) != before
+
+
+def test_a_folder_without_a_tokenizer_has_no_digest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no tokenizer"):
+        weights.tokenizer_digest(tmp_path)
+
+
+def test_a_resume_with_another_chat_template_is_refused(tmp_path: Path, base: Path) -> None:
+    lock = make_lock(tmp_path, base_model=str(base), tokenizer=str(base))
+    (tmp_path / "run" / "episodes").mkdir(parents=True)
+    config = TrainConfig(lock=lock, data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
+    data = Data("d", 0, (), {})
+    Job.begin("sft", config, load_lock(Path(lock)), data, weights.silent, "")
+    again = config.model_copy(update={"resume": True})
+    Job.begin("sft", again, load_lock(Path(lock)), data, weights.silent, "")
+    (base / "chat_template.jinja").write_text("other")
+    with pytest.raises(ConfigError, match="was begun with another tokenizer"):
+        Job.begin("sft", again, load_lock(Path(lock)), data, weights.silent, "")
+
+
+def test_a_resume_under_another_lock_is_refused(tmp_path: Path, base: Path) -> None:
+    (tmp_path / "run" / "episodes").mkdir(parents=True)
+    given = {"data": (str(tmp_path / "run"),), "adapters": str(tmp_path / "adapters")}
+    first, other = (tmp_path / name for name in ("first", "other"))
+    first.mkdir()
+    other.mkdir()
+    locks = [
+        make_lock(folder, base_model=str(base), tokenizer=str(base), learning_rate=rate)
+        for folder, rate in ((first, 0.1), (other, 0.2))
+    ]
+    data = Data("d", 0, (), {})
+    Job.begin("sft", TrainConfig(lock=locks[0], **given), load_lock(Path(locks[0])), data, weights.silent, "")
+    again = TrainConfig(lock=locks[1], resume=True, **given)
+    with pytest.raises(ConfigError, match="was begun with another lock"):
+        Job.begin("sft", again, load_lock(Path(locks[1])), data, weights.silent, "")
+
+
+def test_a_parent_of_another_base_is_refused(tmp_path: Path, base: Path) -> None:
+    lock = load_lock(Path(make_lock(tmp_path, base_model=str(base))))
+    config = GrpoConfig(lock="", adapters=str(tmp_path / "adapters"), rollouts=("x",))
+    own, other = (parent_on(tmp_path / "adapters", lock, digest) for digest in (weights.digest(base), "b" * 64))
+    assert find_parent(config.model_copy(update={"parent": own.name}), lock) == own
+    with pytest.raises(ConfigError, match=r"was trained on weights of sha256 bbbbbbbbbbbb, but base_model"):
+        find_parent(config.model_copy(update={"parent": other.name}), lock)
+
+
+def parent_on(root: Path, locked: LockedConfig, base_digest: str) -> Path:
+    folder = new_version(root, "sft")
+    write_adapter(folder, locked, weights=b"0" * 20)
+    write_card(folder, card_of(folder, locked, base_digest=base_digest))
+    return folder
+
+
+def test_a_card_from_before_the_tokenizer_was_digested_still_holds(tmp_path: Path) -> None:
+    folder = make_adapter(tmp_path)
+    card = json.loads((folder / "card.json").read_text())
+    del card["tokenizer_digest"]
+    (folder / "card.json").write_text(json.dumps(card))
+    check_card(folder, adapter_digest(folder))
+    assert read_card(folder).tokenizer_digest == ""

@@ -1,0 +1,172 @@
+"""Attempts to change what a lock holds: by a training's configuration, a run's, or the environment. All are refused."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict
+
+from hermes_lab.config import RunConfig, Section, load_config, load_section
+from hermes_lab.errors import ConfigError
+from training.lock import (
+    HOW_TO_CHANGE,
+    RUN_FIELDS,
+    GrpoLock,
+    LockedConfig,
+    PreferenceLock,
+    load_lock,
+    locked_overrides,
+    locked_value,
+)
+
+_SECTIONS: dict[str, type[Section]] = {"grpo": GrpoLock, "preference": PreferenceLock}
+_PROCESSES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+_LAUNCHERS = {
+    "ACCELERATE_USE_DEEPSPEED": "learning_rate",  # a file that it names may bring another optimiser and schedule
+    "ACCELERATE_USE_FSDP": "batch_size",
+    "ACCELERATE_USE_MEGATRON_LM": "batch_size",
+    "ACCELERATE_USE_PARALLELISM_CONFIG": "batch_size",
+}
+_LOCKED_AS = {
+    "model.name": "base_model",
+    "model.sampling.top_p": "grpo.temperature",  # it, too, shapes what is sampled from
+    "suite.seed": "seed",
+    "run.seed": "seed",
+}
+_SAMPLING = ("model.sampling.temperature", "model.sampling.top_p", "run.samples")
+"""What an evaluation chooses itself."""
+_FALSE = ("", "0", "false", "no", "n", "off", "f")
+
+
+class Given(Section):
+    """Takes any field, to see what a source tries to set."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @classmethod
+    def by(cls, source: str) -> dict[str, Any]:
+        """The fields of one YAML file or override."""
+        return dict(load_section(cls, [source]).model_extra or {})
+
+
+def locked_fields(given: Mapping[str, Any]) -> list[str]:
+    """The locked fields that a training's configuration tries to set: `learning_rate`, `grpo.temperature`.
+
+    They are found at the top, in `lock` and in their section; a section's field also without its section.
+    """
+    given = dict(given)
+    if isinstance(given.get("lock"), Mapping):
+        given |= given.pop("lock")
+    found: list[str] = []
+    for name, value in given.items():
+        if name in _SECTIONS and isinstance(value, Mapping):
+            known = _SECTIONS[name].model_fields
+            found += [f"{name}.{part}" for part in value if part in known] or [name]
+        elif name in LockedConfig.model_fields:
+            found.append(name)
+        else:
+            found += [f"{section}.{name}" for section, schema in _SECTIONS.items() if name in schema.model_fields]
+    return found
+
+
+def refusal(field: str, lock: str) -> str:
+    """What an attempt is told: the field, its value by the lock, if one is given, and the remedy."""
+    locked = load_lock(Path(lock)) if lock else None
+    value = f" at {_shown(locked, field)} by {lock}" if locked else ""
+    return f"{field} is locked{value}; {HOW_TO_CHANGE}"
+
+
+def refuse_environment(locked: LockedConfig) -> None:
+    """Raises `ConfigError` where an environment variable would have the libraries train by other values.
+
+    Most of their variables change nothing: an argument that a training gives goes before them. These do not.
+    """
+    for name in _PROCESSES:
+        if os.environ.get(name, "1").strip() not in ("", "0", "1"):
+            raise _by_environment(name, "batch_size", locked)
+    if os.environ.get("LOCAL_RANK", "-1").strip() not in ("", "-1", "0"):
+        raise _by_environment("LOCAL_RANK", "batch_size", locked)
+    for name, field in _LAUNCHERS.items():
+        if os.environ.get(name, "").lower() not in _FALSE:
+            raise _by_environment(name, field, locked)
+    if locked.use_wandb and os.environ.get("WANDB_DISABLED", "").lower() not in _FALSE:
+        raise _by_environment("WANDB_DISABLED", "use_wandb", locked)
+    if locked.use_wandb and os.environ.get("WANDB_MODE") == "disabled":
+        raise _by_environment("WANDB_MODE", "use_wandb", locked)
+
+
+def locked_run_config(sources: Sequence[str], locked: LockedConfig, lock: str) -> RunConfig:
+    """The configuration of a run that samples for GRPO: `load_config`, with what `locked` decides.
+
+    That is what the file `lock` held when the training began, whatever it holds now.
+
+    Raises `ConfigError` where a source sets one of these fields to another value.
+    """
+    seeds = {"suite.seed": locked.seed, "run.seed": locked.seed}
+    return _held(sources, lock, _decided(locked) | seeds)
+
+
+def locked_evaluation_config(sources: Sequence[str], locked: LockedConfig, lock: str) -> RunConfig:
+    """The same for a run that judges what GRPO makes, but for temperature, top-p, samples and seeds."""
+    decided = {name: value for name, value in _decided(locked).items() if name not in _SAMPLING}
+    return _held(sources, lock, decided)
+
+
+def refuse_server_options(run: RunConfig, lock: str) -> None:
+    """Raises `ConfigError` where a run gives options to the server: one could put another model, or other sampling, in
+    the place of what is locked."""
+    if run.model.server.args:
+        raise ConfigError(f"model.server.args {list(run.model.server.args)}: {refusal('base_model', lock)}")
+
+
+def refuse_other_values(
+    sources: Sequence[str], lock: str, decided: Mapping[str, Any], names: Mapping[str, str] | None = None
+) -> None:
+    """Raises `ConfigError` where a source sets one of a run's fields to another value than the lock decides.
+
+    `names` maps a field to its locked one, where it is not one of `RUN_FIELDS`.
+    """
+    names = RUN_FIELDS | _LOCKED_AS | dict(names or {})
+    for source in sources:
+        given = Given.by(source)
+        for name, value in decided.items():
+            if (found := _at(given, name)) is not None and found != value:
+                raise ConfigError(f"{source}: {name} {found!r}: {refusal(names[name], lock)}")
+
+
+def _decided(locked: LockedConfig) -> dict[str, Any]:
+    return locked_overrides(locked) | {"model.name": locked.base_model}
+
+
+def _held(sources: Sequence[str], lock: str, decided: Mapping[str, Any]) -> RunConfig:
+    refuse_other_values(sources, lock, decided)
+    # A name is quoted: one that looks like a number stays a name.
+    texts = {name: json.dumps(value) if isinstance(value, str) else value for name, value in decided.items()}
+    run = load_config([*sources, *(f"{name}={text}" for name, text in texts.items())])
+    refuse_server_options(run, lock)
+    return run
+
+
+def _at(given: Mapping[str, Any], name: str) -> Any:
+    value: Any = given
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _by_environment(variable: str, field: str, locked: LockedConfig) -> ConfigError:
+    value = os.environ[variable]
+    return ConfigError(
+        f"environment variable {variable}={value}: it would change {field}, which is locked at "
+        f"{_shown(locked, field)}; unset it, or {HOW_TO_CHANGE}"
+    )
+
+
+def _shown(locked: LockedConfig, field: str) -> str:
+    try:
+        value = locked_value(locked, field)
+    except ConfigError:
+        return "nothing (there is no such section)"
+    return repr(value.model_dump() if isinstance(value, Section) else value)

@@ -1,0 +1,65 @@
+"""Which groups of rollouts may be trained on; every refusal is counted by its reason."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from envs.groups import one_sequence_each
+from hermes_lab.types import ScoredGroup
+
+
+class Rules(NamedTuple):
+    """What a group must be.
+
+    `policies` are the adapters (or the bare model) that may have sampled it, `held_out` the keys of episodes whose task
+    the adapter will be judged by.
+    """
+
+    group_size: int
+    max_tokens: int
+    policies: Collection[str]
+    splits: Collection[str]
+    held_out: frozenset[str] = frozenset()
+
+
+class Gated(NamedTuple):
+    """The groups to train on, in the order of their tasks, and the count of each reason to refuse.
+
+    `left_out` are the sequences of these groups that are not trained on, see `envs.groups.one_sequence_each`.
+    """
+
+    groups: list[ScoredGroup]
+    refused: dict[str, int]
+    left_out: int
+
+
+def gate_groups(groups: Iterable[ScoredGroup], rules: Rules) -> Gated:
+    """Lets through whole groups only: one that lost a rollout or a turn would be scored against another mean."""
+    usable: list[ScoredGroup] = []
+    refused: Counter[str] = Counter()
+    left_out = 0
+    for group in groups:
+        single = one_sequence_each(group)
+        reason = refusal(single, rules)
+        if reason is None:
+            usable.append(single)
+            left_out += len(group.episodes) - len(single.episodes)
+        else:
+            refused[reason] += 1
+    usable.sort(key=lambda group: (group.lane, group.task_id))
+    return Gated(usable, dict(sorted(refused.items())), left_out)
+
+
+def refusal(group: ScoredGroup, rules: Rules) -> str | None:
+    """Why a group, of one sequence a rollout, is not trained on, or None."""
+    if group.policy not in rules.policies:
+        return "of another policy"
+    if group.split not in rules.splits or not rules.held_out.isdisjoint(group.episodes):
+        return "held out"
+    if len(group.episodes) < rules.group_size:
+        return "with errored rollouts"
+    if max(map(len, group.token_ids)) > rules.max_tokens:
+        return "longer than max_token_length"
+    if not any(group.advantages):
+        return "with equal rewards"
+    return None

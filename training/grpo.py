@@ -1,0 +1,288 @@
+"""GRPO in short on-policy rounds: rollouts by the newest version, a few steps on them, the next version.
+
+Everything is on the disk before it counts: a training that was killed anywhere goes on with `resume=true`.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from envs.groups import build_groups, write_groups
+from hermes_lab.config import config_digest
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models import weights
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.cards import values_digest
+from hermes_lab.records import read_episodes, write_json
+from hermes_lab.types import Episode, ScoredGroup
+from training.adapters import is_finished, new_version, write_card
+from training.gate import Gated, Rules, gate_groups
+from training.grpo_card import check_card_of_round, grpo_card
+from training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, lesson_batch
+from training.grpo_steps import Lesson, take_steps
+from training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
+from training.lora import Say, find_parent, require_libraries
+from training.rounds import Check, Done, Policy, RoundDraft, Rounds
+from training.select import is_held_out, refusals, task_digest
+
+
+class Sampler(Protocol):
+    """Makes rollouts, and owns the server that they are sampled from."""
+
+    def collect(self, batch: Batch) -> None:
+        """Makes those that the batch's folder still lacks. Some may stay errored. Raises `KeyboardInterrupt`."""
+        ...
+
+    def retire(self, version: Path) -> None:
+        """Takes a version off the server: a later one has come."""
+        ...
+
+
+OpenSampler = Callable[[LockedConfig, Path], AbstractContextManager[Sampler]]
+"""Opens a sampler; a server that it starts writes to the log."""
+
+
+class Job(NamedTuple):
+    """A training, resolved."""
+
+    config: GrpoConfig
+    locked: LockedConfig
+    grpo: GrpoLock
+    base: Path
+    start: Policy
+    rounds: Rounds
+    held_out: frozenset[str]
+    command: str
+
+    @property
+    def wanted(self) -> int:
+        """Rounds of the whole training."""
+        return self.locked.total_steps // self.grpo.steps_per_round
+
+
+def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command: str = "") -> Path:
+    """Trains all rounds and returns the folder of the last version. The cards tell what a person typed as `command`.
+
+    Raises `ConfigError` where the lock was changed, a resume does not fit, a library is missing, or no round had a
+    group to train on.
+    """
+    locked = load_lock(Path(config.lock))
+    if config.gate.compress:
+        raise ConfigError("gate.compress: GRPO trains the tokens that were sampled; leave it out for grpo")
+    require_libraries(locked)
+    job = _prepare(config, locked, say, command)
+    if not job.start.folder:
+        say("no parent: this begins with the bare base model; -c parent=ADAPTER begins with an adapter")
+    with open_sampler(locked, job.rounds.log) as sampler:
+        _evaluate(job, sampler, say)
+        for number in range(len(job.rounds.done()) + 1, job.wanted + 1):
+            _round(job, number, sampler, say)
+            _evaluate(job, sampler, say)
+    job.rounds.write_metrics()  # a kill may have come just before
+    done = job.rounds.done()
+    if not any(each.used for each in done):
+        raise ConfigError(
+            f"train: no group of {job.wanted} rounds could be trained on, so there is no adapter; all rollouts of a "
+            f"task were alike, or see the refusals above (rollouts: {job.rounds.out})"
+        )
+    say(_summary(done))
+    return Path(done[-1].version.folder)
+
+
+def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -> Job:
+    grpo = grpo_lock(config, locked)
+    out = Path(config.out)
+    held_out = frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
+    # What is wrong with the runs is said before anything is written.
+    made_from = {
+        "lock": lock_digest(locked),
+        "rollouts": config_digest(lesson_batch(config, locked, 1, "", out).config),
+        "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
+        "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
+        "name": config.name,
+        "adapters": str(Path(config.adapters)),
+    }
+    parent = find_parent(config, locked)
+    base = weights.resolve(locked.base_model, say)
+    start = Policy(str(parent), adapter_digest(parent)) if parent else Policy("", locked.base_model)
+    made_from |= {"parent": start.digest, "base model": weights.training_digest(locked.base_model, base)}
+    made_from |= {"tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say))}
+    return Job(config, locked, grpo, base, start, Rounds.begin(out, made_from, resume=config.resume), held_out, command)
+
+
+def _policy(job: Job, done: list[Done]) -> Policy:
+    return done[-1].version if done else job.start
+
+
+def _round(job: Job, number: int, sampler: Sampler, say: Say) -> None:
+    began, done = time.monotonic(), job.rounds.done()
+    policy, steps = _policy(job, done), done[-1].steps if done else 0
+    folder = job.rounds.folder(number)
+    title = f"round {number}/{job.wanted}"
+    episodes = _collect(job, number, policy, sampler, say)
+    if len(done) > 1 and done[-2].version not in (policy, job.start):
+        sampler.retire(Path(done[-2].version.folder))
+    groups = list(build_groups(episodes))
+    gated = gate_groups(groups, _rules(job, done, episodes))
+    if lost := len({(episode.lane, episode.task_id) for episode in episodes}) - len(groups):
+        gated = gated._replace(refused={**gated.refused, "without a scored rollout": lost})
+    write_groups(gated.groups, folder / "groups.jsonl")
+    reward, length = _means(groups)
+    finished = Done(
+        round=number,
+        policy=policy,
+        version=policy,
+        steps=steps,
+        used=len(gated.groups),
+        refused=gated.refused,
+        left_out=gated.left_out,
+        reward=reward,
+        length=length,
+        seconds=0.0,
+    )
+    left_out = f"; {gated.left_out} sequences before a rewritten prompt left out" if gated.left_out else ""
+    say(
+        f"{title}: {len(groups)} groups collected, mean reward {finished.reward:.3f}, {len(gated.groups)} usable"
+        f"{refusals(gated.refused)}{left_out}"
+    )
+    if gated.groups:
+        version = _train(job, finished, gated, folder, say)
+        finished = replace(finished, version=version, steps=steps + job.grpo.steps_per_round)
+    else:
+        say(f"{title}: no group to train on; the adapter stays as it is")
+    finished = replace(finished, seconds=round(time.monotonic() - began, 1))
+    job.rounds.finish(finished)
+    job.rounds.write_metrics()
+    left = finished.seconds * (job.wanted - number)
+    say(f"{title}: done in {finished.seconds:.0f} s, about {left:.0f} s left")
+
+
+def _collect(job: Job, number: int, policy: Policy, sampler: Sampler, say: Say) -> list[Episode]:
+    """The round's rollouts; those that errored stay errored once the round was trained on."""
+    folder = job.rounds.folder(number)
+    run, mark = folder / "run", folder / "collected.json"
+    if not mark.exists():
+        size = f"{job.grpo.groups_per_round} groups of {job.grpo.group_size}"
+        say(f"round {number}/{job.wanted}: {size} by {_name(policy)}")
+        sampler.collect(lesson_batch(job.config, job.locked, number, policy.folder, run))
+    episodes = list(read_episodes(run))
+    ok = sum(episode.status == "ok" for episode in episodes)
+    if not ok:
+        raise ModelError(f"{run}: no rollout finished; see its episodes, and go on with resume=true")
+    write_json(mark, {"finished": ok, "errored": len(episodes) - ok})
+    return episodes
+
+
+def _rules(job: Job, done: list[Done], episodes: list[Episode]) -> Rules:
+    policies = list(dict.fromkeys([job.start.digest, *(each.version.digest for each in done)]))
+    return Rules(
+        group_size=job.grpo.group_size,
+        max_tokens=job.locked.max_token_length,
+        policies=policies[-1 - job.grpo.max_batches_offpolicy :],
+        splits=job.config.gate.splits,
+        held_out=frozenset(e.key for e in episodes if is_held_out(e, job.held_out)),
+    )
+
+
+def _train(job: Job, finished: Done, gated: Gated, folder: Path, say: Say) -> Policy:
+    """The version that the round makes: steps, adapter, card, each where it is not there yet."""
+    version = _version(job, folder)
+    constants = {
+        "round": finished.round,
+        "policy": finished.policy.digest,
+        "reward": finished.reward,
+        "length": finished.length,
+        "groups_used": finished.used,
+        "groups_refused": finished.refused,
+        "sequences_left_out": finished.left_out,
+    }
+    draft = RoundDraft(version, job.config.lock, job.rounds.checkpoints, constants)
+    if is_finished(version):
+        check_card_of_round(version, job.locked, finished.policy, gated.groups)
+    else:
+        lesson = Lesson(
+            gated.groups, finished.policy, begin=finished.steps, end=finished.steps + job.grpo.steps_per_round
+        )
+        take_steps(job.locked, job.grpo, job.base, lesson, draft, say)
+        card = grpo_card(
+            job.locked, job.base, lesson, draft, refused=gated.refused, run=folder / "run", command=job.command
+        )
+        write_card(version, card)
+        say(f"{version}: {card.sentence()}")
+    return Policy(str(version), adapter_digest(version))
+
+
+def _version(job: Job, folder: Path) -> Path:
+    """The folder of the version that the round makes, the same one after a kill."""
+    path = folder / "version.json"
+    if path.exists():
+        version = Path(json.loads(path.read_text())["folder"])
+        version.mkdir(parents=True, exist_ok=True)  # someone may have removed what looked left
+        return version
+    version = new_version(Path(job.config.adapters), job.config.name)
+    write_json(path, {"folder": str(version)})
+    return version
+
+
+def _evaluate(job: Job, sampler: Sampler, say: Say) -> None:
+    """Before the first round, whenever `steps_per_eval` steps were made since, and after the last one."""
+    done = job.rounds.done()
+    policy, step = _policy(job, done), done[-1].steps if done else 0
+    every = job.grpo.steps_per_eval
+    if not (job.config.heldout and every) or job.rounds.check(step):
+        return
+    before = done[-2].steps if len(done) > 1 else 0
+    if done and step // every == before // every and len(done) < job.wanted:
+        return
+    run = job.rounds.check_run(step)
+    batch = heldout_batch(job.config, job.locked, policy.folder, run)
+    say(f"step {step}: {batch.tasks} held-out tasks by {_name(policy)}")
+    sampler.collect(batch)
+    solved = [episode.success for episode in read_episodes(run) if episode.success is not None]
+    if not solved:
+        raise ModelError(f"{run}: no held-out rollout was judged; see its episodes, and go on with resume=true")
+    unscored = batch.tasks - len(solved)
+    check = Check(
+        step=step,
+        policy=policy.digest,
+        heldout_success=_mean(solved),
+        heldout_tasks=len(solved),
+        heldout_unscored=unscored,
+    )
+    job.rounds.finish_check(check)
+    job.rounds.write_metrics()
+    lost = f", {unscored} errored or not judged" if unscored else ""
+    say(f"step {step}: {sum(solved)} of {len(solved)} held-out tasks solved{lost}")
+
+
+def _name(policy: Policy) -> str:
+    return Path(policy.folder).name or policy.digest
+
+
+def _means(groups: Sequence[ScoredGroup]) -> tuple[float, float]:
+    """Reward and sampled tokens of a rollout. One whose prompt was rewritten is several sequences, and counts once."""
+    rewards: dict[str, float] = {}
+    lengths: Counter[str] = Counter()
+    for group in groups:
+        for episode, reward, mask_T in zip(group.episodes, group.rewards, group.masks, strict=True):
+            rewards[episode] = reward
+            lengths[episode] += sum(mask_T)
+    return _mean(list(rewards.values())), _mean(list(lengths.values()))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _summary(done: Sequence[Done]) -> str:
+    used = [each for each in done if each.used]
+    rewards = " -> ".join(f"{each.reward:.3f}" for each in done)
+    return (
+        f"{done[-1].version.folder}: {len(used)} of {len(done)} rounds had a group to train on; mean reward {rewards}"
+    )

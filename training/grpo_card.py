@@ -1,0 +1,86 @@
+"""The card of a version that a GRPO round made."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import weights
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.cards import Card, read_card
+from hermes_lab.types import ScoredGroup
+from training.grpo_steps import METRICS, Lesson
+from training.lock import LockedConfig, lock_digest
+from training.lora import library_versions
+from training.rounds import Policy, RoundDraft
+
+
+def grpo_card(
+    locked: LockedConfig,
+    base: Path,
+    lesson: Lesson,
+    draft: RoundDraft,
+    *,
+    refused: Mapping[str, int],
+    run: Path,
+    command: str,
+) -> Card:
+    """What the version was made from. `rows` are the sequences of the groups that were trained on, `steps` its own."""
+    steps = draft.rows()
+    wanted = {*METRICS.values(), "reward", "length"}
+    # The mismatch is measured at the first step alone.
+    last = {name: value for row in steps for name, value in row.items() if name in wanted}
+    parent = lesson.policy.folder
+    return Card(
+        name=draft.folder.name,
+        method="grpo",
+        digest=adapter_digest(draft.folder),
+        base_model=locked.base_model,
+        base_digest=weights.digest(base),
+        tokenizer_digest=draft.made_from()["tokenizer"],
+        parent=Path(parent).name,
+        parent_digest=_parent_digest(lesson.policy),
+        lock_digest=lock_digest(locked),
+        locked=locked.content(),
+        runs=(str(run),),
+        data_digest=groups_digest(lesson.groups),
+        refused=dict(refused),
+        rows=sum(len(group.token_ids) for group in lesson.groups),
+        tokens=sum(len(ids_T) for group in lesson.groups for ids_T in group.token_ids),
+        trained_tokens=sum(sum(mask_T) for group in lesson.groups for mask_T in group.masks),
+        steps=lesson.end - lesson.begin,
+        metrics=last,
+        seconds=sum(row["seconds"] for row in steps),
+        versions=library_versions(),
+        command=command,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def check_card_of_round(version: Path, locked: LockedConfig, policy: Policy, groups: Iterable[ScoredGroup]) -> None:
+    """Raises `ConfigError` where a finished version is not what the round would make of its policy and groups."""
+    card = read_card(version)
+    wanted = {
+        "digest": adapter_digest(version),
+        "parent_digest": _parent_digest(policy),
+        "lock_digest": lock_digest(locked),
+        "data_digest": groups_digest(groups),
+    }
+    for field, value in wanted.items():
+        if getattr(card, field) != value:
+            raise ConfigError(
+                f"resume: {version} is not the adapter of this round: its card has another {field}; "
+                "start without resume, with another out"
+            )
+
+
+def _parent_digest(policy: Policy) -> str:
+    return policy.digest if policy.folder else ""
+
+
+def groups_digest(groups: Iterable[ScoredGroup]) -> str:
+    """sha256 of the groups in their order."""
+    return hashlib.sha256(msgspec.json.encode(list(groups))).hexdigest()

@@ -1,0 +1,101 @@
+"""What a person may choose for a GRPO training, and the runs that are made of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError
+from training.attempts import locked_evaluation_config, locked_run_config
+from training.config import Training, load_training
+from training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig
+
+_NO_LEARNING = ("off", "frozen", "oracle")
+
+
+class GrpoConfig(Training):
+    """One GRPO training. Each round makes a version `<name>-v<N>` of the adapter."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "grpo"
+    """The adapter's name."""
+    out: str = "runs/grpo"
+    """The folder of rollouts, groups, checkpoints and metrics."""
+    rollouts: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The run that is sampled from: YAML files and `key=value` overrides, as `learn` takes them. Tasks are shared among
+    its `learning.arms` and `learning.worlds`; each round has new worlds, from `suite.world` on."""
+    heldout: tuple[str, ...] = ()
+    """The run that versions are judged by, in the same way; empty: none."""
+
+
+class Batch(NamedTuple):
+    """Rollouts to be made: `samples` of each of `tasks` tasks, which are drawn from worlds from `first_world` on, and
+    written into the run folder `folder`."""
+
+    config: RunConfig
+    tasks: int
+    samples: int
+    first_world: int
+    folder: Path
+
+
+def load_grpo_config(sources: Sequence[str]) -> GrpoConfig:
+    """YAML files and `key=value` overrides; raises `ConfigError` for an attempt to set what the lock holds."""
+    return load_training(GrpoConfig, sources)
+
+
+def grpo_lock(config: GrpoConfig, locked: LockedConfig) -> GrpoLock:
+    """The lock's part for GRPO. Raises `ConfigError` where it has none."""
+    if locked.grpo is None:
+        raise ConfigError(f"{config.lock}: it has no section grpo; {HOW_TO_CHANGE}")
+    return locked.grpo
+
+
+def lesson_batch(config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path) -> Batch:
+    """The rollouts of a round (from 1), sampled as the lock says."""
+    grpo = grpo_lock(config, locked)
+    run = locked_run_config(config.rollouts, locked, config.lock)
+    _check("rollouts", run)
+    run = _served(run, locked, adapter)
+    suite = run.suite.model_copy(update={"seed": locked.seed + number})
+    samples = run.run.model_copy(update={"seed": locked.seed + number, "out": ""})
+    return Batch(
+        run.model_copy(update={"suite": suite, "run": samples}),
+        tasks=grpo.groups_per_round,
+        samples=grpo.group_size,
+        first_world=run.suite.world + (number - 1) * run.learning.worlds,
+        folder=folder,
+    )
+
+
+def heldout_batch(config: GrpoConfig, locked: LockedConfig, adapter: str, folder: Path) -> Batch:
+    """The rollouts of an evaluation: the same tasks each time, once each, at the temperature that `heldout` says."""
+    grpo = grpo_lock(config, locked)
+    run = locked_evaluation_config(config.heldout, locked, config.lock)
+    run = run.model_copy(update={"run": run.run.model_copy(update={"samples": 1, "out": ""})})
+    _check("heldout", run)
+    if run.suite.split in config.gate.splits:
+        raise ConfigError(f"heldout: suite.split {run.suite.split!r} is trained on; give another split")
+    tasks = max(1, round(grpo.eval_limit_ratio * grpo.groups_per_round * grpo.group_size))
+    return Batch(_served(run, locked, adapter), tasks, samples=1, first_world=run.suite.world, folder=folder)
+
+
+def _check(field: str, run: RunConfig) -> None:
+    if learning := [arm for arm in run.learning.arms if arm not in _NO_LEARNING]:
+        raise ConfigError(f"{field}: learning.arms {learning[0]!r} changes its library; give {', '.join(_NO_LEARNING)}")
+
+
+def _served(run: RunConfig, locked: LockedConfig, adapter: str) -> RunConfig:
+    """With the model that is trained, at the locked server."""
+    model = run.model.model_copy(
+        update={
+            "provider": "openai",
+            "name": locked.base_model,
+            "base_url": locked.rollout_server_url,
+            "adapter": adapter,
+            "merge": False,
+            "token_ids": True,
+        }
+    )
+    return run.model_copy(update={"model": model})

@@ -1,0 +1,208 @@
+"""The optimiser steps of one GRPO round, by TRL, on the groups of the round and nothing else."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from envs.trl import rollout_columns
+from hermes_lab.errors import ConfigError
+from hermes_lab.types import ScoredGroup
+from training.attempts import refusal
+from training.lock import GrpoLock, LockedConfig
+from training.logprobs import score
+from training.lora import Say, arguments, load_tokenizer, lora_model, progress, save_adapter, train
+from training.rounds import Policy, RoundDraft
+
+MISMATCH = 0.1
+"""Nats a token by which sampler and trainer may differ, in the mean of a group; in bfloat16 it is some 0.05."""
+
+METRICS = {
+    "loss": "loss",
+    "kl": "kl",
+    "entropy": "entropy",
+    "clip_ratio/region_mean": "clip_fraction",
+    "mismatch": "mismatch",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+}
+
+
+class Lesson(NamedTuple):
+    """What one round trains: the steps after `begin` up to `end`, on `groups`, from `policy`."""
+
+    groups: Sequence[ScoredGroup]
+    policy: Policy
+    begin: int
+    end: int
+
+
+def take_steps(locked: LockedConfig, grpo: GrpoLock, base: Path, lesson: Lesson, draft: RoundDraft, say: Say) -> None:
+    """Steps to the end of the round, from the last whole checkpoint, and saves the adapter into the draft's folder.
+
+    Weights, Adam's state and the schedule go from round to round by the checkpoint, in float32. Raises `ConfigError`
+    where the sampler's log-probabilities are not those of the policy that is trained, or a checkpoint is gone.
+    """
+    _check_begin(lesson, draft)
+    if draft.last_step() < lesson.end:
+        model = lora_model(locked, base, Path(lesson.policy.folder) if lesson.policy.folder else None)
+        train(_trainer(model, locked, grpo, lesson, draft, say), model, draft)
+    # From the checkpoint, so that it is the same adapter where a kill came between.
+    save_adapter(lora_model(locked, base, draft.last_checkpoint()), draft.folder, locked)
+
+
+def _check_begin(lesson: Lesson, draft: RoundDraft) -> None:
+    """From an earlier checkpoint more steps would be made on this round's groups than the lock says."""
+    step = draft.last_step()
+    if not lesson.begin <= step <= lesson.end:
+        raise ConfigError(
+            f"resume: the newest whole checkpoint in {draft.checkpoints} is of step {step}, but the round takes the "
+            f"steps from {lesson.begin} to {lesson.end}: {refusal('grpo.steps_per_round', draft.lock)}. "
+            "Start without resume, with another out"
+        )
+
+
+def _trainer(model: Any, locked: LockedConfig, grpo: GrpoLock, lesson: Lesson, draft: RoundDraft, say: Say) -> Any:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.trainer.utils import split_tensor_dict
+
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollout_func
+    sequences = len(lesson.groups) * grpo.group_size
+    size = micro_batch(sequences, locked.batch_size)
+
+    class Trainer(GRPOTrainer):  # type: ignore[misc]
+        """TRL's, on sequences that are there: nothing is generated, and ratios are to the policy that sampled."""
+
+        _buffered_inputs: Any = None
+        _wanted: Any = None  # the tokens that a loss is taken of, and
+        _current: Any = None  # their log-probabilities
+
+        def _prepare_inputs(self, generation_batch: Any) -> Any:
+            # A round is one generation. In the order of the groups, so that the rows of a micro-batch share a prompt.
+            if self._buffered_inputs is None:
+                whole = self._generate_and_score_completions(generation_batch)
+                self._buffered_inputs = split_tensor_dict(whole, self.args.steps_per_generation)
+            return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            import torch
+
+            output = super()._generate_and_score_completions(inputs)
+            sampled_NC = output["sampling_per_token_logps"]
+            mask_NC = (output["completion_mask"] * output["tool_mask"]).bool()
+            if self.state.global_step == lesson.begin:  # else the policy has moved since it sampled
+                ids_NT = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
+                attention_NT = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
+                own_NC = self._own_logprobs(ids_NT, attention_NT, mask_NC)
+                self._metrics["train"]["mismatch"].append(_check_sampler(own_NC, sampled_NC, mask_NC, lesson, grpo))
+            output["old_per_token_logps"] = sampled_NC
+            return output
+
+        def _own_logprobs(self, ids_NT: Any, attention_NT: Any, mask_NC: Any) -> Any:
+            import torch
+
+            parts = []
+            base_model = self.accelerator.unwrap_model(self.model).get_base_model()
+            for ids_BT, attention_BT, mask_BC in zip(
+                ids_NT.split(size), attention_NT.split(size), mask_NC.split(size), strict=True
+            ):
+                with torch.no_grad(), self.accelerator.autocast():
+                    parts.append(score(base_model, ids_BT, attention_BT, mask_BC, grpo.temperature).logprobs_BC)
+            return torch.cat(parts)
+
+        def _get_per_token_logps_and_entropies(
+            self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *_: Any, **__: Any
+        ) -> Any:
+            if self._wanted is None:  # for its own old ones, in place of which the sampler's are taken
+                return input_ids.new_zeros((len(input_ids), logits_to_keep)).float(), None, None
+            base_model = self.accelerator.unwrap_model(model).get_base_model()
+            with self.accelerator.autocast():
+                scored = score(base_model, input_ids, attention_mask, self._wanted, grpo.temperature)
+            self._current = scored.logprobs_BC.detach()
+            return scored.logprobs_BC, scored.entropies_BC, None
+
+        def _compute_loss(self, model: Any, inputs: Any) -> Any:
+            self._wanted = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
+            try:
+                loss = super()._compute_loss(model, inputs)
+                ratio_N = (self._current - inputs["old_per_token_logps"])[self._wanted]
+                # The estimator k3 of KL(sampler || policy): http://joschu.net/blog/kl-approx.html
+                self._metrics["train"]["kl"].append((ratio_N.exp() - 1 - ratio_N).mean().item())
+            finally:
+                self._wanted = None
+            return loss
+
+        def create_model_card(self, *_: Any, **__: Any) -> None:
+            """None: the registry writes the adapter's card."""
+
+    columns = rollout_columns(lesson.groups)
+    columns.pop("advantage")  # TRL makes the same from the rewards
+
+    def rewarded(reward: list[float], **_: Any) -> list[float]:
+        return reward
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=FutureWarning)
+        args = GRPOConfig(
+            **arguments(locked, draft)
+            | {
+                "per_device_train_batch_size": size,
+                "gradient_accumulation_steps": sequences // size,
+                "steps_per_generation": sequences // size,
+                # Each round has an epoch of its own, of its own groups.
+                "ignore_data_skip": True,
+            },
+            num_generations=grpo.group_size,
+            num_iterations=grpo.steps_per_round,
+            max_completion_length=locked.max_token_length,
+            temperature=grpo.temperature,
+            epsilon=grpo.clip_epsilon,
+            loss_type="dr_grpo",
+            scale_rewards="group",
+            beta=0.0,
+            shuffle_dataset=False,
+        )
+    return Trainer(
+        model=model,
+        args=args,
+        reward_funcs=[rewarded],
+        train_dataset=Dataset.from_list([{"prompt": group.task_id} for group in lesson.groups]),
+        processing_class=load_tokenizer(locked, say),
+        rollout_func=lambda *_: {name: list(column) for name, column in columns.items()},
+        callbacks=[progress(draft, METRICS, say), _end_of_round(lesson.end)],
+    )
+
+
+def micro_batch(sequences: int, most: int) -> int:
+    """Sequences that run at once: the largest size up to `most` that divides them. All make one optimiser step."""
+    return next(size for size in range(min(most, sequences), 0, -1) if sequences % size == 0)
+
+
+def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, lesson: Lesson, grpo: GrpoLock) -> float:
+    """Mean difference, in nats a token; raises `ConfigError` where a group's was sampled by other weights."""
+    apart_NC = (own_NC - sampled_NC).abs() * mask_NC
+    for group, apart_GC, mask_GC in zip(
+        lesson.groups, apart_NC.split(grpo.group_size), mask_NC.split(grpo.group_size), strict=True
+    ):
+        apart = float(apart_GC.sum() / mask_GC.sum())
+        if group.policy == lesson.policy.digest and apart > MISMATCH:
+            raise ConfigError(
+                f"{group.task_id}: the sampler's log-probabilities differ from the policy's by {apart:.2f} nats a "
+                f"token (at most {MISMATCH}): the server had other weights; start a new one, and a new training"
+            )
+    return float(apart_NC.sum() / mask_NC.sum())
+
+
+def _end_of_round(end: int) -> Any:
+    from transformers import TrainerCallback
+
+    class EndOfRound(TrainerCallback):  # type: ignore[misc]
+        """Ends the steps, with a checkpoint."""
+
+        def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step >= end:
+                control.should_save = control.should_training_stop = True
+
+    return EndOfRound()

@@ -1,0 +1,122 @@
+"""A training on rows, resolved: what it is made from, where it goes, and the card at its end."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hermes_lab.models import weights
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.cards import Card, Method
+from training.adapters import write_card
+from training.config import TrainConfig
+from training.draft import Draft, unfinished
+from training.lock import LockedConfig, lock_digest
+from training.lora import Say, find_parent, library_versions, lora_model, save_adapter, train
+from training.tokens import IGNORED, Row
+
+
+class Data(NamedTuple):
+    """What is trained on: the digest of it, how many rows, their sequences, and what was refused by its reason."""
+
+    digest: str
+    rows: int
+    sequences: Sequence[Row]
+    refused: Mapping[str, int]
+    compressed: int = 0
+
+    def sentence(self) -> str:
+        """For a person."""
+        return f"{self.rows} rows, {self._tokens()} tokens, {self._trained()} trained on"
+
+    def counts(self) -> dict[str, Any]:
+        """What the card says of it."""
+        return {
+            "data_digest": self.digest,
+            "refused": dict(sorted(self.refused.items())),
+            "compressed": self.compressed,
+            "rows": self.rows,
+            "tokens": self._tokens(),
+            "trained_tokens": self._trained(),
+        }
+
+    def _tokens(self) -> int:
+        return sum(len(row.input_ids) for row in self.sequences)
+
+    def _trained(self) -> int:
+        return sum(label != IGNORED for row in self.sequences for label in row.labels)
+
+
+def check_start(config: TrainConfig, locked: LockedConfig) -> None:
+    """Raises `ConfigError` for what can be seen before the data are read: no such parent, nothing to resume."""
+    find_parent(config, locked)
+    if config.resume:
+        unfinished(config)
+
+
+class Job(NamedTuple):
+    """One training. `command` is what a person typed."""
+
+    method: Method
+    config: TrainConfig
+    locked: LockedConfig
+    base: Path
+    parent: Path | None
+    data: Data
+    draft: Draft
+    command: str
+
+    @classmethod
+    def begin(
+        cls, method: Method, config: TrainConfig, locked: LockedConfig, data: Data, say: Say, command: str
+    ) -> "Job":
+        """A new draft, or with `resume` the unfinished one, which must be made from the same things."""
+        parent = find_parent(config, locked)
+        base = weights.resolve(locked.base_model, say)
+        made_from = {
+            "lock": lock_digest(locked),
+            "data": data.digest,
+            "parent": adapter_digest(parent) if parent else "",
+            "base model": weights.training_digest(locked.base_model, base),
+            "tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say)),
+        }
+        draft = Draft.begin(config, made_from)
+        return cls(method, config, locked, base, parent, data, draft, command)
+
+    def model(self) -> Any:
+        """The model to train."""
+        return lora_model(self.locked, self.base, self.parent)
+
+    def run(self, trainer: Any, model: Any, say: Say) -> Path:
+        """Trains and saves, and writes the card: from here on it is an adapter. Returns its folder."""
+        train(trainer, model, self.draft)
+        save_adapter(model, self.draft.folder, self.locked)
+        card = self._card()
+        write_card(self.draft.folder, card)
+        self.draft.clear()
+        say(f"{self.draft.folder}: {card.sentence()}")
+        return self.draft.folder
+
+    def _card(self) -> Card:
+        steps = self.draft.rows()
+        last = {name: value for name, value in steps[-1].items() if name not in ("step", "seconds")}
+        return Card(
+            name=self.draft.folder.name,
+            method=self.method,
+            digest=adapter_digest(self.draft.folder),
+            base_model=self.locked.base_model,
+            base_digest=weights.digest(self.base),
+            tokenizer_digest=self.draft.made_from()["tokenizer"],
+            parent=self.parent.name if self.parent else "",
+            parent_digest=adapter_digest(self.parent) if self.parent else "",
+            lock_digest=lock_digest(self.locked),
+            locked=self.locked.content(),
+            runs=self.config.data,
+            **self.data.counts(),
+            steps=steps[-1]["step"],
+            metrics=last,
+            seconds=round(sum(step["seconds"] for step in steps), 3),
+            versions=library_versions(),
+            command=self.command,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )

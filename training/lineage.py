@@ -1,0 +1,81 @@
+"""Where an adapter comes from: itself, its parent, the parent's parent, to the bare model; each with its scores."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hermes_lab.models.cards import Card, read_card
+from training.adapters import list_adapters
+from training.evaluations import Evaluation, read_evaluations
+
+
+class Ancestor(NamedTuple):
+    """One adapter of a lineage."""
+
+    folder: Path
+    card: Card
+    evaluations: list[Evaluation]
+
+
+class Lineage(NamedTuple):
+    """`chain` begins with the adapter itself. `lost` is the parent that is not in the registry, or ""."""
+
+    chain: list[Ancestor]
+    lost: str
+
+    def lines(self) -> list[str]:
+        """For a person."""
+        shown = [line for ancestor in self.chain for line in _lines(ancestor)]
+        if self.lost:
+            return [*shown, f"{self.lost}: not in the registry"]
+        card = self.chain[-1].card
+        return [*shown, f"{card.base_model}: the base model, sha256 {card.base_digest}"]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        chain = [
+            {
+                "folder": str(ancestor.folder),
+                **msgspec.structs.asdict(ancestor.card),
+                "evaluations": [msgspec.structs.asdict(evaluation) for evaluation in ancestor.evaluations],
+            }
+            for ancestor in self.chain
+        ]
+        return {"chain": chain, "lost": self.lost}
+
+
+def lineage(folder: Path, root: Path) -> Lineage:
+    """Parents are found by their digest, below `root` and beside the adapter; a name may be taken twice."""
+    known = {card.digest: path for place in (folder.parent, root) for path, card in list_adapters(place)}
+    chain: list[Ancestor] = []
+    at: Path | None = folder
+    while at:
+        card = read_card(at)
+        chain.append(Ancestor(at, card, read_evaluations(at)))
+        at = known.get(card.parent_digest)
+        if any(at == ancestor.folder for ancestor in chain):
+            break  # cards that name each other are not followed for ever
+    last = chain[-1].card
+    return Lineage(chain, f"{last.parent} ({last.parent_digest[:12]})" if last.parent else "")
+
+
+def _lines(ancestor: Ancestor) -> list[str]:
+    card = ancestor.card
+    metrics = ", ".join(f"{name} {value:.4g}" for name, value in card.metrics.items()) or "none"
+    return [
+        f"{card.name}: {card.method} of {card.base_model}, {card.created_at}, {ancestor.folder}",
+        f"  adapter   sha256 {card.digest}",
+        f"  base      sha256 {card.base_digest}",
+        f"  data      sha256 {card.data_digest}: {card.rows} rows, {card.trained_tokens} trained tokens",
+        f"  runs      {', '.join(card.runs)}",
+        f"  lock      sha256 {card.lock_digest}",
+        f"  last step {metrics} ({card.steps} steps, {card.seconds:.0f} s)",
+        *([f"  command   {card.command}"] if card.command else []),
+        *(f"  score     {evaluation.sentence()}" for evaluation in ancestor.evaluations),
+        *(
+            []
+            if ancestor.evaluations
+            else ["  score     none; `hermes-lab adapters score` takes them from a run folder"]
+        ),
+    ]

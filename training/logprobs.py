@@ -1,0 +1,59 @@
+"""Log-probabilities of sampled tokens under the policy that is trained, at a fraction of the usual cost."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from training.loss import last_hidden, shared_prefix
+from training.tokens import IGNORED
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Scored(NamedTuple):
+    """Of each completion token, in nats; 0 where it was not asked for. `entropies` are without gradient."""
+
+    logprobs_BC: "Tensor"
+    entropies_BC: "Tensor"
+
+
+def score(
+    model: Any, input_ids_BT: "Tensor", attention_BT: "Tensor", wanted_BC: "Tensor", temperature: float
+) -> Scored:
+    """Scores the wanted tokens of completions, as TRL pads them: prompts on the left, completions on the right.
+
+    The padding is taken off, the tokens that all rows begin with run once, and the head runs on what is wanted. The
+    sampler's log-probabilities are those after the temperature, and so are these.
+    """
+    import torch
+
+    ids_BT, labels_BT = _unpadded(input_ids_BT, attention_BT, wanted_BC)
+    split = shared_prefix(ids_BT, labels_BT)
+    hidden_BTH = last_hidden(model, ids_BT, split)[:, :-1]
+    next_BT = labels_BT[:, split + 1 :]
+    scored_BT = next_BT != IGNORED
+    logits_NV = model.get_output_embeddings()(hidden_BTH[scored_BT]).float() / temperature
+    log_softmax_NV = torch.log_softmax(logits_NV, dim=-1)
+    logprobs_N = log_softmax_NV.gather(1, next_BT[scored_BT].unsqueeze(1)).squeeze(1)
+    with torch.no_grad():
+        entropies_N = -(log_softmax_NV.exp() * log_softmax_NV).sum(1)
+    # Rows and tokens have the same order in both shapes.
+    empty_BC = torch.zeros(wanted_BC.shape, device=wanted_BC.device)
+    return Scored(
+        empty_BC.masked_scatter(wanted_BC, logprobs_N),
+        empty_BC.masked_scatter(wanted_BC, entropies_N),
+    )
+
+
+def _unpadded(input_ids_BT: "Tensor", attention_BT: "Tensor", wanted_BC: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """The rows from their first real token on, and as labels the tokens that are wanted."""
+    import torch
+
+    prompt = input_ids_BT.shape[1] - wanted_BC.shape[1]
+    rows, labels = [], []
+    for ids_T, attention_T, wanted_C in zip(input_ids_BT, attention_BT, wanted_BC, strict=True):
+        real_T = attention_T.bool()
+        wanted_T = torch.cat([torch.zeros(prompt, dtype=torch.bool, device=wanted_C.device), wanted_C])
+        rows.append(ids_T[real_T])
+        labels.append(torch.where(wanted_T, ids_T, IGNORED)[real_T])
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad(rows, batch_first=True), pad(labels, batch_first=True, padding_value=IGNORED)

@@ -1,0 +1,245 @@
+"""What every training has in common: the libraries, the LoRA model, the trainer's arguments, progress, saving."""
+
+import copy
+import importlib.metadata
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import weights
+from hermes_lab.models.cards import read_card
+from hermes_lab.models.precision import cpu_dtype
+from training.adapters import find_adapter
+from training.attempts import refuse_environment
+from training.config import Training
+from training.draft import Draft
+from training.lock import LockedConfig, lock_metadata
+from training.seal import sealing
+
+Say = Callable[[str], None]
+"""Takes a line of progress."""
+
+_SILENCE = 30.0
+"""Seconds after which a person wants to know how far it is."""
+
+_LIBRARIES = ("torch", "transformers", "trl", "peft")
+
+
+def require_libraries(locked: LockedConfig) -> None:
+    """Raises `ConfigError` where one is missing, or told by the environment to train otherwise; before torch loads."""
+    refuse_environment(locked)
+    wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
+    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
+    if missing:
+        extra = "wandb" if missing == ["wandb"] else "train"
+        raise ConfigError(f"train: needs {', '.join(missing)}: pip install 'hermes-lab[{extra}]'")
+    # OpenMP reads this when torch loads. Threads that spin while they wait slow whatever else runs here.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def library_versions() -> dict[str, str]:
+    """Of the libraries that decide what a training does."""
+    return {name: importlib.metadata.version(name) for name in _LIBRARIES}
+
+
+def find_parent(config: Training, locked: LockedConfig) -> Path | None:
+    """The adapter to begin from, if any. Raises `ConfigError` where its shape or its base is not the locked one."""
+    if not config.parent:
+        return None
+    folder = find_adapter(config.parent, Path(config.adapters))
+    card = read_card(folder)
+    before = card.locked
+    for field in ("base_model", "lora_rank", "lora_alpha", "lora_target"):
+        if before.get(field) != getattr(locked, field):
+            raise ConfigError(
+                f"train.parent: {folder} has {field} {before.get(field)!r}, not {getattr(locked, field)!r}; "
+                "a child keeps the shape of its parent"
+            )
+    base = weights.resolve(locked.base_model)
+    if (found := weights.training_digest(locked.base_model, base)) != card.base_digest:
+        raise ConfigError(
+            f"train.parent: {folder} was trained on weights of sha256 {card.base_digest[:12]}, but base_model "
+            f"{locked.base_model!r} is {found[:12]} here; a child keeps the base of its parent"
+        )
+    return folder
+
+
+def load_tokenizer(locked: LockedConfig, say: Say) -> Any:
+    """The tokenizer with its chat template."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(weights.resolve(locked.tokenizer, say))
+
+
+def training_dtype() -> str:
+    """The type of the base model's weights, and of what is computed with them."""
+    import torch
+
+    return "bfloat16" if torch.cuda.is_available() else cpu_dtype()
+
+
+def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
+    """The base model with LoRA layers in float32: those of `parent`, or new ones."""
+    from peft import LoraConfig, PeftModel, get_peft_model
+    from transformers import AutoModelForCausalLM, set_seed
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    set_seed(locked.seed)
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype())
+    if parent:
+        child = PeftModel.from_pretrained(model, parent, is_trainable=True)
+        # The parent's names the base; a checkpoint looks for the folder, and asks a hub where there is none.
+        child.peft_config["default"].base_model_name_or_path = str(base)
+        return child
+    lora = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=locked.lora_rank,
+        lora_alpha=locked.lora_alpha,
+        target_modules=locked.lora_target,
+    )
+    return get_peft_model(model, lora)
+
+
+def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
+    """Writes the two files that PEFT and vLLM load: the same bytes for the same adapter, on any machine.
+
+    The tensors are bfloat16, the type that they are served in. The weights name the lock that they were made with.
+    """
+    import torch
+    from peft import get_peft_model_state_dict
+
+    state = get_peft_model_state_dict(model, save_embedding_layers=False)
+    tensors = {name: tensor.to("cpu", torch.bfloat16).contiguous() for name, tensor in state.items()}
+    (folder / "adapter_model.safetensors").write_bytes(_safetensors(tensors, {"format": "pt", **lock_metadata(locked)}))
+    config = copy.copy(model.peft_config["default"])
+    config.inference_mode = True
+    config.base_model_name_or_path = _base_name(Path(config.base_model_name_or_path))
+    if not isinstance(config.target_modules, str):
+        config.target_modules = sorted(config.target_modules)  # a set has another order in every process
+    config.save_pretrained(folder)
+
+
+def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file. The library writes the metadata in another order in every process; here it is sorted."""
+    from safetensors.torch import save
+
+    content = save(dict(tensors), metadata=dict(metadata))
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+
+
+def _base_name(base: Path) -> str:
+    """What others call the base model: of a hub's snapshot `owner/name`, else its folder's name."""
+    hub = base.parent.parent.name
+    return hub.removeprefix("models--").replace("--", "/", 1) if hub.startswith("models--") else base.name
+
+
+def arguments(locked: LockedConfig, draft: Draft) -> dict[str, Any]:
+    """The arguments that TRL's trainers share."""
+    import torch
+
+    if locked.use_wandb:
+        _keep_wandb_here(draft)
+    return {
+        "output_dir": str(draft.checkpoints),
+        "run_name": draft.folder.name,
+        "max_steps": locked.total_steps,
+        "per_device_train_batch_size": locked.batch_size,
+        "learning_rate": locked.learning_rate,
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": locked.warmup_steps,
+        "seed": locked.seed,
+        "bf16": training_dtype() == "bfloat16",
+        "use_cpu": not torch.cuda.is_available(),
+        "gradient_checkpointing": False,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "save_steps": locked.save_checkpoint_interval,
+        "save_total_limit": 2,  # the newest may be torn by a kill before it is sealed
+        "logging_steps": 1,
+        "report_to": ["wandb"] if locked.use_wandb else "none",
+        "disable_tqdm": True,
+    }
+
+
+def _keep_wandb_here(draft: Draft) -> None:
+    """Files in the adapter's folder and no network, but where the person's own environment says otherwise."""
+    os.environ.setdefault("WANDB_MODE", "offline")
+    os.environ.setdefault("WANDB_PROJECT", "hermes-lab")
+    os.environ.setdefault("WANDB_SILENT", "true")
+    # Not a default: the next training of this process has another folder.
+    os.environ["WANDB_DIR"] = str(draft.folder.absolute())
+
+
+def train(trainer: Any, model: Any, draft: Draft) -> None:
+    """Trains to the last step, from the last whole checkpoint where there is one.
+
+    Raises `ConfigError` where several devices would multiply the locked batch size.
+    """
+    from peft.helpers import disable_input_dtype_casting
+    from transformers import PrinterCallback
+
+    _check_one_device(trainer)
+    trainer.remove_callback(PrinterCallback)  # it prints every step to stdout
+    checkpoint = draft.last_checkpoint()
+    draft.rewind(checkpoint)
+    trainer.add_callback(sealing(draft))
+    # PEFT would copy inputs to float32, the type of its weights; autocast brings the weights to the base's type.
+    with disable_input_dtype_casting(model):
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if "wandb" in trainer.args.report_to:
+        import wandb
+
+        wandb.finish()
+
+
+def _check_one_device(trainer: Any) -> None:
+    import torch
+
+    if trainer.args.train_batch_size != trainer.args.per_device_train_batch_size:
+        raise ConfigError(
+            f"train: {torch.cuda.device_count()} devices would multiply the locked batch_size; "
+            "set CUDA_VISIBLE_DEVICES=0"
+        )
+
+
+def progress(draft: Draft, names: Mapping[str, str], say: Say) -> Any:
+    """A callback that writes every step to the metrics, and says one in twenty, or one in half a minute.
+
+    `names` maps what the trainer logs to what `metrics.jsonl` calls it.
+    """
+    from transformers import TrainerCallback
+
+    class Progress(TrainerCallback):  # type: ignore[misc]
+        """Counts the seconds of each step, resumed ones included."""
+
+        def on_train_begin(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            self.first, self.began = state.global_step, time.monotonic()
+            self.last, self.said = self.began, float("-inf")
+
+        def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
+            if "loss" not in logs:
+                return  # the summary after the last step
+            step, total = state.global_step, state.max_steps
+            now = time.monotonic()
+            pace = (now - self.began) / (step - self.first)
+            numbers = {name: float(logs[logged]) for logged, name in names.items() if logged in logs}
+            draft.log({"step": step, **numbers, "seconds": round(now - self.last, 3)})
+            self.last = now
+            if step % max(total // 20, 1) == 0 or now - self.said > _SILENCE:
+                self.said = now
+                left = timedelta(seconds=round(pace * (total - step)))
+                say(f"step {step}/{total}, loss {numbers['loss']:.4f}, {left} left")
+
+    return Progress()

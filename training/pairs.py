@@ -1,0 +1,120 @@
+"""Pairs of samples of one prompt: the best and the worst, for preference training and for the export of that name."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from hermes_lab.models.wire import wire
+from hermes_lab.types import Episode, Trajectory
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class Pair(NamedTuple):
+    """Two episodes of one task, the chosen one with the higher score."""
+
+    chosen: Episode
+    rejected: Episode
+
+
+class _Sample(NamedTuple):
+    """One scored sample. Among equal scores the one with the least place counts, whenever it finished."""
+
+    score: float
+    place: tuple[str, int, int]
+    key: str
+
+
+class _Samples(NamedTuple):
+    """What is kept of a group while the log is read: not its conversations."""
+
+    size: int
+    best: _Sample
+    worst: _Sample
+
+    def add(self, sample: _Sample) -> "_Samples":
+        """The group with one more sample."""
+        best = min(self.best, sample, key=lambda s: (-s.score, s.place))
+        worst = min(self.worst, sample, key=lambda s: (s.score, s.place))
+        return _Samples(self.size + 1, best, worst)
+
+
+def find_pairs(finished: Iterable[tuple[Episode, Trajectory]], left_out: Counter[str]) -> list[tuple[str, str]]:
+    """The keys of chosen and rejected, at most one pair a prompt. What is in no pair is counted by its reason.
+
+    Samples belong together where task, weights, library, configuration, tools and every byte of the prompt are equal.
+    """
+    groups: dict[str, _Samples] = {}
+    for episode, trajectory in finished:
+        if reason := _refusal(episode, trajectory):
+            left_out[reason] += 1
+            continue
+        sample = _Sample(episode.score or 0.0, (episode.lane, episode.round, episode.sample), episode.key)
+        name = _group(episode, trajectory)
+        groups[name] = groups[name].add(sample) if name in groups else _Samples(1, sample, sample)
+    return list(_pairs(groups, left_out))
+
+
+def join_pairs(keys: Iterable[tuple[str, str]], episodes: Iterable[Episode]) -> Iterator[Pair]:
+    """The pairs as their second half is met: only those whose other half is still to come are held."""
+    pairs = list(keys)
+    partners = dict(pairs) | {rejected: chosen for chosen, rejected in pairs}
+    chosen_keys = {chosen for chosen, _ in pairs}
+    waiting: dict[str, Episode] = {}
+    for episode in episodes:
+        partner = partners.get(episode.key)
+        if partner is None:
+            continue
+        if partner not in waiting:
+            waiting[episode.key] = episode
+        elif episode.key in chosen_keys:
+            yield Pair(episode, waiting.pop(partner))
+        else:
+            yield Pair(waiting.pop(partner), episode)
+
+
+def first_reply(trajectory: Trajectory) -> int:
+    """The index of the first assistant turn: what stands before it is the prompt."""
+    return next(index for index, message in enumerate(trajectory.messages) if message.role == "assistant")
+
+
+def _refusal(episode: Episode, trajectory: Trajectory) -> str | None:
+    if episode.score is None:
+        return "not scored"
+    if not trajectory.steps:
+        return "without a reply"
+    if trajectory.compressions:
+        return "compressed on the way"
+    if trajectory.tool_format == "native" and any(call.error for m in trajectory.messages for call in m.tool_calls):
+        return "with a malformed call, whose own text no template writes"
+    return None
+
+
+def _group(episode: Episode, trajectory: Trajectory) -> str:
+    same = (
+        episode.suite,
+        episode.task_id,
+        episode.task.world,
+        episode.model,
+        episode.skills.snapshot,
+        episode.config_digest,
+        trajectory.tool_format,
+        trajectory.tools,
+        wire(trajectory.messages[: first_reply(trajectory)], trajectory.tool_format),
+    )
+    return hashlib.sha256(_encoder.encode(same)).hexdigest()
+
+
+def _pairs(groups: dict[str, _Samples], left_out: Counter[str]) -> Iterator[tuple[str, str]]:
+    for group in groups.values():
+        if group.size == 1:
+            left_out["without another sample"] += 1
+        elif group.best.score == group.worst.score:
+            left_out["no better and no worse than the others"] += group.size
+        else:
+            if group.size > 2:
+                left_out["neither best nor worst"] += group.size - 2
+            yield group.best.key, group.worst.key

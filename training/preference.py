@@ -1,0 +1,133 @@
+"""Preference training (DPO) of a LoRA adapter, by TRL and PEFT, on the best and the worst sample of each task.
+
+TRL's trainer makes token ids from text, with a loss on everything behind the prompt. Here the rows come tokenised, and
+the loss is on what the model sampled: no token of a tool's result or of the template counts.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hermes_lab.errors import ConfigError
+from training.config import TrainConfig
+from training.job import Data, Job, check_start
+from training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
+from training.lora import Say, arguments, load_tokenizer, progress, require_libraries
+from training.preference_data import PairOfRows, select_pairs, tokenize_pairs
+from training.select import refusals
+from training.tokens import IGNORED
+
+_METRICS = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "rewards/margins": "margin",
+    "rewards/accuracies": "accuracy",
+    "logps/chosen": "chosen_logprob",
+    "logps/rejected": "rejected_logprob",
+}
+
+
+def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
+    """Trains one adapter and returns its folder in the registry. The card tells what a person typed as `command`.
+
+    Raises `ConfigError` where the lock was changed or has no `preference`, no pair is left to train on, a resume does
+    not fit, or a library is missing.
+    """
+    locked = load_lock(Path(config.lock))
+    if locked.preference is None:
+        raise ConfigError(f"{config.lock}: preference: is missing, and holds DPO's beta; {HOW_TO_CHANGE}")
+    require_libraries(locked)
+    check_start(config, locked)
+    pairs, data = _data(config, locked, say)
+    job = Job.begin("preference", config, locked, data, say, command)
+    model = job.model()
+    return job.run(_trainer(job, locked.preference, pairs, model, say), model, say)
+
+
+def _data(config: TrainConfig, locked: LockedConfig, say: Say) -> tuple[list[PairOfRows], Data]:
+    if config.gate.compress:
+        raise ConfigError("gate.compress: both halves of a pair would lose other turns; leave it out for preference")
+    selected = select_pairs(map(Path, config.data), config.gate)
+    say(f"{selected.sentence()}{refusals(selected.refused)}")
+    rows, unusable = tokenize_pairs(selected.pairs, load_tokenizer(locked, say), locked.max_token_length)
+    refused = Counter(selected.refused) + Counter(unusable)
+    if not rows:
+        raise ConfigError(f"train.data: no pair is left to train on{refusals(refused)}")
+    data = Data(selected.digest, len(rows), [row for pair in rows for row in pair], refused)
+    say(f"{data.sentence()}{refusals(unusable)}")
+    return rows, data
+
+
+def _trainer(job: Job, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: Any, say: Say) -> Any:
+    from datasets import Dataset
+    from peft import load_peft_weights, set_peft_model_state_dict
+    from trl import DPOConfig, DPOTrainer
+
+    class Trainer(DPOTrainer):  # type: ignore[misc]
+        """TRL's, for rows that are tokens already and in their order."""
+
+        def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
+            return dataset
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+            # Where a checkpoint has folders of adapters, here TRL's `ref`, transformers restores these alone. The one
+            # that is trained lies beside them; `ref` is the copy of the parent that the trainer began with.
+            del model
+            set_peft_model_state_dict(
+                self.accelerator.unwrap_model(self.model), load_peft_weights(resume_from_checkpoint)
+            )
+
+    tokenizer = load_tokenizer(job.locked, say)
+    shared = arguments(job.locked, job.draft)
+    # A pair at a time bounds the memory; the loss is the mean of all pairs of the step, as of one batch.
+    shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": job.locked.batch_size}
+    return Trainer(
+        model=model,
+        args=DPOConfig(
+            **shared,
+            beta=dpo.beta,
+            max_length=None,
+            remove_unused_columns=False,
+            train_sampling_strategy="sequential",
+        ),
+        data_collator=lambda batch: collate(batch, tokenizer.pad_token_id or 0),
+        train_dataset=Dataset.from_list([_columns(pair) for pair in _in_order(pairs, job.locked)]),
+        processing_class=tokenizer,
+        callbacks=[progress(job.draft, _METRICS, say)],
+    )
+
+
+def collate(batch: Sequence[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
+    """A batch as TRL's DPO takes it: all chosen rows, then all rejected ones; the mask is 1 on labelled tokens."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    ids = [torch.tensor(row[f"{side}_ids"]) for side in ("chosen", "rejected") for row in batch]
+    labels = [torch.tensor(row[f"{side}_labels"]) for side in ("chosen", "rejected") for row in batch]
+    return {
+        "input_ids": pad_sequence(ids, batch_first=True, padding_value=pad_token_id),
+        "attention_mask": pad_sequence([torch.ones_like(row_T) for row_T in ids], batch_first=True),
+        "completion_mask": pad_sequence([(row_T != IGNORED).long() for row_T in labels], batch_first=True),
+    }
+
+
+def _columns(pair: PairOfRows) -> dict[str, Any]:
+    return {
+        "chosen_ids": pair.chosen.input_ids,
+        "chosen_labels": pair.chosen.labels,
+        "rejected_ids": pair.rejected.input_ids,
+        "rejected_labels": pair.rejected.labels,
+    }
+
+
+def _in_order(pairs: Sequence[PairOfRows], locked: LockedConfig) -> list[PairOfRows]:
+    """`batch_size` pairs for each step: shuffled epochs, fixed before the first step."""
+    draw = random.Random(locked.seed)
+    wanted = locked.batch_size * locked.total_steps
+    order: list[PairOfRows] = []
+    while len(order) < wanted:
+        order += draw.sample(pairs, len(pairs))
+    return order[:wanted]

@@ -1,0 +1,140 @@
+"""From episodes to pairs of token sequences for preference training; every refusal is counted by its reason."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hermes_lab.records import read_episodes
+from hermes_lab.types import Episode, Trajectory
+from training.config import Gate
+from training.pairs import Pair, find_pairs, join_pairs
+from training.select import Conversation, held_out_tasks, task_digest
+from training.tokens import RefusedError, Row, rows_of
+
+
+class PairOfConversations(NamedTuple):
+    """Two conversations that begin alike, the first with the better end."""
+
+    chosen: Conversation
+    rejected: Conversation
+
+    @property
+    def digest(self) -> str:
+        """sha256 of what is trained on."""
+        return _sha256(self.chosen.digest, self.rejected.digest)
+
+
+class PairOfRows(NamedTuple):
+    """Two sequences; labelled is what the model sampled, all of it, and nothing else."""
+
+    chosen: Row
+    rejected: Row
+
+
+class SelectedPairs(NamedTuple):
+    """What the gate let through, and the count of each reason to refuse an episode or a pair."""
+
+    pairs: list[PairOfConversations]
+    refused: dict[str, int]
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the pairs, whatever their order and the folders that they came from."""
+        return _sha256(*sorted(pair.digest for pair in self.pairs))
+
+    def sentence(self) -> str:
+        """For a person."""
+        return f"{len(self.pairs)} pairs selected"
+
+
+def select_pairs(runs: Iterable[Path], gate: Gate) -> SelectedPairs:
+    """Of each run the best and the worst sample of a prompt, where the best was accepted.
+
+    Tasks are held out as they are for `select_rows`. Samples of two runs never make a pair.
+    """
+    runs = list(runs)
+    held_out = held_out_tasks((episode for run in runs for episode in read_episodes(run)), gate)
+    pairs: dict[str, PairOfConversations] = {}
+    refused: Counter[str] = Counter()
+    for run in runs:
+        keys = find_pairs(_admitted(run, gate, held_out, refused), refused)
+        for episodes in join_pairs(keys, read_episodes(run)):
+            if not (episodes.chosen.verdicts and episodes.chosen.verdicts[-1].success):
+                refused["pair without an accepted sample"] += 1
+                continue
+            pair = _conversations(episodes)
+            if pairs.setdefault(pair.digest, pair) is not pair:
+                refused["duplicate pair"] += 1
+    return SelectedPairs([pairs[digest] for digest in sorted(pairs)], dict(sorted(refused.items())))
+
+
+def tokenize_pairs(
+    pairs: Sequence[PairOfConversations], tokenizer: Any, max_tokens: int
+) -> tuple[list[PairOfRows], dict[str, int]]:
+    """The pairs as tokens, and the count of each reason to refuse one: nothing is cut to fit."""
+    rows: list[PairOfRows] = []
+    refused: Counter[str] = Counter()
+    for pair in pairs:
+        try:
+            made = PairOfRows(_row(pair.chosen, tokenizer), _row(pair.rejected, tokenizer))
+        except RefusedError as refusal:
+            refused[f"pair {refusal}"] += 1
+            continue
+        if max(len(row.input_ids) for row in made) > max_tokens:
+            refused[f"pair longer than {max_tokens} tokens"] += 1
+        elif _prompt(made.chosen) != _prompt(made.rejected):
+            refused["pair whose prompts are other tokens"] += 1
+        else:
+            rows.append(made)
+    return rows, dict(sorted(refused.items()))
+
+
+def _admitted(run: Path, gate: Gate, held_out: set[str], refused: Counter[str]) -> Iterator[tuple[Episode, Trajectory]]:
+    for episode in read_episodes(run):
+        if episode.status != "ok" or episode.trajectory is None:
+            refused["errored"] += 1
+        elif episode.task.split not in gate.splits or task_digest(episode) in held_out:
+            refused["held out"] += 1
+        else:
+            yield episode, episode.trajectory
+
+
+def _conversations(pair: Pair) -> PairOfConversations:
+    return PairOfConversations(_conversation(pair.chosen), _conversation(pair.rejected))
+
+
+def _conversation(episode: Episode) -> Conversation:
+    """The episode without its review, with every turn to train: the likelihood that DPO compares is of all of them.
+
+    A turn that was cut off is trained only where its tokens are known: text would get an end that was not sampled.
+    """
+    trajectory = episode.trajectory
+    if trajectory is None:
+        raise ValueError(f"{episode.key}: changed while it was read")
+    return Conversation(
+        episode=episode.key,
+        messages=trajectory.messages,
+        tools=trajectory.tools,
+        tool_format=trajectory.tool_format,
+        trained=tuple(s.message for s in trajectory.steps if trajectory.branches or s.finish_reason != "length"),
+        branches=trajectory.branches,
+        sampled=tuple(step.message for step in trajectory.steps),
+    )
+
+
+def _row(conversation: Conversation, tokenizer: Any) -> Row:
+    rows = list(rows_of(conversation, tokenizer))
+    if len(rows) != 1 or not any(label >= 0 for label in rows[0].labels):
+        raise RefusedError("of several token sequences" if len(rows) > 1 else "without a token to train")
+    return rows[0]
+
+
+def _prompt(row: Row) -> list[int]:
+    """The tokens before the first that was sampled."""
+    return row.input_ids[: next(at for at, label in enumerate(row.labels) if label >= 0)]
+
+
+def _sha256(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -1,0 +1,154 @@
+"""A GRPO training on the disk: what it is made from, its rounds, and its metrics."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.records import write_atomic, write_json
+from training.draft import Draft
+
+MADE_FROM = "made_from.json"
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What samples a round, and is trained on it: an adapter's folder, or "" for the bare model. `digest` is what its
+    groups call it."""
+
+    folder: str
+    digest: str
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished round. `version` is the adapter that it made; without a usable group it is the policy it began with.
+
+    `steps` counts the optimiser's of the whole training until here; `used` and `refused` count groups, `left_out` the
+    sequences of the used ones that have no gradient (`envs.groups.one_sequence_each`); `reward` is the mean of all
+    rollouts, and `length` their mean number of sampled tokens.
+    """
+
+    round: int
+    policy: Policy
+    version: Policy
+    steps: int
+    used: int
+    refused: dict[str, int]
+    left_out: int = 0
+    reward: float
+    length: float
+    seconds: float
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """A held-out evaluation of the policy that `step` optimiser steps made, over the tasks that were judged."""
+
+    step: int
+    policy: str
+    heldout_success: float
+    heldout_tasks: int
+    heldout_unscored: int = 0
+
+
+class Rounds:
+    """The folder of a training: `round-<n>/`, `heldout-<step>/`, `checkpoints/`, `metrics.jsonl`."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.checkpoints = out / "checkpoints"
+        self.log = out / "server.log"
+        self._metrics = out / "metrics.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        """Whether a training is there; a folder alone is none."""
+        return (self.checkpoints / MADE_FROM).exists()
+
+    @classmethod
+    def begin(cls, out: Path, made_from: Mapping[str, str], *, resume: bool) -> "Rounds":
+        """A new training, or with `resume` the one that is there, which must be made from the same things.
+
+        `made_from` maps what decides the training (lock, parent, gate, ...) to its digest or name. Raises `ConfigError`
+        where there is nothing to resume or something to overwrite, or one of them differs.
+        """
+        path = out / "checkpoints" / MADE_FROM
+        if not resume:
+            if path.exists():
+                raise ConfigError(f"out: {out} holds a training; continue it with resume=true, or give another out")
+            write_json(path, made_from)
+            return cls(out)
+        try:
+            before = json.loads(path.read_text())
+        except (OSError, ValueError):
+            raise ConfigError(f"resume: {out} holds no training; start without resume") from None
+        for part, digest in made_from.items():
+            if before.get(part) != digest:
+                raise ConfigError(f"resume: {out} was begun with another {part}; start without resume")
+        return cls(out)
+
+    def folder(self, number: int) -> Path:
+        """Of a round."""
+        return self.out / f"round-{number}"
+
+    def done(self) -> list[Done]:
+        """The finished rounds. Raises `ConfigError` where the version of one was changed since."""
+        found: list[Done] = []
+        while (path := self.folder(len(found) + 1) / "done.json").exists():
+            found.append(msgspec.json.decode(path.read_bytes(), type=Done))
+        if found and (version := found[-1].version).folder and adapter_digest(Path(version.folder)) != version.digest:
+            raise ConfigError(f"resume: {version.folder} is not the adapter that round {len(found)} made")
+        return found
+
+    def finish(self, done: Done) -> None:
+        """Writes that a round is finished."""
+        write_json(self.folder(done.round) / "done.json", done)
+
+    def check(self, step: int) -> Check | None:
+        """The evaluation at that step, if it is finished."""
+        path = self._check_folder(step) / "check.json"
+        return msgspec.json.decode(path.read_bytes(), type=Check) if path.exists() else None
+
+    def check_run(self, step: int) -> Path:
+        """The run folder of an evaluation."""
+        return self._check_folder(step) / "run"
+
+    def finish_check(self, check: Check) -> None:
+        """Writes that an evaluation is finished."""
+        write_json(self._check_folder(check.step) / "check.json", check)
+
+    def write_metrics(self) -> None:
+        """The steps of all finished rounds and the evaluations, in their order."""
+        rows: list[dict[str, Any]] = []
+        for done in self.done():
+            if done.used:
+                rows += Draft(Path(done.version.folder)).rows()
+        checks = (msgspec.json.decode(path.read_bytes()) for path in self.out.glob("heldout-*/check.json"))
+        rows += checks
+        rows.sort(key=lambda row: row["step"])
+        write_atomic(self._metrics, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def _check_folder(self, step: int) -> Path:
+        return self.out / f"heldout-{step}"
+
+
+class RoundDraft(Draft):
+    """The version that a round makes. Checkpoints are those of the training; `constants` stand in every line of the
+    metrics."""
+
+    def __init__(self, folder: Path, lock: str, checkpoints: Path, constants: Mapping[str, Any]) -> None:
+        super().__init__(folder, lock)
+        self.checkpoints = checkpoints
+        self._made_from = checkpoints / MADE_FROM
+        self._constants = constants
+
+    def log(self, metrics: Mapping[str, Any]) -> None:
+        """Appends one line."""
+        super().log({**metrics, **self._constants})
+
+    def last_step(self) -> int:
+        """Of the newest whole checkpoint."""
+        checkpoint = self.last_checkpoint()
+        return int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0

@@ -1,0 +1,98 @@
+"""The seal of a checkpoint: the digests of its files and what the training is made from, written when it is whole.
+
+A resume takes learning rate, schedule, steps and weights from these files. With a seal it refuses a file that was
+changed, added or taken away since, and a checkpoint of another training. Like a lock's digest a seal guards against
+accident and against an edit of a value; it is no signature.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.records import write_json
+from training.attempts import refusal
+
+if TYPE_CHECKING:
+    from training.draft import Draft
+
+SEAL = "seal.json"
+
+_HOLDS = {
+    "optimizer.pt": "learning_rate",
+    "scheduler.pt": "learning_rate",
+    "training_args.bin": "learning_rate",
+    "trainer_state.json": "total_steps",
+    "adapter_config.json": "lora_rank",
+    "tokenizer.json": "tokenizer",
+    "tokenizer_config.json": "tokenizer",
+    "chat_template.jinja": "tokenizer",
+}
+"""A locked field that a file of a checkpoint could change."""
+
+
+def write_seal(checkpoint: Path, made_from: Mapping[str, str]) -> None:
+    """Seals a checkpoint that is whole."""
+    write_json(checkpoint / SEAL, {"made_from": dict(made_from), "files": _digests(checkpoint)})
+
+
+def check_seal(checkpoint: Path, made_from: Mapping[str, str], lock: str) -> None:
+    """Raises `ConfigError` where a sealed checkpoint is not what the training that is resumed wrote.
+
+    `lock` is the path of the locked file, for the message.
+    """
+    try:
+        seal = json.loads((checkpoint / SEAL).read_text())
+        files, belongs_to = dict(seal["files"]), dict(seal["made_from"])
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"resume: {checkpoint / SEAL} is no seal; start without resume") from None
+    if belongs_to != made_from:
+        raise ConfigError(f"resume: {checkpoint} is of another training; start without resume")
+    found = _digests(checkpoint)
+    for name in sorted(files.keys() | found.keys()):
+        if files.get(name) != found.get(name):
+            field = _HOLDS.get(name, "")
+            tried = f" It holds {field}: {refusal(field, lock)}." if field else ""
+            raise ConfigError(
+                f"resume: {checkpoint / name} is not what the training wrote.{tried} Start without resume"
+            )
+
+
+def sealing(draft: "Draft") -> Any:
+    """A callback that seals each checkpoint, and looks at what a resume restored before the first step."""
+    from transformers import TrainerCallback
+
+    class Sealing(TrainerCallback):  # type: ignore[misc]
+        """Runs after the trainer has written, or read, the last file."""
+
+        def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            draft.seal(state.global_step)
+
+        def on_train_begin(
+            self, args: Any, _state: Any, _control: Any, optimizer: Any = None, lr_scheduler: Any = None, **_: Any
+        ) -> None:
+            check_rates(args.learning_rate, optimizer.param_groups, lr_scheduler, draft.lock)
+
+    return Sealing()
+
+
+def check_rates(learning_rate: float, param_groups: list[dict[str, Any]], scheduler: Any, lock: str) -> None:
+    """Raises `ConfigError` where optimiser or schedule do not stand at the locked learning rate."""
+    now = [
+        base * rate(scheduler.last_epoch) for base, rate in zip(scheduler.base_lrs, scheduler.lr_lambdas, strict=True)
+    ]
+    peaks = [*scheduler.base_lrs, *(group.get("initial_lr", learning_rate) for group in param_groups)]
+    at_peak = all(math.isclose(peak, learning_rate, rel_tol=1e-9) for peak in peaks)
+    in_step = all(
+        math.isclose(g["lr"], lr, rel_tol=1e-9, abs_tol=1e-15) for g, lr in zip(param_groups, now, strict=True)
+    )
+    if not (at_peak and in_step):
+        raise ConfigError(f"resume: the checkpoint brings another learning rate: {refusal('learning_rate', lock)}")
+
+
+def _digests(checkpoint: Path) -> dict[str, str]:
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path != checkpoint / SEAL)
+    return {str(path.relative_to(checkpoint)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

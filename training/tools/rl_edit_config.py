@@ -1,0 +1,22 @@
+"""Edits what is not locked."""
+
+from typing import Any
+
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="rl")
+def rl_edit_config(ctx: ToolContext, field: str, value: Any) -> dict[str, Any]:
+    """Set one field of the proposal. Hyperparameters are locked: no tool changes them, only a person with a new lock.
+
+    Args:
+        field: A field that can be edited, such as name or data.
+        value: Its new value.
+    """
+    from training.choices import Choice
+    from training.tools.answers import told
+
+    with told():
+        choice = ctx.state(Choice)
+        choice.edit(field, value)
+        return {"edited": field, "config": choice.content()}

@@ -1,0 +1,21 @@
+"""What came of a training."""
+
+from typing import Any
+
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="rl", parallel=True)
+def rl_get_results(ctx: ToolContext, training: str) -> dict[str, Any]:
+    """Read what came of a training: its card, if it is finished, and its last metrics.
+
+    Args:
+        training: A training by name.
+    """
+    from training.choices import RUNS
+    from training.status import find_training, results
+    from training.tools.answers import told
+
+    del ctx
+    with told():
+        return results(find_training(training, RUNS))

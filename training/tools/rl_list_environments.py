@@ -1,0 +1,22 @@
+"""What can be trained on."""
+
+from typing import Any
+
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="rl", parallel=True)
+def rl_list_environments(ctx: ToolContext) -> dict[str, Any]:
+    """List the environments (task suites) that a LoRA training can be proposed for, and the methods.
+    {rl_select_environment: Choose one with rl_select_environment.}
+    """
+    from tasks.registry import domains, list_suites
+    from training.choices import templates
+    from training.tools.answers import told
+
+    del ctx
+    with told():
+        families = domains()
+        inside = {name for members in families.values() for name in members}
+        others = [name for name in list_suites() if name not in families and name not in inside]
+        return {"environments": families, "others": others, "methods": templates()}

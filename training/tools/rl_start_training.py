@@ -1,0 +1,28 @@
+"""Proposes a training. It starts none."""
+
+from typing import Any
+
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="rl")
+def rl_start_training(ctx: ToolContext, reason: str) -> dict[str, Any]:
+    """Propose the configured training to a person, who reads it and starts it, or does not. Answers with the command
+    that the person types.
+
+    Args:
+        reason: For the person, in a sentence: why this training.
+    """
+    from training.choices import Choice
+    from training.proposals import write_proposal
+    from training.tools.answers import told
+
+    with told():
+        choice = ctx.state(Choice)
+        proposal = write_proposal(choice.method, choice.config(), reason[:1_000])
+        return {
+            "status": "proposed, not started: only a person starts a training",
+            "proposal": proposal.name,
+            "file": str(proposal.path),
+            "command": proposal.command,
+        }

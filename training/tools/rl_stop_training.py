@@ -1,0 +1,27 @@
+"""Takes a proposal back. It stops no training."""
+
+from typing import Any
+
+from hermes_lab.errors import ToolError
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="rl")
+def rl_stop_training(ctx: ToolContext, proposal: str) -> dict[str, Any]:
+    """Withdraw a proposal that was not started. A training that runs is stopped by a person only.
+
+    Args:
+        proposal: Its name.
+    """
+    from training.choices import RUNS
+    from training.proposals import find_proposal, list_proposals, withdraw
+    from training.status import list_trainings
+    from training.tools.answers import told
+
+    del ctx
+    with told():
+        started = {one.name for one in list_proposals() if one.started} | {path.name for path in list_trainings(RUNS)}
+        if proposal in started:
+            raise ToolError(f"{proposal}: was started, and only a person stops a training (Ctrl-C where it runs)")
+        withdraw(find_proposal(proposal))
+        return {"status": "withdrawn", "proposal": proposal}

@@ -1,0 +1,82 @@
+"""One completion of the model that is served for rollouts."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from hermes_lab.tools.registry import ToolContext, tool
+
+_SECONDS = 60.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@tool(toolset="rl")
+async def rl_test_inference(
+    ctx: ToolContext,
+    prompt: Annotated[str, Field(min_length=1, max_length=8_000)],
+    adapter: str = "",
+    max_tokens: Annotated[int, Field(ge=1, le=512)] = 128,
+) -> dict[str, Any]:
+    """Ask the model that is served at the locked address for one completion, to see that it answers.
+
+    Args:
+        prompt: What to ask.
+        adapter: An adapter by name, which must be loaded there; empty asks the bare model.
+        max_tokens: Most tokens of the reply.
+    """
+    import anyio.to_thread
+
+    from hermes_lab.config import ModelConfig, SamplingConfig
+    from hermes_lab.errors import ModelError, ToolError
+    from hermes_lab.models.build import open_model
+    from hermes_lab.models.weights import silent
+    from hermes_lab.types import Message
+    from training.choices import Choice
+    from training.tools.answers import told
+
+    with told():
+        _, locked = await anyio.to_thread.run_sync(ctx.state(Choice).locked)
+        served = await anyio.to_thread.run_sync(_served_name, adapter) if adapter else ""
+        config = ModelConfig(
+            provider="openai",
+            name=locked.base_model,
+            base_url=locked.rollout_server_url,
+            adapter=served,
+            max_retries=0,
+            timeout=_SECONDS,
+            sampling=SamplingConfig(max_tokens=max_tokens),
+        )
+        opening = open_model(config, tool_format="hermes", log=Path("unused"), concurrency=1, say=silent)
+        try:
+            async with opening as model:
+                reply = await model.generate([Message(role="user", content=prompt)], ())
+        except ModelError as error:
+            raise ToolError(f"{error}; a person serves the model there with `hermes-lab serve`") from None
+        return {
+            "server": locked.rollout_server_url,
+            "model": locked.base_model,
+            "adapter": served,
+            "adapter_digest": model.identity.adapter_digest,
+            "reply": reply.message.content,
+            "finish_reason": reply.finish_reason,
+            "prompt_tokens": reply.usage.prompt_tokens,
+            "completion_tokens": reply.usage.completion_tokens,
+        }
+
+
+def _served_name(adapter: str) -> str:
+    """What a server calls the adapter. Raises `ConfigError` for a folder, which would be loaded: a person does that."""
+    from hermes_lab.errors import ConfigError
+    from hermes_lab.models.adapters import PACKAGED, identify, packaged_folder
+    from hermes_lab.models.cards import has_card
+    from training.choices import RUNS
+    from training.status import list_trainings
+
+    if not _NAME.fullmatch(adapter) or Path(adapter).is_dir():
+        raise ConfigError(f"adapter: {adapter[:80]!r} is no name; a person loads folders: `hermes-lab adapters load`")
+    if adapter == PACKAGED:
+        return identify(packaged_folder())[1].name
+    folder = next((path for path in reversed(list_trainings(RUNS)) if path.name == adapter and has_card(path)), None)
+    return identify(folder)[1].name if folder else adapter
