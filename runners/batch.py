@@ -12,13 +12,18 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import Job, Lab, run_episode
 from runners.brief import Brief, brief, read_briefs
+from runners.budget import Budget
 from runners.lane_history import keep_border
 from runners.lanes import LaneState, after_round
 from runners.narration import within
 from runners.plan import Lane
+from runners.slots import Slots
 from runners.snapshots import keep_knowledge
 
 OnEpisode = Callable[[Brief], None]
+
+LEAD = 1
+"""Rounds that a lane goes ahead of the least far one, where a budget may end the run early."""
 
 Done = dict[str, Brief | None]
 """Finished episodes by key, and what a lane that learns makes of them: all that resume and merging need."""
@@ -30,85 +35,113 @@ def read_done(lanes: Sequence[Lane], out: Path, on_episode: OnEpisode) -> Done:
     done: Done = {}
     for episode in read_briefs(out):
         if episode.status == "ok":
-            done[episode.key] = episode if episode.lane in learning else None
+            done[episode.key] = episode if episode.lane in learning and episode.phase == "learn" else None
             on_episode(episode)
     return done
 
 
 def owes(lanes: Sequence[Lane], done: Done) -> bool:
     """Whether anything is left to run."""
-    return any(job.key not in done for lane in lanes for round_ in range(len(lane.rounds)) for job in lane.jobs(round_))
+    return any(job.key not in done for lane in lanes for step in lane.steps for job in lane.jobs(step))
 
 
 def settle(config: RunConfig, lanes: Sequence[Lane], out: Path, done: Done) -> None:
     """Puts on the disk what lanes that owe nothing know: a kill may have come right after their last episode."""
     for lane in lanes:
-        state = LaneState(Knowledge(lane.library))
+        state = LaneState(Knowledge(lane.library, lane.notes))
         for round_ in range(len(lane.rounds)) if lane.learns else ():
             state = _close_round(config, lane, _finished(lane, round_, done), state, out)
 
 
-async def run_lanes(lab: Lab, lanes: Sequence[Lane], out: Path, done: Done, on_episode: OnEpisode) -> None:
-    """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure.
+async def run_lanes(
+    labs: Sequence[Lab], lanes: Sequence[Lane], out: Path, done: Done, on_episode: OnEpisode, budget: Budget
+) -> None:
+    """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure, or the budget is spent.
+    `labs` has one for each of the weights.
 
     Where an episode of a learning lane errored, the lane ends with its round: later ones would learn from a library
-    that lacks it. Resume takes it up there.
+    that lacks it. Resume takes it up there. Nothing is learnt from a held-out one, so its lane goes on.
     """
     log = EpisodeLog(out)
     try:
-        slots = anyio.Semaphore(lab.config.run.concurrency)
-        batch = _Batch(lab, log, out, done, slots, on_episode)
+        # Only where a run may end early does it matter that all lanes come equally far; else none waits for another.
+        slots = Slots(labs[0].config.run.concurrency, lead=LEAD if budget.limited else None)
+        batch = _Batch(labs, log, out, done, slots, budget, on_episode)
         async with anyio.create_task_group() as group:
-            for lane in lanes:
-                group.start_soon(batch.run_lane, lane)
+            for number, lane in enumerate(lanes):
+                slots.join()
+                group.start_soon(batch.run_lane, lane, number)
     finally:
         log.close()
 
 
 @dataclass
 class _Batch:
-    lab: Lab
+    labs: Sequence[Lab]
     log: EpisodeLog
     out: Path
     done: Done
-    slots: anyio.Semaphore
+    slots: Slots
+    budget: Budget
     on_episode: OnEpisode
 
-    async def run_lane(self, lane: Lane) -> None:
-        state = LaneState(Knowledge(lane.library))
-        # a snapshot has to be there before an episode names it
-        await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, state.knowledge)
-        for round_ in range(len(lane.rounds)):
-            jobs = list(lane.jobs(round_))
-            await self._run_round(lane, [job for job in jobs if job.key not in self.done], state.knowledge)
-            if lane.learns:
-                finished = _finished(lane, round_, self.done)
-                if len(finished) < len(jobs):
+    async def run_lane(self, lane: Lane, number: int) -> None:
+        step = 0
+        try:
+            state = LaneState(Knowledge(lane.library, lane.notes))
+            # a snapshot has to be there before an episode names it
+            await self._keep(lane, state)
+            for step in lane.steps:
+                if step:
+                    self.slots.move(step - 1, step)
+                if lane.known and lane.known[lane.block(step)] is not state.knowledge.library:
+                    state = LaneState(Knowledge(lane.known[lane.block(step)]))
+                    await self._keep(lane, state)
+                begun = await self._run_step(lane, number, step, state.knowledge)
+                if lane.learns and step < len(lane.rounds):
+                    finished = _finished(lane, step, self.done)
+                    if len(finished) < lane.samples * len(lane.rounds[step]):
+                        return
+                    config = self.labs[lane.weights].config
+                    state = await anyio.to_thread.run_sync(_close_round, config, lane, finished, state, self.out)
+                if not begun:
                     return
-                state = await anyio.to_thread.run_sync(_close_round, self.lab.config, lane, finished, state, self.out)
+        finally:
+            self.slots.move(step, None)
 
-    async def _run_round(self, lane: Lane, jobs: Sequence[Job], knowledge: Knowledge) -> None:
+    async def _keep(self, lane: Lane, state: LaneState) -> None:
+        await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, state.knowledge)
+
+    async def _run_step(self, lane: Lane, number: int, step: int, knowledge: Knowledge) -> bool:
+        """Runs what a round owes; whether all of it could begin."""
         async with anyio.create_task_group() as group:
-            for job in jobs:
-                await self.slots.acquire()
+            for job in lane.jobs(step):
+                if job.key in self.done:
+                    continue
+                await self.slots.acquire(step, number)
+                if not self.budget.begin():
+                    self.slots.release()
+                    return False
                 group.start_soon(self._run_job, lane, job, knowledge)
+        return True
 
     async def _run_job(self, lane: Lane, job: Job, knowledge: Knowledge) -> None:
         try:
             with within(job.key):
-                episode = await run_episode(self.lab, job, knowledge)
+                episode = await run_episode(self.labs[lane.weights], job, knowledge)
             await self.log.append(episode)
         finally:
+            self.budget.end()
             self.slots.release()
         finished = brief(episode)
         if finished.status == "ok":
-            self.done[job.key] = finished if lane.learns else None
+            self.done[job.key] = finished if lane.learns and job.phase == "learn" else None
         self.on_episode(finished)
 
 
 def _finished(lane: Lane, round_: int, done: Done) -> list[Brief]:
     """The finished episodes of a round of a lane that learns, in the order in which they are merged."""
-    return [episode for job in lane.jobs(round_) if (episode := done.get(job.key))]
+    return [episode for job in lane.lessons(round_) if (episode := done.get(job.key))]
 
 
 def _close_round(config: RunConfig, lane: Lane, finished: Sequence[Brief], state: LaneState, out: Path) -> LaneState:

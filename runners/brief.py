@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hermes_lab.records import read_attempts
 from hermes_lab.types import Episode, EpisodeError, MemoryWrite, SkillWrite, Trajectory, Usage
-from hermes_lab.types.episode import episode_key
+from hermes_lab.types.episode import Phase, episode_key
 
 
 class _Skills(Struct, frozen=True):
@@ -41,6 +41,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     round: int
     sample: int
     status: str
+    phase: Phase = "learn"
     started_at: str = ""
     success: bool | None = None
     error: EpisodeError | None = None
@@ -82,6 +83,7 @@ def brief(episode: Episode) -> Brief:
         round=episode.round,
         sample=episode.sample,
         status=episode.status,
+        phase=episode.phase,
         started_at=episode.started_at,
         success=episode.success,
         error=episode.error,

@@ -16,18 +16,24 @@ from typer.exceptions import TyperException
 from hermes_lab.errors import HermesLabError, InfraError
 from runners.commands import (
     adapters,
-    analyse,
+    audit,
     chat,
+    compare,
     doctor,
     environments,
+    experiment,
     export,
+    fit,
+    power,
     replay,
+    report,
     run,
     serve,
     sessions,
     show,
     skills,
     suites,
+    summary,
     tools,
     train,
 )
@@ -40,12 +46,18 @@ app = typer.Typer(
 )
 for module in (
     run,
+    experiment,
     chat,
     sessions,
     skills,
     show,
     replay,
-    analyse,
+    summary,
+    fit,
+    compare,
+    audit,
+    power,
+    report,
     export,
     suites,
     tools,
@@ -99,12 +111,18 @@ def _explain(error: BaseException) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, InfraError):
-        return _fail(f"{error} (what is finished is kept; --resume goes on)", 3)
+        kept = " (what is finished is kept; --resume goes on)" if _resumes() else ""
+        return _fail(f"{error}{kept}", 3)
     if isinstance(error, HermesLabError):
         return _fail(str(error), 2)
     if isinstance(error, OSError):
         return _fail(f"{error.filename or 'the disk'}: {error.strerror or error} (what is finished is kept)", 3)
     raise error
+
+
+def _resumes() -> bool:
+    """Whether the command that was typed has --resume."""
+    return sys.argv[1:2] in (["run"], ["learn"]) or sys.argv[1:3] == ["skills", "uplift"]
 
 
 def _fail(message: str, code: int) -> int:

@@ -88,10 +88,11 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
         raise ConfigError(
             f"{out}: was begun with {field}={was}, now {is_}; resume with the same, or choose another --out"
         )
+    adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
     for field, what in (
         ("tasks_digest", "the suite's tasks"),
         ("library", "the skills of skills.library"),
-        ("adapter_digest", "the weights of model.adapter"),
+        ("adapter_digest", f"the weights of {adapters}"),
     ):
         if getattr(earlier, field) != getattr(now, field):
             raise ConfigError(f"{out}: {what} are not those it was begun with; choose another --out")

@@ -1,5 +1,6 @@
 """Progress of a run: a live table on a terminal, plain lines anywhere else."""
 
+import re
 import threading
 import time
 from collections import defaultdict
@@ -11,7 +12,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from hermes_lab.types.episode import Phase
 from runners.brief import Brief
+from runners.budget import Budget
 from runners.plan import Lane
 
 
@@ -32,10 +35,13 @@ class ArmTally:
 class Tally:
     """Counts by arm, over everything finished so far, earlier starts included; and the pace of this start."""
 
-    def __init__(self, lanes: list[Lane]) -> None:
+    def __init__(self, lanes: list[Lane], budget: Budget | None = None) -> None:
         self.arms: dict[str, ArmTally] = defaultdict(ArmTally)
         for lane in lanes:
-            self.arms[arm_of(lane.name)].wanted += lane.wanted
+            self.arms[arm_of(lane.name)].wanted += lane.wanted - lane.measured
+            if lane.measured:
+                self.arms[arm_of(lane.name, "heldout")].wanted += lane.measured
+        self.budget = budget or Budget()
         self.last_error = ""
         self.start()
 
@@ -46,7 +52,7 @@ class Tally:
 
     def add(self, episode: Brief) -> None:
         """Counts one episode."""
-        arm = self.arms[arm_of(episode.lane)]
+        arm = self.arms[arm_of(episode.lane, episode.phase)]
         if episode.error:
             arm.errored += 1
             self.last_error = f"{episode.error.kind}: {episode.error.message}"
@@ -57,6 +63,7 @@ class Tally:
         arm.called += episode.metrics.get("first_call_ok", 0.0) == 1.0
         arm.wrote += len(episode.writes)
         arm.tokens += episode.tokens
+        self.budget.add(episode)
 
     def headline(self) -> str:
         """How far, how well, how fast, and how long still."""
@@ -64,6 +71,7 @@ class Tally:
         finished, wanted, errored = self.total("finished"), self.total("wanted"), self.total("errored")
         fresh, tokens = finished - self._before[0], self.total("tokens") - self._before[1]
         parts = [f"{finished}/{wanted} episodes in {clock(elapsed)}"]
+        parts += [f"{share.used / share.limit:.0%} of budget.{name}" for name, share in self.budget.shares.items()]
         if scored := self.total("scored"):
             parts.append(f"{self.total('solved') / scored:.0%} solved at once")
         if errored:
@@ -81,9 +89,11 @@ class Tally:
         return sum(getattr(arm, name) for arm in self.arms.values())
 
 
-def arm_of(lane: str) -> str:
-    """The arm of a lane's name `<arm>-r<replicate>-w<world>`; a lane without replicates is its own arm."""
-    return lane.split("-r", 1)[0]
+def arm_of(lane: str, phase: Phase = "learn") -> str:
+    """Whose episodes are counted together: those of an arm, under the same weights, in the same phase. A lane that is
+    in no experiment is its own arm."""
+    name = re.sub(r"-r\d+-w\d+(?=(-a\d+)?$)", "", lane)
+    return f"{name}, held out" if phase == "heldout" else name
 
 
 class Progress(Protocol):

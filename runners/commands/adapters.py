@@ -1,4 +1,4 @@
-"""`adapters`: what was trained, from what, and loading it into a running vLLM."""
+"""`adapters`: what was trained, from what and how well it does; serving, merging and clearing it away."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,19 +6,55 @@ from typing import Annotated
 import anyio
 import typer
 
+from hermes_lab.errors import ConfigError
 from runners.commands import options
 
-Folder = Annotated[Path, typer.Argument(help="An adapter's folder.", show_default=False)]
+Adapter = Annotated[
+    str,
+    typer.Argument(help="`packaged`, an adapter's folder, or its name or version in --root.", show_default=False),
+]
+Root = Annotated[Path, typer.Option(help="The folder of all adapters.")]
 Url = Annotated[str, typer.Option("--base-url", help="The running vLLM.")]
 LOCAL = "http://127.0.0.1:8000/v1"
+ADAPTERS = Path("runs/adapters")
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(help="LoRA adapters.", no_args_is_help=True)
-    group.command("list", help="Adapters below a folder, with their base model, data and lock.")(list_)
-    group.command("load", help="Load an adapter into a running vLLM under a name that holds its digest.")(load)
-    group.command("unload", help="Take an adapter off a running vLLM.")(unload)
+    group.command(
+        "list",
+        help="Adapters below a folder, with their base model, data and lock.\n\nhermes-lab adapters list runs",
+    )(list_)
+    group.command(
+        "show",
+        help="Where an adapter comes from, back to the bare model, and how well each version does.\n\n"
+        "hermes-lab adapters show sft-v2",
+    )(show)
+    group.command(
+        "score",
+        help="Take the held-out score of an adapter from a finished run that it served.\n\n"
+        "hermes-lab adapters score sft-v2 runs/heldout",
+    )(score)
+    group.command(
+        "load",
+        help="Load an adapter into a running vLLM under a name that holds its digest.\n\n"
+        "hermes-lab adapters load sft-v2",
+    )(load)
+    group.command(
+        "unload",
+        help="Take an adapter off a running vLLM.\n\nhermes-lab adapters unload sft-v2-0123456789ab",
+    )(unload)
+    group.command(
+        "merge",
+        help="Write the base model with an adapter merged into it, as a folder that any server loads.\n\n"
+        "hermes-lab adapters merge sft-v2 -o models/mine",
+    )(merge)
+    group.command(
+        "prune",
+        help="Show, and with --apply remove, unfinished versions and superseded ones that nothing comes from and no "
+        "run names.\n\nhermes-lab adapters prune --apply",
+    )(prune)
     app.add_typer(group, name="adapters")
 
 
@@ -34,7 +70,7 @@ def list_(
         import msgspec
 
         rows = [{"folder": str(folder), **msgspec.structs.asdict(card)} for folder, card in cards]
-        typer.echo(msgspec.json.encode(rows).decode())
+        options.print_json(rows)
         return
     for folder, card in cards:
         typer.echo(f"{folder}  {card.sentence()}")
@@ -42,15 +78,47 @@ def list_(
         options.say(f"{root}: no adapters; `hermes-lab train sft` makes one")
 
 
-def load(folder: Folder, base_url: Url = LOCAL) -> None:
+def show(adapter: Adapter, root: Root = ADAPTERS, json: options.Json = False) -> None:
+    """`hermes-lab adapters show`."""
+    from training.adapters import find_adapter
+    from training.lineage import lineage
+
+    found = lineage(find_adapter(adapter, root), root)
+    if json:
+        options.print_json(found.as_json())
+        return
+    for line in found.lines():
+        typer.echo(line)
+
+
+def score(adapter: Adapter, run: options.Run, root: Root = ADAPTERS, json: options.Json = False) -> None:
+    """`hermes-lab adapters score`."""
+    from hermes_lab.errors import ConfigError
+    from hermes_lab.models.adapters import PACKAGED
+    from training.adapters import find_adapter
+    from training.evaluations import score
+
+    if adapter == PACKAGED:
+        raise ConfigError(f"{PACKAGED}: its scores come with it; copy its folder to {root}, and score the copy")
+    evaluations = score(find_adapter(adapter, root), run)
+    if json:
+        options.print_json(evaluations)
+        return
+    for evaluation in evaluations:
+        typer.echo(evaluation.sentence())
+
+
+def load(adapter: Adapter, root: Root = ADAPTERS, base_url: Url = LOCAL) -> None:
     """`hermes-lab adapters load`."""
     from hermes_lab.models.adapters import load_adapter
     from hermes_lab.models.endpoint import Endpoint
 
+    folder = _folder(adapter, root)
+
     async def request() -> None:
         async with Endpoint(base_url) as endpoint:
-            adapter = await load_adapter(endpoint, folder)
-        typer.echo(f"{adapter.name}  sha256 {adapter.digest}")
+            loaded = await load_adapter(endpoint, folder)
+        typer.echo(f"{loaded.name}  sha256 {loaded.digest}")
 
     anyio.run(request)
 
@@ -65,3 +133,56 @@ def unload(name: Annotated[str, typer.Argument(help="The name it is served under
             await unload_adapter(endpoint, name)
 
     anyio.run(request)
+
+
+def merge(
+    adapter: Adapter,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.", show_default=False)],
+    base: Annotated[
+        str, typer.Option(help="The base model; that of the adapter's card where it has one.", show_default=False)
+    ] = "",
+    root: Root = ADAPTERS,
+) -> None:
+    """`hermes-lab adapters merge`."""
+    from hermes_lab.models import weights
+    from hermes_lab.models.adapters import identify
+    from hermes_lab.models.cards import has_card, read_card
+
+    folder, _ = identify(_folder(adapter, root))
+    card = read_card(folder) if has_card(folder) else None
+    if not base and not card:
+        raise ConfigError(f"merge: {folder} has no card that names its base model; give it with --base")
+    if out.exists():
+        raise ConfigError(f"merge: {out} exists; give another folder")
+    found = weights.resolve(base or (card.base_model if card else ""), options.say)
+    if card and weights.digest(found) != card.base_digest:
+        raise ConfigError(f"merge: {found} is not the base model that {card.name} was trained on (see its card)")
+    weights.merge_into(out, found, folder, options.say)
+    typer.echo(str(out))
+
+
+def prune(
+    root: Root = ADAPTERS,
+    runs: Annotated[Path, typer.Option(help="Where runs are that may name an adapter.")] = Path("runs"),
+    apply: Annotated[bool, typer.Option("--apply", help="Remove them; without it nothing changes.")] = False,
+) -> None:
+    """`hermes-lab adapters prune`."""
+    from training.prune import needless, remove
+
+    items = needless(root, runs)
+    if apply:
+        remove(items)
+    for item in items:
+        typer.echo(f"{'removed' if apply else 'would remove'} {item.folder}: {item.why}")
+    if not items:
+        options.say(f"{root}: nothing to remove")
+    elif not apply:
+        options.say("nothing is removed yet; repeat it with --apply")
+
+
+def _folder(adapter: str, root: Path) -> Path:
+    """Of any adapter; somebody else's, too, which has no card and is no part of the registry."""
+    from hermes_lab.models.adapters import adapter_folder
+    from training.adapters import find_adapter
+
+    return adapter_folder(adapter) or find_adapter(adapter, root)

@@ -1,20 +1,57 @@
 """`env`: the suites as reinforcement-learning environments."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from hermes_lab.errors import ConfigError
+from runners.commands import options
+
+Lock = Annotated[
+    Path | None, typer.Option("--lock", help="A locked file with a section grpo; its values go before all others.")
+]
+Folder = Annotated[
+    Path | None, typer.Option("--out", "-o", help="The folder of episodes and vLLM's log.", show_default=False)
+]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(help="Reinforcement-learning environments.", no_args_is_help=True)
+    group.command("list", help="What can be used as an environment.\n\nhermes-lab env list")(list_)
     group.command("check", help="Gymnasium's own checker on a suite's environment.\n\nhermes-lab env check ledger")(
         check
     )
-    group.callback()(lambda: None)  # keeps `check` a sub-command while it is the only one
+    group.command(
+        "serve",
+        help="Feed an Atropos server with scored groups until its trainer has had its steps, or Ctrl-C.\n\n"
+        "hermes-lab env serve -c configs/env/atropos.yaml --api-url http://127.0.0.1:8000\n\n"
+        "hermes-lab env serve -c configs/env/atropos.yaml --lock configs/locks/grpo-cpu.yaml",
+    )(serve)
+    group.command(
+        "process",
+        help="Write scored groups to a file, without a server.\n\n"
+        "hermes-lab env process -c configs/env/atropos.yaml -n 8 -o groups.jsonl --html",
+    )(process)
+    group.command(
+        "evaluate",
+        help="How many held-out tasks the model solves, greedily, with a 95 % Wilson interval.\n\n"
+        "hermes-lab env evaluate -c configs/env/atropos.yaml -c env.eval_count=50 -o evaluation.json",
+    )(evaluate)
     app.add_typer(group, name="env")
+
+
+def list_(json: options.Json = False) -> None:
+    """`hermes-lab env list`."""
+    from tasks import list_suites
+
+    suites = list_suites()
+    if json:
+        options.print_json(suites)
+        return
+    for suite in suites:
+        typer.echo(f"{suite:<20} HermesLab/{suite}-v0")
 
 
 def check(suite: Annotated[str, typer.Argument(help="A suite's name.", show_default=False)]) -> None:
@@ -31,3 +68,48 @@ def check(suite: Annotated[str, typer.Argument(help="A suite's name.", show_defa
     check_env(env)
     env.close()
     typer.echo(f"{name}: passes gymnasium's check_env")
+
+
+def serve(
+    config: options.Config = None,
+    api_url: Annotated[str, typer.Option(help="The trajectory server, `run-api`.")] = "http://127.0.0.1:8000",
+    lock: Lock = None,
+    out: Folder = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """`hermes-lab env serve`."""
+    from runners.env_runs import run_serve
+
+    return run_serve(config or [], api_url, lock, out, options.say_nothing if quiet else options.say)
+
+
+def process(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The JSON Lines file to write.", show_default=False)],
+    config: options.Config = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="Tasks to roll out.", min=1)] = 8,
+    form: Annotated[
+        Literal["atropos", "groups"], typer.Option("--format", help="What a server is sent, or scored groups.")
+    ] = "atropos",
+    html: Annotated[bool, typer.Option("--html", help="A page of the conversations beside it.")] = False,
+    lock: Lock = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """`hermes-lab env process`."""
+    from runners.env_runs import run_process
+
+    say = options.say_nothing if quiet else options.say
+    return run_process(config or [], lock, out, count=count, scored=form == "groups", html=html, say=say)
+
+
+def evaluate(
+    config: options.Config = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The JSON file to write.", show_default=False)] = None,
+    lock: Lock = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """`hermes-lab env evaluate`."""
+    from runners.env_runs import run_evaluate
+
+    say = options.say_nothing if quiet else options.say
+    return run_evaluate(config or [], lock, out, json=json, say=say)

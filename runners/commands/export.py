@@ -1,18 +1,19 @@
 """`export`: a run's episodes in the formats of others."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hermes_lab.errors import ConfigError
 from runners.commands import options
+from runners.commands.bar import progress_bar
 from runners.export import FORMATS, Name
 from runners.export.format import Folder
 from runners.export.output import STDOUT, check_out, new_folder, write_lines
-from runners.export.source import Source
+from runners.export.source import Budget, Source
 
+_COMPRESSED: tuple[Name, ...] = ("sft", "openai", "hermes")
 _FORMATS = "\n\n".join(f"{name}: {format.about}" for name, format in FORMATS.items())
 
 
@@ -22,7 +23,8 @@ def register(app: typer.Typer) -> None:
         "export",
         help=f"Write a run's episodes for other programs: to read, to train on, to publish.\n\n{_FORMATS}\n\n"
         "hermes-lab export runs/first --format openai -o first.jsonl\n\n"
-        "hermes-lab export runs/first --format hf -o first-dataset",
+        "hermes-lab export runs/first --format hf -o first-dataset\n\n"
+        "hermes-lab export runs/first --format sft --max-tokens 15250 -o short.jsonl",
     )(export)
 
 
@@ -33,6 +35,12 @@ def export(
         Path,
         typer.Option("--out", "-o", help="The file or folder to write; - for standard output.", show_default=False),
     ],
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=0, help="Compress longer conversations; 0: none. sft, openai, hermes.")
+    ] = 0,
+    tokenizer: Annotated[
+        str, typer.Option(help="Whose tokens are counted: `packaged`, a folder, or a hub id.")
+    ] = "packaged",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -41,9 +49,12 @@ def export(
 
     chosen = FORMATS[format]
     wanted = read_manifest(run).wanted
+    if max_tokens and format not in _COMPRESSED:
+        raise ConfigError(f"--max-tokens: {format} is never compressed; only {', '.join(_COMPRESSED)} are")
     check_out(out, run, folder=isinstance(chosen, Folder), force=force)
-    with _progress(wanted, shown=not quiet and out != STDOUT) as seen:
-        source = Source(run, seen)
+    budget = _budget(max_tokens, tokenizer) if max_tokens else None
+    with progress_bar("episodes", wanted, shown=not quiet and out != STDOUT) as seen:
+        source = Source(run, seen, budget)
         if isinstance(chosen, Folder):
             with new_folder(out) as folder:
                 count = chosen.write(source, folder)
@@ -51,25 +62,16 @@ def export(
             count = write_lines(chosen.rows(source), out)
     if not quiet:
         where = "standard output" if out == STDOUT else out
-        options.say(f"{count} rows in {where}{_left_out(source)}")
+        compressed = f", {source.compressed} of them compressed" if budget else ""
+        options.say(f"{count} rows in {where}{compressed}{_left_out(source)}")
+
+
+def _budget(max_tokens: int, tokenizer: str) -> Budget:
+    from training.compress import named_tokenizer
+
+    return Budget(max_tokens, named_tokenizer(tokenizer))
 
 
 def _left_out(source: Source) -> str:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(source.left_out.items()))
     return f"; episodes left out: {reasons}" if reasons else ""
-
-
-@contextmanager
-def _progress(wanted: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """Gives what is to be called for every episode read; on a terminal it moves a bar."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not shown or not console.is_terminal:
-        yield lambda: None
-        return
-    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("episodes", total=wanted)
-        yield lambda: progress.advance(task)

@@ -15,17 +15,19 @@ import typer
 from hermes_lab.agent.loop import REPLAY_LOG
 from hermes_lab.config import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
+from hermes_lab.lane import lane_place
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.models import open_model
 from hermes_lab.models.replay import ReplayModel, first_difference
 from hermes_lab.records import read_episodes
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import Job, Lab, ReviewWhen, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Child, Episode, Message, Trajectory
 from runners.commands import options
+from runners.experiment import Command, plan_learn, weights_of
 from runners.folder import kept_suite
-from runners.plan import plan_learn, plan_run
+from runners.plan import plan_run
 from runners.snapshots import knowledge_of
 from runners.terminal import printable
 from tasks import load_suite
@@ -108,29 +110,35 @@ async def _again(
     config = kept_suite(run, RunConfig.model_validate(manifest.config))
     if not live:  # a recording is not as slow as its model was; it says itself when the time was up
         config = config.model_copy(update={"agent": config.agent.model_copy(update={"max_seconds": 1e9})})
-    job = _job(config, manifest, recorded)
     knowledge = knowledge_of(run, recorded)
+    job, weights = _job(config, manifest, recorded, knowledge.library)
     await probe(config.sandbox)
     suite = load_suite(config.suite)
     lab = partial(Lab, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox))
     if not live:
         return await run_episode(lab(model=ReplayModel([recorded], explains=True)), job, knowledge)
-    opening = open_model(
-        config.model, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say
-    )
+    asked = config.model.model_copy(update={"adapter": weights})
+    opening = open_model(asked, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say)
     async with opening as model:
         return await run_episode(lab(model=model), job, knowledge)
 
 
-def _job(config: RunConfig, manifest: RunManifest, recorded: Episode) -> Job:
-    """The rollout as it was planned."""
-    plan = plan_learn if manifest.command == "learn" else plan_run
-    # The lane's first library does not matter: the episode names its own.
-    for lane in plan(config, load_suite(config.suite), Library()):
+def _job(config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library) -> tuple[Job, str]:
+    """The rollout as it was planned, and the adapter that it ran with. `library` is the one that it met."""
+    command: Command = "learn" if manifest.command == "learn" else "uplift" if manifest.command == "uplift" else "run"
+    plan = plan_run if command == "run" else plan_learn
+    # The other arms need not be planned, of which one may want another library.
+    if place := lane_place(recorded.lane):
+        config = config.model_copy(update={"learning": config.learning.model_copy(update={"arms": (place.arm,)})})
+    for lane in plan(config, load_suite(config.suite), library):
         if lane.name == recorded.lane:
-            for job in lane.jobs(recorded.round):
+            # An uplift runs tasks of any round again, as held-out ones of its only check.
+            steps = lane.steps if command == "uplift" else (recorded.round,)
+            for planned in (job for step in steps for job in lane.jobs(step)):
+                job = replace(planned, round=recorded.round, experience=recorded.experience, phase=recorded.phase)
                 if job.key == recorded.key:
-                    return replace(job, review="always" if recorded.review else "never")
+                    review: ReviewWhen = "always" if recorded.review else "never"
+                    return replace(job, review=review), weights_of(command, config)[lane.weights]
     raise ConfigError(f"--episode: the suite no longer makes the task of {recorded.key}")
 
 

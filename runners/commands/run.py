@@ -1,42 +1,30 @@
 """`run` and `learn`: task suites through the full agent."""
 
-import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import anyio
 import typer
 
-from hermes_lab.config import RunConfig, config_digest, load_config
+from hermes_lab.config import RunConfig, load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.models import open_model
 from hermes_lab.protocols import Suite
-from hermes_lab.records import write_json
-from hermes_lab.rollout import Lab
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.skills.library import Library
-from hermes_lab.tools.distributions import check_tools
-from hermes_lab.web import open_web
-from runners.batch import Done, owes, read_done, run_lanes, settle
+from runners.batch import read_done
+from runners.briefing import Briefing
 from runners.commands import options
-from runners.folder import check_folder, keep_suite, lock_folder, open_folder
-from runners.interrupt import one_interrupt
+from runners.commands.execute import Plan, run_all
+from runners.experiment import plan_learn
 from runners.libraries import begin_with
-from runners.narration import narrated
-from runners.open_files import allow_open_files
-from runners.plan import Lane, plan_learn, plan_run, tasks_digest
-from runners.progress import LiveTable, Plain, Progress, Quiet, Tally
-from runners.snapshots import sweep
+from runners.plan import Lane, plan_run
 from tasks import load_suite
 
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="The run folder.", show_default=False)]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out: do what it still owes.")]
 RoundSize = Annotated[
     int | None, typer.Option("--round-size", help="Tasks of a round, in place of learning.round_size.", min=1)
 ]
-Planner = Callable[[RunConfig, Suite, Library], list[Lane]]
+PlanOnly = Annotated[
+    bool, typer.Option("--plan", help="Only say what would be run, and what it can detect. Nothing is written.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -49,143 +37,74 @@ def register(app: typer.Typer) -> None:
     )(run)
     app.command(
         "learn",
-        help="Run arms of a learning experiment: the same tasks with skill learning off and on, with a frozen library, "
-        "with the suite's own rules (oracle), or with skills that say nothing (placebo).\n\n"
-        "hermes-lab learn -c configs/one-rule.yaml --out runs/one-rule\n\n"
-        "hermes-lab learn -c configs/learner.yaml --out runs/learner\n\n"
-        "hermes-lab learn -c configs/learner.yaml --out runs/learner --resume   (after Ctrl-C or a crash)",
+        help="Run an experiment on learning: arms x replicates x worlds, on the same tasks in the same order. Arms: "
+        "skill learning off and on, a frozen library, the suite's own rules (oracle), and skills that say nothing "
+        "(placebo). It begins by saying what it can detect; docs/experiments.md has the rest.\n\n"
+        "hermes-lab learn -c configs/experiment.yaml --plan   (only say what would be run)\n\n"
+        "hermes-lab learn -c configs/experiment.yaml --out runs/experiment\n\n"
+        "hermes-lab learn -c configs/experiment.yaml --out runs/experiment --resume   (after Ctrl-C or a crash)\n\n"
+        "hermes-lab learn -c configs/experiment.yaml -c budget.tasks=0 --out runs/experiment --resume   "
+        "(its budget was spent: go on without)\n\n"
+        "hermes-lab learn -c configs/heldout.yaml -c model.merge=false -c 'learning.adapters=[\"\", runs/adapter]' "
+        "--out runs/both   (skills x weights)",
     )(learn)
 
 
 def run(
     config: options.Config = None,
-    out: Out = None,
-    resume: Resume = False,
+    out: options.Out = None,
+    resume: options.Resume = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """`hermes-lab run`."""
-    return _execute("run", plan_run, config, out, resume, quiet, json)
+    return run_all(_planned("run", plan_run, config, out), resume=resume, quiet=quiet, json=json)
 
 
 def learn(
     config: options.Config = None,
-    out: Out = None,
-    resume: Resume = False,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    only_plan: PlanOnly = False,
     round_size: RoundSize = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """`hermes-lab learn`."""
     sources = [*(config or []), *([f"learning.round_size={round_size}"] if round_size else [])]
-    return _execute("learn", plan_learn, sources, out, resume, quiet, json)
+    plan = plan_of_learn(sources, out, only_plan=only_plan)
+    if only_plan:
+        if json:
+            options.print_json(briefing_of(plan))
+            return 0
+        for line in briefing_of(plan).lines():
+            typer.echo(line)
+        return 0
+    return run_all(plan, resume=resume, quiet=quiet, json=json)
 
 
-def _execute(
-    command: str,
-    plan: Planner,
+def plan_of_learn(sources: list[str], out: Path | None, *, only_plan: bool = False) -> Plan:
+    """What `learn` would run."""
+    return _planned("learn", plan_learn, sources, out, only_plan=only_plan)
+
+
+def _planned(
+    command: Literal["run", "learn"],
+    plan: Callable[[RunConfig, Suite, Library], list[Lane]],
     sources: list[str] | None,
     out: Path | None,
-    resume: bool,
-    quiet: bool,
-    json: bool,
-) -> int:
+    *,
+    only_plan: bool = False,
+) -> Plan:
     config = load_config(sources or [])
-    folder = out or (Path(config.run.out) if config.run.out else None)
-    if folder is None:
+    if not (out or config.run.out or only_plan):
         raise ConfigError("run.out: say where the run is written, with --out DIR")
-    allow_open_files(config.run.concurrency)
-    suite = load_suite(config.suite)
-    check_tools(config.agent)
-    open_sandbox(config.sandbox)  # a backend that is not allowed is refused before anything is written
-    library = begin_with(config.skills.library)
-    lanes = plan(config, suite, library)
-    wanted = sum(lane.wanted for lane in lanes)
-    check_folder(folder, resume=resume)
-    with lock_folder(folder):
-        open_folder(
-            folder,
-            command=command,
-            config=config,
-            tasks_digest=tasks_digest(lanes),
-            library=library.snapshot,
-            adapter_digest=_digest_of(config.model.adapter),
-            wanted=wanted,
-            resume=resume,
-        )
-        keep_suite(folder, config)
-        sweep(folder)
-        tally = Tally(lanes)
-        say = options.say_nothing if quiet or json else options.say
-        done = read_done(lanes, folder, tally.add)
-        try:
-            if owes(lanes, done):
-                anyio.run(_run, config, suite, lanes, folder, done, _progress(tally, quiet or json), say)
-            else:
-                settle(config, lanes, folder, done)
-        except KeyboardInterrupt:
-            finished = _finish(folder, json)  # by the log: the last ones may be on the disk but not in the tally
-            options.say(f"interrupted: {finished} of {wanted} episodes are kept; go on with --resume")
-            return 130
-    _finish(folder, json)
-    if errored := wanted - tally.total("finished"):
-        options.say(f"{errored} of {wanted} episodes are owed ({tally.last_error}); --resume tries them again")
-        return 3
-    return 0
+    suite, library = load_suite(config.suite), begin_with(config.skills.library)
+    return Plan(command, config, out, suite, plan(config, suite, library), library.snapshot)
 
 
-async def _run(
-    config: RunConfig,
-    suite: Suite,
-    lanes: list[Lane],
-    folder: Path,
-    done: Done,
-    progress: Progress,
-    say: Callable[[str], None],
-) -> None:
-    for promise in unkept_promises(config.sandbox):
-        options.say(f"sandbox.backend={config.sandbox.backend}: {promise}")
-    web = open_web(config.web)
-    with one_interrupt():
-        await probe(config.sandbox)
-        async with open_model(
-            config.model,
-            tool_format=config.agent.tool_format,
-            log=folder / "server.log",
-            concurrency=config.run.concurrency,
-            say=say,
-        ) as model:
-            lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox), web)
-            with progress, narrated(say, named=sum(lane.wanted for lane in lanes) > 1):
-                await run_lanes(lab, lanes, folder, done, progress)
-
-
-def _digest_of(adapter: str) -> str:
-    """The digest of an adapter's folder; of one that only has a name at a server, nothing is known yet."""
-    if not adapter or not Path(adapter).is_dir():
-        return ""
-    from hermes_lab.models.adapters import adapter_digest
-
-    return adapter_digest(Path(adapter))
-
-
-def _progress(tally: Tally, quiet: bool) -> Progress:
-    if quiet:
-        return Quiet(tally)
-    if sys.stderr.isatty():
-        from rich.console import Console
-
-        return LiveTable(tally, Console(stderr=True))
-    return Plain(tally, options.say)
-
-
-def _finish(folder: Path, json: bool) -> int:
-    """Writes and shows the summary; how many episodes are finished."""
-    from analysis.summary import summarize
-    from runners.commands.analyse import show_summary
-
-    summary = summarize(folder)
-    write_json(folder / "summary.json", summary)
-    show_summary(summary, json=json)
-    finished: int = summary["finished"]
-    return finished
+def briefing_of(plan: Plan) -> Briefing:
+    """What `--plan` tells; of a run that was begun, with what is there."""
+    if plan.named:
+        read_done(plan.lanes, plan.folder, plan.tally.add)
+    return plan.briefing()

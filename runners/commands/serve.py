@@ -33,6 +33,7 @@ def serve(
 
 
 async def _serve(model: ModelConfig, log: Path) -> None:
+    from hermes_lab.models.adapters import adapter_folder
     from hermes_lab.models.server import VllmServer
     from hermes_lab.models.weights import resolve
 
@@ -40,7 +41,7 @@ async def _serve(model: ModelConfig, log: Path) -> None:
     starting = VllmServer(weights, model.server, name=model.name, log=log, say=options.say)
     async with starting as server, server.watched():
         if model.adapter:
-            adapter = await server.load_adapter(Path(model.adapter))
+            adapter = await server.load_adapter(adapter_folder(model.adapter) or Path(model.adapter))
             options.say(f"adapter {adapter.name}")
         options.say(f"{model.name} at {server.base_url}; Ctrl-C ends it")
         await anyio.sleep_forever()

@@ -12,6 +12,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
 from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory
+from hermes_lab.types.episode import Phase
 from runners.commands import options
 from runners.commands.replay import find_episode
 from runners.lane_history import Border, read_histories, told
@@ -19,7 +20,7 @@ from runners.tables import table
 from runners.terminal import printable
 
 _HEADER = ("#", "LANE", "ROUND", "RESULT", "LIBRARY", "LOADED", "WROTE", "TASK")
-_LAST = (inf, 0)  # place in a round
+_LAST = (inf,)  # place in a round
 
 
 def register(app: typer.Typer) -> None:
@@ -66,12 +67,13 @@ Lost = Mapping[tuple[str, str], str]
 
 
 class _Line(Struct):
-    """What the list says of an episode; `place` is that in its round."""
+    """What the list says of an episode; `place` is that in its round, or among the held-out ones."""
 
     number: int
     key: str
     lane: str
     round: int
+    phase: Phase
     place: tuple[int, int]
     task_id: str
     result: str
@@ -97,18 +99,21 @@ def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[Border]]) 
         yield f"{line}  {rest}".rstrip()
 
 
-def _order(line: _Line) -> tuple[str, int, tuple[float, int]]:
-    return line.lane, line.round, line.place
+def _order(line: _Line) -> tuple[str, int, tuple[float, ...]]:
+    return line.lane, line.round, (line.phase == "heldout", *line.place)
 
 
 def _line(number: int, episode: Episode, lost: Lost) -> _Line:
     wrote = [_write(write) + " (dropped)" * ((episode.key, write.name) in lost) for write in _writes(episode)]
     wrote += [f"{note.action} in {note.target}" for note in _notes(episode)]
+    if episode.phase == "heldout":
+        wrote = [f"{what} (not kept)" for what in wrote]
     return _Line(
         number=number,
         key=episode.key,
         lane=episode.lane,
         round=episode.round,
+        phase=episode.phase,
         place=(episode.place, episode.sample),
         task_id=episode.task_id,
         result=_result(episode),
@@ -122,7 +127,8 @@ def _line(number: int, episode: Episode, lost: Lost) -> _Line:
 
 def _cells(line: _Line) -> tuple[str, ...]:
     loaded, wrote = ", ".join(line.loaded) or "-", ", ".join(line.wrote) or "-"
-    return (str(line.number), line.lane, str(line.round), line.result, line.snapshot[:8], loaded, wrote, line.task_id)
+    result = f"held out: {line.result}" if line.phase == "heldout" else line.result
+    return (str(line.number), line.lane, str(line.round), result, line.snapshot[:8], loaded, wrote, line.task_id)
 
 
 def _result(episode: Episode) -> str:

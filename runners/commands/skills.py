@@ -3,8 +3,10 @@
 import typer
 
 from runners.commands import skills_change as change
+from runners.commands import skills_effects as effects
 from runners.commands import skills_health as health
 from runners.commands import skills_look as look
+from runners.commands import skills_uplift as uplift
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +45,21 @@ def register(app: typer.Typer) -> None:
         "each arm: eligible, listed, loaded, followed, solved.\n\n"
         "hermes-lab skills health\n\nhermes-lab skills health runs/learner",
     )(health.health)
+    group.command(
+        "effects",
+        help="What the skills of a run did: which hidden rules they tell, how far the right ones came and whom they "
+        "helped, what carried over to held-out tasks, what it cost, and whether answers leaked into them.\n\n"
+        "hermes-lab skills effects runs/learner\n\nhermes-lab skills effects runs/learner --no-leaks --json",
+    )(effects.effects)
+    group.command(
+        "uplift",
+        help="What each skill causes: the lanes' tasks again, with the last library and with that less one skill. The "
+        "held-out tasks, where there are some, else those learnt from that the skill was about.\n\n"
+        "hermes-lab skills uplift runs/learner --out runs/learner-uplift\n\n"
+        "hermes-lab skills uplift runs/learner:on-r0-w0 --skills fleet-ledger --tasks 20 --out runs/fleet-uplift\n\n"
+        "hermes-lab skills uplift runs/learner --out runs/learner-uplift --resume   (after Ctrl-C or a crash)\n\n"
+        "hermes-lab skills uplift runs/learner-uplift   (the table again)",
+    )(uplift.uplift)
     group.command("pin", help="Protect skills: only a person changes them.\n\nhermes-lab skills pin house-rules")(
         change.pin
     )

@@ -16,6 +16,9 @@ from runners.libraries import Place, find_all
 from runners.tables import counted, table
 from runners.terminal import printable
 
+COUNTS = (*STAGES, "helped", "hurt", "astray")
+"""Columns of the table of funnels."""
+
 
 def health(
     library: Lib = "",
@@ -86,12 +89,12 @@ def _show(title: str, entries: Sequence[Entry], broken: Mapping[str, str]) -> No
 
 
 def _funnel_table(came: Sequence[Funnel]) -> list[str]:
-    header = ("ARM", "SKILL", *(stage.upper() for stage in STAGES), "ASTRAY", "WITH IT", "WITHOUT IT")
+    header = ("ARM", "SKILL", *(stage.upper() for stage in COUNTS), "WITH IT", "WITHOUT IT")
     rows = [
         (
             funnel.arm,
             funnel.skill,
-            *("-" if (count := getattr(funnel, stage)) is None else str(count) for stage in (*STAGES, "astray")),
+            *("-" if (count := getattr(funnel, stage)) is None else str(count) for stage in COUNTS),
             _rate(funnel.with_it),
             _rate(funnel.without_it),
         )

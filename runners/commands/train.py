@@ -1,11 +1,17 @@
 """`train`: locked LoRA training, which only a person starts."""
 
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from runners.commands import options
+from runners.commands import options, train_proposals
+from runners.folder import lock_folder
 
 
 def register(app: typer.Typer) -> None:
@@ -17,10 +23,23 @@ def register(app: typer.Typer) -> None:
         "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/loop/demonstrations]",
     )(sft)
     group.command(
+        "preference",
+        help="Prefer one sample of a task to another (DPO), on the rollouts of run folders.\n\n"
+        "hermes-lab train preference -c configs/train/preference.yaml -c parent=sft -c data=\\[runs/grpo/round-1/run]",
+    )(preference)
+    group.command(
+        "grpo",
+        help="GRPO in short rounds: rollouts by the newest version, a few steps on them, the next version. The locked "
+        "rollout server is used, or started where none answers.\n\n"
+        "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft\n\n"
+        "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft -c resume=true   (after Ctrl-C or a crash)",
+    )(grpo)
+    group.command(
         "lock",
         help="Make a locked file: a person's decision, checked by its digest ever after.\n\n"
         "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml",
     )(lock)
+    train_proposals.register(group)
     app.add_typer(group, name="train")
 
 
@@ -29,8 +48,34 @@ def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
     from training.config import load_train_config
     from training.sft import train_sft
 
-    folder = train_sft(load_train_config(config or []), options.say_nothing if quiet else options.say)
-    typer.echo(str(folder))
+    training = load_train_config(config or [])
+    _echo_folder(lambda: train_sft(training, options.say_nothing if quiet else options.say, _typed()))
+
+
+def preference(config: options.Config = None, quiet: options.Quiet = False) -> None:
+    """`hermes-lab train preference`."""
+    from training.config import load_train_config
+    from training.preference import train_preference
+
+    training = load_train_config(config or [])
+    _echo_folder(lambda: train_preference(training, options.say_nothing if quiet else options.say, _typed()))
+
+
+def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
+    """`hermes-lab train grpo`."""
+    from runners.collect import open_sampler
+    from training.grpo import train_grpo
+    from training.grpo_config import load_grpo_config
+
+    say = options.say_nothing if quiet else options.say
+    training = load_grpo_config(config or [])
+    with lock_folder(Path(training.out)):
+        try:
+            _echo_folder(lambda: train_grpo(training, partial(open_sampler, say=say, quiet=quiet), say, _typed()))
+        except KeyboardInterrupt:
+            options.say("interrupted: everything is kept; go on with -c resume=true")
+            return 130
+    return 0
 
 
 def lock(
@@ -42,3 +87,15 @@ def lock(
 
     locked = write_lock(source, out)
     typer.echo(f"{out}: locked, digest {locked}")
+
+
+def _echo_folder(train: Callable[[], Path]) -> None:
+    """Prints the new adapter's folder. What libraries print on the way does not mix with it."""
+    with redirect_stdout(sys.stderr):
+        folder = train()
+    typer.echo(str(folder))
+
+
+def _typed() -> str:
+    """The command, for an adapter's card."""
+    return shlex.join(["hermes-lab", *sys.argv[1:]])

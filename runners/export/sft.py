@@ -11,5 +11,10 @@ def rows(source: Source) -> Iterator[dict[str, Any]]:
     from training.select import select_rows
 
     selected = select_rows([source.run])
+    if source.budget:
+        from training.compress import compress_selection
+
+        selected = compress_selection(selected, source.budget.tokenizer, source.budget.tokens)
+        source.compressed = selected.compressed
     source.left_out.update(selected.refused)
     yield from (row.export() for row in selected.rows)

@@ -40,6 +40,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.types import Task, Verdict
 from runners.batch import OnEpisode, run_lanes
 from runners.brief import Brief
+from runners.budget import Budget
 from runners.plan import Lane
 from tasks.jsonl import JsonlSuite
 from tasks.learner import noop
@@ -288,7 +289,8 @@ async def run_in_process(suite: Suite, folder: Path, on_episode: OnEpisode) -> N
     tasks = suite.load(split="train", count=0, seed=0, world=0)
     model, opened = ScriptedModel(noop()), partial(open_sandbox, config.sandbox)
     lane = Lane("main", "frozen", Library(), 1, [tasks])
-    await run_lanes(Lab(config, config_digest(config), suite, model, opened), [lane], folder, {}, on_episode)
+    lab = Lab(config, config_digest(config), suite, model, opened)
+    await run_lanes([lab], [lane], folder, {}, on_episode, Budget())
 
 
 @pytest.mark.anyio

@@ -107,7 +107,7 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
         (["run", "-c", "suite.name=nope", "--out", "OUT"], "nope"),
         (["run", "-c", "model.nme=x", "--out", "OUT"], "override model.nme=x: model.nme: no such field"),
         (["run", "-c", "absent.yaml", "--out", "OUT"], "absent.yaml: cannot be read"),
-        (["summary", "OUT"], "no run here (no run.json)"),
+        (["summary", "OUT"], "no run here (no such folder)"),
         (["frobnicate"], "No such command"),
         (["run", "-c", "sute.count=2", "--out", "OUT"], "override sute.count=2: sute: no such field"),
         (["train", "sft", "-c", "configs/train/sft.yaml"], "data: must be given"),

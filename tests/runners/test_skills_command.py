@@ -225,7 +225,18 @@ def test_the_health_of_a_run_is_its_funnel(run: Path, printed: Any, capsys: pyte
     assert (funnel["with_it"]["count"], funnel["without_it"]["rate"]) == (2, None)
     skills("health", run)
     line = capsys.readouterr().out.splitlines()[-1].split()
-    assert line[:8] == ["on", "fleet", "3", "3", "3", "3", "2", "0"]
+    assert line[:10] == [
+        "on",
+        "fleet",
+        "3",
+        "3",
+        "3",
+        "3",
+        "2",
+        "-",
+        "-",
+        "0",
+    ]  # without an arm `off` nobody knows of helped
     assert line[-1] == "-"
 
 

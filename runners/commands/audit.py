@@ -1,0 +1,44 @@
+"""`audit`: the published claims against their own arithmetic, and against a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runners.commands import options
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "audit",
+        help="Published learning curves: claimed, computed by the claim's own formula, measured by a run.\n\n"
+        "hermes-lab audit\n\nhermes-lab audit runs/learner",
+    )(audit)
+
+
+def audit(
+    run: Annotated[Path | None, typer.Argument(help="A run folder that fills the measured column.")] = None,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab audit`."""
+    from analysis import claims
+    from analysis.load import load_episodes
+    from analysis.measurements import Measurements, measure
+    from analysis.runs import open_runs
+    from runners.tables import table
+
+    for opened in open_runs(run) if run else ():
+        options.warn(opened.warning())
+    measured = measure(load_episodes(run)) if run else Measurements({}, [])
+    found = claims.audit(measured.by_claim)
+    if json:
+        options.print_json({"claims": [claim.report() for claim in found], "notes": measured.notes})
+        return
+    for line in table(claims.HEADER, [claim.cells() for claim in found]):
+        typer.echo(line)
+    typer.echo(claims.summary(found))
+    for note in measured.notes:
+        typer.echo(note)
+    if run:
+        typer.echo(f"Measured on the tasks and with the model of {run}, which are not those of the claims.")

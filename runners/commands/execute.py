@@ -1,0 +1,163 @@
+"""The one path by which `run`, `learn` and `skills uplift` run what they have planned."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+
+from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.models import open_models
+from hermes_lab.protocols import Suite
+from hermes_lab.records import write_json
+from hermes_lab.rewards import doubts
+from hermes_lab.rollout import Lab
+from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.tools.distributions import check_tools
+from hermes_lab.web import open_web
+from runners.batch import Done, owes, read_done, run_lanes, settle
+from runners.briefing import Briefing, brief_plan
+from runners.budget import Budget
+from runners.commands import options
+from runners.commands.summary import show_summary
+from runners.experiment import Command, blaming_adapters, weights_digest, weights_of
+from runners.folder import check_folder, keep_suite, lock_folder, open_folder
+from runners.interrupt import one_interrupt
+from runners.narration import narrated
+from runners.open_files import allow_open_files
+from runners.plan import Lane, tasks_digest
+from runners.progress import LiveTable, Plain, Progress, Quiet, Tally
+from runners.snapshots import sweep
+
+
+class Show(Protocol):
+    """Prints a summary, as text or as one JSON object."""
+
+    def __call__(self, content: dict[str, Any], *, json: bool) -> None: ...
+
+
+class Plan:
+    """What a command is to run, with nothing written and no model started yet. `library` is the digest of the skills
+    that it begins with."""
+
+    def __init__(
+        self, command: Command, config: RunConfig, out: Path | None, suite: Suite, lanes: list[Lane], library: str
+    ) -> None:
+        check_tools(config.agent)
+        open_sandbox(config.sandbox)  # a backend that is not allowed is refused before anything is written
+        self.command, self.config, self.suite, self.lanes, self.library = command, config, suite, lanes, library
+        self.folder = out or Path(config.run.out)
+        self.named = bool(out or config.run.out)
+        self.budget = Budget(config.budget)  # its clock starts
+        self.wanted = sum(lane.wanted for lane in lanes)
+        self.tally = Tally(lanes, self.budget)
+
+    def briefing(self) -> Briefing:
+        """What `learn` says before it starts."""
+        return brief_plan(self.config, self.lanes, self.budget, self.tally.total("finished"))
+
+
+def run_all(plan: Plan, *, resume: bool, quiet: bool, json: bool, show: Show = show_summary) -> int:
+    """Runs what the plan still owes in its folder, and gives the exit code. `show` prints the summary in the end."""
+    config, folder = plan.config, plan.folder
+    allow_open_files(config.run.concurrency)
+    adapters = weights_of(plan.command, config)
+    check_folder(folder, resume=resume)
+    with lock_folder(folder), blaming_adapters(plan.command, config):
+        open_folder(
+            folder,
+            command=plan.command,
+            config=config,
+            tasks_digest=tasks_digest(plan.lanes),
+            library=plan.library,
+            adapter_digest=weights_digest(adapters),
+            wanted=plan.wanted,
+            resume=resume,
+        )
+        keep_suite(folder, config)
+        sweep(folder)
+        say = options.say_nothing if quiet or json else options.say
+        done = read_done(plan.lanes, folder, plan.tally.add)
+        if plan.command == "learn" and not (quiet or json):
+            for line in plan.briefing().lines():
+                say(line)
+        try:
+            if not owes(plan.lanes, done):
+                settle(config, plan.lanes, folder, done)
+            elif plan.budget.allows():  # else no model has to be started
+                anyio.run(_run_owed, plan, adapters, folder, done, _progress(plan.tally, quiet or json), say)
+        except KeyboardInterrupt:
+            finished = _finish(folder, show, json)  # by the log: the last ones may be on the disk but not in the tally
+            options.say(f"interrupted: {finished} of {plan.wanted} episodes are kept; go on with --resume")
+            return 130
+    _finish(folder, show, json)
+    return _say_what_is_owed(plan)
+
+
+async def _run_owed(
+    plan: Plan,
+    adapters: Sequence[str],
+    folder: Path,
+    done: Done,
+    progress: Progress,
+    say: Callable[[str], None],
+) -> None:
+    config = plan.config
+    for promise in unkept_promises(config.sandbox):
+        options.say(f"sandbox.backend={config.sandbox.backend}: {promise}")
+    if doubt := doubts(config.reward):
+        options.say(doubt)
+    web = open_web(config.web)
+    with one_interrupt():
+        await probe(config.sandbox)
+        opened = open_models(
+            config.model,
+            adapters,
+            tool_format=config.agent.tool_format,
+            log=folder / "server.log",
+            concurrency=config.run.concurrency,
+            say=say,
+        )
+        async with opened as models:
+            digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
+            labs = [Lab(config, digest, plan.suite, model, sandbox, web) for model in models]
+            with progress, narrated(say, named=plan.wanted > 1):
+                await run_lanes(labs, plan.lanes, folder, done, progress, plan.budget)
+
+
+def _say_what_is_owed(plan: Plan) -> int:
+    """The exit code."""
+    finished, errored = plan.tally.total("finished"), plan.tally.total("errored")
+    if finished == plan.wanted:
+        return 0
+    if plan.budget.spent:
+        kept = f"{finished:,} of {plan.wanted:,} episodes are kept"
+        failed = f"; {errored:,} errored ({plan.tally.last_error})" if errored else ""
+        options.say(f"{plan.budget.spent}: {kept}{failed}; raise it and --resume")
+    else:
+        owed = plan.wanted - finished
+        options.say(f"{owed} of {plan.wanted} episodes are owed ({plan.tally.last_error}); --resume tries them again")
+    return 3
+
+
+def _progress(tally: Tally, quiet: bool) -> Progress:
+    if quiet:
+        return Quiet(tally)
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        return LiveTable(tally, Console(stderr=True))
+    return Plain(tally, options.say)
+
+
+def _finish(folder: Path, show: Show, json: bool) -> int:
+    """Writes and shows the summary; how many episodes are finished."""
+    from analysis.summary import summarize
+
+    summary = summarize(folder)
+    write_json(folder / "summary.json", summary)
+    show(summary, json=json)
+    finished: int = summary["finished"]
+    return finished

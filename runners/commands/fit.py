@@ -1,0 +1,169 @@
+"""`fit`: learning curves."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from hermes_lab.errors import ConfigError
+from runners.commands import options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.fit import Fit, Method
+
+By = StrEnum("By", ["series", "domain", "family"])
+Phase = StrEnum("Phase", ["learn", "heldout"])
+Interval = StrEnum("Interval", ["bootstrap", "profile", "wald"])
+_COLUMNS = (
+    *("run", "lane", "arm", "world", "weights", "phase", "domain", "family", "experience", "success"),
+    *("model", "adapter", "adapter_digest"),
+)
+"""What fits and their picture need of `load_episodes`."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "fit",
+        help="Fit learning curves and draw them into plots/ of the first run.\n\n"
+        "hermes-lab fit runs/demo\n\nhermes-lab fit runs/base runs/tuned\n\n"
+        "hermes-lab fit runs/demo --curve best --threshold 0.8\n\nhermes-lab fit runs/demo --interval profile\n\n"
+        "hermes-lab fit runs/demo --pool",
+    )(fit)
+
+
+def fit(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", show_default=False)],
+    curve: Annotated[
+        str,
+        typer.Option(help="A curve by its name, or `best`: the forms compared, and the best of them if it is told."),
+    ] = "exponential",
+    by: Annotated[
+        By, typer.Option(help="A curve for each series, or for each domain or family within it.")
+    ] = By.series,
+    pool: Annotated[bool, typer.Option("--pool", help="Let domains (or families) lean on each other.")] = False,
+    phase: Annotated[Phase, typer.Option(help="Which tasks: those learnt from, or the held-out ones.")] = Phase.learn,
+    threshold: Annotated[
+        float | None, typer.Option(help="Also tell when success reaches this share, as 0.8.", min=0.0, max=1.0)
+    ] = None,
+    interval: Annotated[
+        Interval,
+        typer.Option(
+            help="Of the parameters, over runs (or worlds): refits on resampled ones; the profile of the likelihood, "
+            "better where it is lopsided; or Wald's, off near a bound. Bands and thresholds are the bootstrap's."
+        ),
+    ] = Interval.bootstrap,
+    draws: Annotated[int, typer.Option(help="Bootstrap draws over runs (or worlds).", min=0)] = 400,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab fit`."""
+    from analysis.curves import CURVES
+    from analysis.load import load_episodes
+    from analysis.runs import open_runs
+
+    if curve not in (*CURVES, "best"):
+        raise ConfigError(f"--curve {curve}: no such curve; there are {', '.join(sorted(CURVES))}, and best")
+    if pool and by == By.series:
+        by = By.domain
+    opened = open_runs(*runs)
+    for run in opened:
+        if run.manifest.command == "uplift":
+            raise ConfigError(
+                f"{run.folder}: nothing is learnt in an uplift run; `skills uplift {run.folder}` shows it"
+            )
+    frame = load_episodes(*runs, columns=_COLUMNS)
+    frame = frame[frame["phase"] == phase.value]
+    if not frame["success"].notna().any():
+        raise ConfigError(
+            f"{runs[0]}: no episode is scored, so there is no curve; give tasks something to be judged by"
+            if phase == Phase.learn
+            else f"{runs[0]}: no held-out episode is scored; learning.heldout.tasks adds held-out tasks to a run"
+        )
+    if pool and interval != Interval.bootstrap:
+        raise ConfigError("--pool: pooled curves have intervals of their own; leave --interval out")
+    if pool:
+        _pooled(frame, curve, by, phase, draws, json)
+        return
+    lines, reports, fits = _fitted(frame, curve, by, phase, threshold, draws, interval)
+    # A picture has one curve a series.
+    picture = _picture(runs[0], frame, fits, phase) if by == By.series else None
+    if json:
+        options.print_json(reports | ({"plot": str(picture)} if picture else {}))
+        return
+    for line in lines:
+        typer.echo(line)
+    for run in opened:
+        for warning in filter(None, (run.warning(), _drift(run.folder))):
+            typer.echo(warning)
+    if picture:
+        typer.echo(f"picture: {picture}")
+
+
+def _fitted(
+    frame: "pd.DataFrame", curve: str, by: By, phase: Phase, threshold: float | None, draws: int, interval: Interval
+) -> tuple[list[str], dict[str, Any], dict[str, "Fit"]]:
+    """What to say, the same for JSON, and the fits."""
+    from analysis.curves import CURVES
+    from analysis.fit import scored_episodes
+    from analysis.forms import choose_form
+
+    method = cast("Method", interval.value)
+    lines, reports, fits = [], {}, {}
+    for name, episodes in scored_episodes(frame, by.value, phase.value).items():
+        chosen, extra = curve, {}
+        if curve == "best":
+            forms = choose_form(episodes.n, episodes.success, episodes.cluster, over=episodes.over)
+            chosen = forms.best.name if forms.told else "exponential"
+            extra["forms"] = forms.report()
+            lines += [forms.table(), f"{name}: {forms.sentence()}; below, the {chosen}"]
+        fits[name] = fitted = episodes.fit(CURVES[chosen], draws=draws, interval=method)
+        lines.append(f"{name}: {fitted.sentence()}")
+        if threshold is not None and fitted.identified:
+            when = fitted.threshold(threshold)
+            extra["threshold"] = when._asdict()
+            lines.append(f"{name}: {when.sentence()}")
+        reports[name] = fitted.report() | extra
+    return lines, reports, fits
+
+
+def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, json: bool) -> None:
+    from analysis.curves import CURVES
+    from analysis.fit import fit_series
+    from analysis.forms import MIN_RUNS
+    from analysis.pooling import pool_series
+
+    if curve == "best":
+        raise ConfigError("--pool: one curve for all of them; name it with --curve")
+    pooled = pool_series(frame, CURVES[curve], by=by.value, phase=phase.value)
+    alone = fit_series(frame, CURVES[curve], by=by.value, phase=phase.value, draws=draws)
+    if json:
+        reports = {name: fitted.report() for name, fitted in alone.items()}
+        options.print_json(reports | {"pooled": {name: found.report() for name, found in pooled.items()}})
+        return
+    for series, found in pooled.items():
+        typer.echo(f"{series}: {found.sentence()}")
+        for group in found.groups:
+            own = alone[f"{series}, {group.name}"]
+            stands_alone = own.identified and own.runs >= MIN_RUNS
+            typer.echo(f"  {group.name}: {own.sentence() if stands_alone else group.sentence()}")
+
+
+def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Phase) -> Path:
+    from analysis.plots import save_learning_curve
+
+    return save_learning_curve(run, frame, fits, phase="learn" if phase == Phase.learn else "heldout")
+
+
+def _drift(run: Path) -> str:
+    """That the rules change in the middle of a run; empty where they do not."""
+    from hermes_lab.manifest import read_manifest
+
+    manifest = read_manifest(run)
+    suite, learning = manifest.config["suite"], manifest.config["learning"]
+    at = suite["options"].get("drift_at", 0)
+    last = learning["rounds"] * learning["round_size"] if manifest.command == "learn" else suite["count"]
+    inside = isinstance(at, int) and 0 < at < last
+    return f"{run}: the rules change at task {at}: one curve does not describe this run" if inside else ""

@@ -1,0 +1,86 @@
+"""`report`: a run as one page that opens anywhere."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.manifest import read_manifest
+from runners.commands import options
+from runners.commands.bar import progress_bar
+
+if TYPE_CHECKING:
+    from analysis.report.findings import FromSuite
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "report",
+        help="One self-contained HTML page: the verdict, the effect, cost and regressions; then curves, arms, skills "
+        "and transfer; then every trajectory, two side by side. It opens from the disk and asks no network.\n\n"
+        "hermes-lab report runs/demo\n\n"
+        "hermes-lab report runs/base runs/tuned -o tuned.html   (the first against the last)\n\n"
+        "hermes-lab report runs/large --trajectories 500   (the pairs that changed, and a sample)",
+    )(report)
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file.", show_default="report.html in the first run")
+    ] = None,
+    trajectories: Annotated[
+        str, typer.Option(help="How many whole trajectories: a number, or `all` that 50 MB hold.")
+    ] = "all",
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab report`."""
+    if trajectories != "all" and not trajectories.isdecimal():
+        raise ConfigError(f"--trajectories: give a number or all, not {trajectories!r}")
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise ConfigError("a run is given twice; give each folder once")
+    path = out or runs[0] / "report.html"
+    if path.is_dir():
+        raise ConfigError(f"--out: {path} is a folder; give a file, such as {path / 'report.html'}")
+    save_report(runs, path, trajectories=None if trajectories == "all" else int(trajectories), quiet=quiet)
+    typer.echo(path)
+
+
+def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None, quiet: bool) -> None:
+    """Writes the page, with a bar and its size on stderr."""
+    from analysis.report.page import write_report
+
+    wanted = sum(read_manifest(run).wanted for run in runs)
+    with progress_bar("episodes", wanted, shown=not quiet) as seen:
+        written = write_report(runs, path, trajectories=trajectories, from_suite=from_suite(runs), seen=seen)
+    if not quiet:
+        whole = "" if written.embedded == written.episodes else f", {written.embedded:,} of them whole"
+        options.say(f"{written.size / 1e6:.1f} MB, {written.episodes:,} episodes{whole}")
+
+
+def from_suite(runs: list[Path]) -> "FromSuite":
+    """What only the suite knows, of one run. Where it cannot be asked, the page is complete without it."""
+    from analysis.capture import captures
+    from analysis.report.findings import FromSuite
+    from runners.truth import scan_leaks, told_in
+
+    if len(runs) > 1:
+        return FromSuite(searched="this is done of one run at a time")
+    try:
+        told = told_in(runs[0])
+        scan = scan_leaks(runs[0])
+    except (ConfigError, InfraError) as error:
+        return FromSuite(searched=str(error))
+    found = None if told is None else captures(told)
+    if scan is None:
+        return FromSuite(captures=found, searched="the run holds out no tasks")
+    leaks = [
+        f"{lane}: {leak.skill} tells {', '.join(leak.literals)}, of the answer of {leak.task_id}"
+        for lane, several in scan.leaks.items()
+        for leak in several
+    ]
+    against = f"against the answers of {scan.findable} of {scan.tasks} held-out tasks"
+    searched = f"The last libraries of {scan.lanes} lanes {against}"
+    return FromSuite(captures=found, leaks=leaks, searched=searched)

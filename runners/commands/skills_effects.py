@@ -1,0 +1,278 @@
+"""`skills effects`: what a run's skills caught, what they did, what carried over, and what it cost."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from analysis.capture import Capture, captures
+from analysis.funnel import Funnel, funnels, read_seen
+from analysis.intervals import Rate
+from hermes_lab.config import RunConfig
+from runners.commands import options
+from runners.past import config_of
+from runners.tables import counted, table
+from runners.truth import LeakScan, scan_leaks, told_in
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.continual import Transfer
+    from analysis.over_lanes import Estimate
+
+Lines = Iterator[str]
+
+
+def effects(
+    run: options.Run,
+    leaks: Annotated[bool, typer.Option(help="Make the held-out answers in sandboxes, and look for them.")] = True,
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab skills effects`."""
+    from analysis.load import load_episodes
+    from analysis.runs import open_runs
+
+    (opened,) = open_runs(run)
+    options.warn(opened.warning())
+    config, frame = config_of(run), load_episodes(run)
+    told = told_in(run)
+    caught = None if told is None else captures(told)
+    chain = funnels(read_seen(run))
+    leaked = scan_leaks(run) if leaks else None
+    if json:
+        options.print_json(_report(frame, config, caught, chain, leaked))
+        return
+    for title, lines in (
+        ("Capture: rules in force that the skills' words tell", _capture(caught)),
+        ("Chain: episodes by how far the right skill came", _chain(chain)),
+        ("Course: by iteration", _course(frame)),
+        ("Transfer: held-out tasks", _transfer(frame)),
+        ("Drift", _drift(frame, config)),
+        ("Lanes: how much they differ", _spread(frame)),
+        ("Cost, reviews included", _cost(frame, config)),
+        ("Leaks: held-out answers in skills", _leaks(leaked, asked=leaks)),
+    ):
+        if found := list(lines):
+            typer.echo(f"{title}\n" + "\n".join(f"  {line}" for line in found) + "\n")
+
+
+def _report(
+    frame: "pd.DataFrame",
+    config: RunConfig,
+    caught: Sequence[Capture] | None,
+    chain: Sequence[Funnel],
+    leaked: LeakScan | None,
+) -> dict[str, Any]:
+    """Everything for JSON; null is not measured."""
+    from analysis.continual import transfers
+    from analysis.cost import costs
+    from analysis.course import course, growth
+    from analysis.spread import spread
+
+    return {
+        "captures": None if caught is None else [each.report() for each in caught],
+        "chain": [each.report() for each in chain],
+        "course": _rows(course(frame)),
+        "growth": _rows(growth(frame)),
+        "transfer": {name: each.report() for name, each in transfers(frame).items()},
+        "drift": {name: each.report() for name, each in _recoveries(frame, config)},
+        "lanes": _rows(spread(frame)),
+        "cost": _rows(costs(frame, _price(config))),
+        "leaks": leaked,
+    }
+
+
+def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    return [
+        {str(k): None if v is None or v != v else v for k, v in row.items()}
+        for row in frame.astype(object).where(frame.notna(), None).to_dict("records")
+    ]
+
+
+def _capture(caught: Sequence[Capture] | None) -> Lines:
+    """Each arm's libraries after the last round, counted together."""
+    if caught is None:
+        yield "not measured: the suite does not know its rules"
+        return
+    last: dict[str, Capture] = {each.lane: each for each in caught}  # they come in the order of their rounds
+    arms: dict[str, list[Capture]] = defaultdict(list)
+    for each in last.values():
+        arms[each.arm].append(each)
+    rows = [
+        (
+            arm,
+            str(len(lanes)),
+            str(sum(each.skills for each in lanes)),
+            _rate(_sum(each.precision for each in lanes)),
+            _rate(_sum(each.recall_met for each in lanes)),
+            _rate(_sum(each.recall for each in lanes)),
+            str(sum(each.silent for each in lanes)),
+        )
+        for arm, lanes in arms.items()
+    ]
+    if rows:
+        yield from table(("ARM", "LANES", "SKILLS", "PRECISION", "RECALL OF MET", "RECALL", "TELL NO RULE"), rows)
+    untrue = [f"{each.lane}: {name}" for each in last.values() for name in each.untrue]
+    if untrue:
+        yield f"tell a rule that is not so: {', '.join(untrue[:6])}{f' and {len(untrue) - 6} more' * (len(untrue) > 6)}"
+
+
+def _chain(chain: Sequence[Funnel]) -> Lines:
+    names = ("eligible", "listed", "loaded", "followed", "solved", "helped", "hurt", "astray")
+    arms: dict[str, list[Funnel]] = defaultdict(list)
+    for funnel in chain:
+        arms[funnel.arm].append(funnel)
+    if not arms:
+        yield "no skill was eligible or loaded"
+        return
+    rows = []
+    for arm, skills in arms.items():
+        counts = [[count for each in skills if (count := getattr(each, name)) is not None] for name in names]
+        rows.append((arm, str(len(skills)), *(str(sum(found)) if found else "-" for found in counts)))
+    yield from table(("ARM", "SKILLS", *(name.upper() for name in names)), rows)
+
+
+def _course(frame: "pd.DataFrame") -> Lines:
+    from analysis.course import course
+
+    found = course(frame)
+    if found.empty:
+        return
+    rows = [
+        (
+            row["series"],
+            f"{row['first']}-{row['last']}",
+            _percent(row["success"]),
+            f"{row['seconds']:.1f}" + (f" ({100 * row['censored']:.0f} % cut off)" if row["censored"] else ""),
+            _number(row["tokens"]),
+            _percent(row["reuse"]),
+            _percent(row["recovery"]),
+            f"{row['skills']:.1f}",
+        )
+        for row in _rows(found)
+    ]
+    yield from table(("SERIES", "TASKS", "SOLVED", "SECONDS", "TOKENS", "REUSE", "RECOVERY", "SKILLS"), rows)
+
+
+def _transfer(frame: "pd.DataFrame") -> Lines:
+    from analysis.continual import transfers
+
+    found = transfers(frame)
+    if not found:
+        yield "not measured: the run holds out no tasks (learning.heldout.tasks)"
+    for name, each in found.items():
+        yield f"{name}: {'; '.join(_measures(each))}"
+        if each.blocks > 1:
+            for stage, scores in enumerate(each.scores.tolist()):
+                cells = "  ".join(_percent(None if score != score else score).rjust(5) for score in scores)
+                yield f"  after {counted(stage, 'block')}: {cells}"
+
+
+def _measures(transfer: "Transfer") -> Iterator[str]:
+    names = {
+        "acc": "in the end",
+        "gain": "gained by learning",
+        "gap": "tasks learnt from less held-out ones",
+        "bwt": "backward transfer",
+        "fwt": "forward transfer",
+        "forgetting": "forgetting",
+    }
+    for name, words in names.items():
+        if estimate := getattr(transfer, name):
+            yield f"{words} {_points(estimate, signed=name != 'acc')}"
+
+
+def _recoveries(frame: "pd.DataFrame", config: RunConfig) -> Iterator[tuple[str, Any]]:
+    from analysis.drift import recovery_from_drift
+    from analysis.series import series_of
+
+    at = config.suite.options.get("drift_at", 0)
+    for name, group in frame.groupby(series_of(frame), sort=False) if at else ():
+        if recovered := recovery_from_drift(group, at):
+            yield str(name), recovered
+
+
+def _drift(frame: "pd.DataFrame", config: RunConfig) -> Lines:
+    for name, each in _recoveries(frame, config):
+        half = each.half_life
+        if half is None:
+            recovered = "no drop shown"
+        else:
+            ends = f" ({half.interval.low:g} to {half.interval.high:g})" if half.interval else ""
+            recovered = f"half of it made up after {half.value:g} tasks{ends}"
+        yield f"{name}: dropped by {_points(each.drop)} at task {config.suite.options['drift_at']}; {recovered}"
+
+
+def _spread(frame: "pd.DataFrame") -> Lines:
+    from analysis.spread import spread
+
+    for row in _rows(spread(frame)):
+        if row["sd"] is not None:
+            yield (
+                f"{row['series']}: {row['lanes']} lanes from {_percent(row['low'])} to {_percent(row['high'])}, "
+                f"standard deviation {100 * row['sd']:.0f} points; chance alone would make {100 * row['chance']:.0f}"
+            )
+
+
+def _cost(frame: "pd.DataFrame", config: RunConfig) -> Lines:
+    from analysis.cost import costs
+
+    rows = []
+    for row in _rows(costs(frame, _price(config))):
+        each = ("tokens_per_solved", "seconds_per_solved", "calls_per_solved")
+        rows.append(
+            (
+                row["series"],
+                f"{row['solved']}/{row['episodes']}",
+                _number(row["tokens"]),
+                _number(row["review_tokens"]),
+                *(_number(row[name], 1) for name in each),
+                *(["-" if row["money"] is None else f"{row['money']:.4g}"] if _price(config) else []),
+            )
+        )
+    header = ["SERIES", "SOLVED", "TOKENS", "OF REVIEWS", "TOKENS/SOLVED", "SECONDS/SOLVED", "CALLS/SOLVED"]
+    yield from table([*header, *(["MONEY"] if _price(config) else [])], rows) if rows else ()
+
+
+def _leaks(scan: LeakScan | None, *, asked: bool) -> Lines:
+    if scan is None:
+        yield "not measured: the run holds out no tasks" if asked else "not looked for (--no-leaks)"
+        return
+    for lane, leaks in scan.leaks.items():
+        for leak in leaks:
+            yield f"{lane}: {leak.skill} tells {', '.join(leak.literals[:3])} of {leak.task_id}"
+    found = counted(sum(map(len, scan.leaks.values())), "leak")
+    yield (
+        f"{found} in {counted(scan.lanes, 'library').replace('librarys', 'libraries')}; {scan.findable} of "
+        f"{counted(scan.tasks, 'held-out task')} have an answer by which one would be found"
+    )
+
+
+def _price(config: RunConfig) -> tuple[float, float] | None:
+    price = config.model.price
+    return (price.prompt, price.completion) if price.prompt or price.completion else None
+
+
+def _sum(rates: Iterator[Rate]) -> Rate:
+    found = list(rates)
+    return Rate(sum(rate.successes for rate in found), sum(rate.trials for rate in found))
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.successes}/{rate.trials}" if rate.trials else "-"
+
+
+def _number(amount: float | None, decimals: int = 0) -> str:
+    return "-" if amount is None else f"{amount:,.{decimals}f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _points(estimate: "Estimate", *, signed: bool = True) -> str:
+    sign = "+" if signed else ""
+    value, interval = estimate
+    ends = f"{100 * interval.low:.0f} to {100 * interval.high:.0f}" if interval else "no interval"
+    return f"{100 * value:{sign}.0f} {'points' if signed else '%'} ({ends})"

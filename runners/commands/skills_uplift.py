@@ -1,0 +1,89 @@
+"""`skills uplift`: what each skill causes, by running tasks again without it."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hermes_lab.errors import ConfigError
+from runners.commands import options
+from runners.commands.execute import Plan, run_all
+from runners.tables import counted, table
+from runners.uplift import libraries_digest, open_source, plan_uplift
+
+if TYPE_CHECKING:
+    from analysis.uplift import Uplift
+
+
+def uplift(
+    run: Annotated[str, typer.Argument(help="A run of `learn`, as RUN or RUN:LANE; or a finished uplift.")],
+    out: options.Out = None,
+    arm: Annotated[str, typer.Option(help="Of a RUN: the arm whose lanes lose their skills, one by one.")] = "on",
+    skills: Annotated[str, typer.Option(help="Names, separated by commas; by default all that prompts name.")] = "",
+    tasks: Annotated[int, typer.Option(help="Tasks for each skill of a lane, at most; 0: all.", min=0)] = 0,
+    about: Annotated[
+        bool, typer.Option("--about", help="Only tasks that the skill was about: cheaper, but blind to harm elsewhere.")
+    ] = False,
+    config: options.Config = None,
+    resume: options.Resume = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> int:
+    """`hermes-lab skills uplift`."""
+    from analysis.runs import open_runs
+
+    if Path(run).is_dir() and (opened := open_runs(Path(run))[0]).manifest.command == "uplift":
+        if out:
+            raise ConfigError(f"{run}: is an uplift itself; give the run of `learn`, or leave out --out to see it")
+        options.warn(opened.warning())
+        _show(Path(run), {}, json=json)
+        return 0
+    source = open_source(run, arm, config or [])
+    if not out:
+        raise ConfigError("--out: say where the tasks that are run again are written")
+    options.warn(source.warning)
+    names = [name.strip() for name in skills.split(",") if name.strip()]
+    lanes = plan_uplift(source, skills=names, about=about, most=tasks)
+    plan = Plan("uplift", source.config, out, source.suite, lanes, libraries_digest(lanes))
+    if not (quiet or json):
+        without = len(lanes) - len(source.lanes)
+        options.say(
+            f"{counted(plan.wanted, 'episode')}: {counted(len(source.lanes), 'lane')}, {without} without a skill"
+        )
+    return run_all(plan, resume=resume, quiet=quiet, json=json, show=partial(_show, out))
+
+
+def _show(folder: Path, summary: dict[str, Any], *, json: bool) -> None:
+    """The table of an uplift; `summary` is of its run, and empty where nothing was run."""
+    from analysis.load import load_episodes
+    from analysis.uplift import uplift_sentence, uplifts
+
+    found = uplifts(load_episodes(folder))
+    if json:
+        rows = [each.report() for each in found]
+        options.print_json({"uplift": rows} | ({"summary": summary} if summary else {}))
+        return
+    if not found:
+        options.say(f"{folder}: {uplift_sentence(found)}")
+        return
+    several = len({each.world for each in found}) > 1
+    header = ["SKILL", *(["WORLD"] if several else []), "PAIRS", "WITH", "WITHOUT", "HELPED", "HARMED", "UPLIFT"]
+    lines = [(each.skill, *([str(each.world)] if several else []), *_cells(each)) for each in found]
+    for line in table([*header, "P (HOLM)", "EFFECT"], lines):
+        typer.echo(line)
+    typer.echo(uplift_sentence(found))
+
+
+def _cells(each: "Uplift") -> tuple[str, ...]:
+    low, high = (f"{100 * end:+.0f}" for end in each.interval)
+    return (
+        str(each.pairs) + (f" of {counted(each.tasks, 'task')}" if each.tasks < each.pairs else ""),
+        f"{each.with_it.successes}/{each.pairs}",
+        f"{each.without_it.successes}/{each.pairs}",
+        str(each.helped),
+        str(each.harmed),
+        f"{100 * each.difference:+.0f} points ({low} to {high})",
+        f"{each.p_holm:.2g}",
+        each.effect,
+    )

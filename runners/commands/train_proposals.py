@@ -1,0 +1,51 @@
+"""`train proposals`: what agents propose to train, for a person to read."""
+
+from typing import Annotated, Any
+
+import typer
+
+from runners.commands import options
+
+
+def register(group: typer.Typer) -> None:
+    """Adds the command."""
+    group.command(
+        "proposals",
+        help="List the trainings that agents propose, or read one. They wait in $HERMES_HOME/proposals; nothing starts "
+        "them but the command that is shown with each.\n\n"
+        "hermes-lab train proposals\n\nhermes-lab train proposals grpo-ledger",
+    )(proposals)
+
+
+def proposals(
+    name: Annotated[str, typer.Argument(help="The proposal to read.", show_default=False)] = "",
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab train proposals`."""
+    from runners.terminal import printable
+    from training.proposals import find_proposal, list_proposals, proposals_folder, read_text
+
+    found = [find_proposal(name)] if name else list_proposals()
+    if json:
+        options.print_json([_row(one) for one in found])
+        return
+    if not found:
+        options.say(f"{proposals_folder()}: no proposals; agents with the toolset rl make them")
+    if name:
+        typer.echo(printable(read_text(found[0]), keep="\n").rstrip())
+    for one in found:
+        state = f"cannot be started: {one.problem}" if one.problem else "started" if one.started else "waits for you"
+        typer.echo(printable(f"{one.name}  {one.method}, {state}"))
+        if not one.problem and not one.started:
+            typer.echo(f"  {printable(one.command)}")
+
+
+def _row(proposal: Any) -> dict[str, Any]:
+    return {
+        "name": proposal.name,
+        "method": proposal.method,
+        "file": str(proposal.path),
+        "problem": proposal.problem,
+        "started": proposal.started,
+        "command": proposal.command,
+    }

@@ -1,0 +1,44 @@
+"""The configuration of an environment under a lock."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from envs.atropos.config import EnvConfig, load_env_config
+from hermes_lab.errors import ConfigError
+from training.attempts import refuse_environment, refuse_other_values, refuse_server_options
+from training.lock import load_lock, locked_overrides, locked_value
+
+_ENV_FIELDS = {
+    "env.group_size": "grpo.group_size",
+    "env.max_token_length": "max_token_length",
+    "env.weight": "grpo.inference_weight",
+    "env.max_batches_offpolicy": "grpo.max_batches_offpolicy",
+    "run.concurrency": "grpo.max_num_workers",
+    "agent.max_seconds": "grpo.worker_timeout",
+    "model.timeout": "grpo.worker_timeout",
+    "model.base_url": "rollout_server_url",
+    "model.name": "base_model",
+}
+
+
+def load_locked(sources: Sequence[str], lock: Path | None) -> EnvConfig:
+    """`load_env_config`, with what `lock` decides, if one is given.
+
+    Raises `ConfigError` with the field, its locked value and the remedy where a source sets it to anything else.
+    """
+    if lock is None:
+        return load_env_config(sources)
+    locked = load_lock(lock)
+    decided = {name: locked_value(locked, field) for name, field in _ENV_FIELDS.items()} | locked_overrides(locked)
+    refuse_environment(locked)
+    refuse_other_values(sources, str(lock), decided, _ENV_FIELDS)
+    config = load_env_config([*sources, *(f"{name}={yaml.safe_dump(value)}" for name, value in decided.items())])
+    refuse_server_options(config, str(lock))
+    if config.model.provider == "vllm":
+        raise ConfigError(
+            f"model.provider: vllm starts a server of its own, but the rollout server is locked at "
+            f"{locked.rollout_server_url} by {lock}; start that one with `hermes-lab serve`, and give openai"
+        )
+    return config

@@ -1,0 +1,100 @@
+"""The rollouts of a GRPO training, at a fake server, through the real agent and sandbox."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fakes.openai_server import FakeOpenAIServer, reserved_port, running
+
+from envs.groups import build_groups
+from hermes_lab.config import RunConfig, load_config
+from hermes_lab.errors import ConfigError
+from hermes_lab.records import read_episodes
+from hermes_lab.skills.library import Library
+from runners.collect import BatchSampler, batch_lanes
+from tasks import load_suite
+from training.grpo_config import Batch
+from training.lock import LockedConfig, load_lock
+
+
+def run_config(**options: object) -> RunConfig:
+    return load_config(
+        [
+            *("suite.name=ledger", "suite.options.ruled=2", "suite.options.plain=1", "agent.tool_format=hermes"),
+            *("agent.toolsets=[terminal, skill_view]", "agent.max_iterations=2", "learning.arms=[oracle]"),
+            *("model.token_ids=true", *(f"{name}={value}" for name, value in options.items())),
+        ]
+    )
+
+
+def batch(folder: Path, config: RunConfig, *, tasks: int = 3, samples: int = 2) -> Batch:
+    return Batch(config, tasks, samples, 100, folder)
+
+
+def locked(url: str) -> LockedConfig:
+    return load_lock(Path("configs/locks/grpo-smoke.yaml")).model_copy(update={"rollout_server_url": url})
+
+
+def test_tasks_are_shared_among_worlds_that_know_their_own_rules(tmp_path: Path) -> None:
+    config = run_config(**{"learning.worlds": 2})
+    suite = load_suite(config.suite)
+    lanes = batch_lanes(batch(tmp_path, config, tasks=5), suite, Library())
+    assert [(lane.name, sum(map(len, lane.rounds)), lane.samples) for lane in lanes] == [
+        ("oracle-r0-w100", 3, 2),
+        ("oracle-r0-w101", 2, 2),
+    ]
+    known = [suite.known_skills(split="train", world=world).snapshot for world in (100, 101)]
+    assert [lane.library.snapshot for lane in lanes] == known
+
+
+def test_more_worlds_than_tasks_leave_no_empty_lane(tmp_path: Path) -> None:
+    config = run_config(**{"learning.worlds": 5})
+    lanes = batch_lanes(batch(tmp_path, config, tasks=2), load_suite(config.suite), Library())
+    assert [sum(map(len, lane.rounds)) for lane in lanes] == [1, 1]
+
+
+def test_a_batch_is_whole_groups_with_the_tokens_of_the_served_adapter(tmp_path: Path) -> None:
+    adapter = tmp_path / "grpo-v1"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text("{}")
+    (adapter / "adapter_model.safetensors").write_text("weights")
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server:
+        config = run_config(**{"model.base_url": server.base_url, "model.adapter": adapter})
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, quiet=True)
+        sampler.collect(batch(tmp_path / "run", config))
+        asked = len(server.requests)
+        sampler.collect(batch(tmp_path / "run", config))  # nothing is owed
+        assert len(server.requests) == asked
+        assert list(server.adapters.values()) == [str(adapter)]
+        sampler.retire(adapter)
+        sampler.retire(adapter)
+        assert server.adapters == {}
+        sampler.close()
+    groups = list(build_groups(read_episodes(tmp_path / "run")))
+    assert [len(group.episodes) for group in groups] == [2, 2, 2]
+    assert {group.model.adapter_digest for group in groups} == {group.policy for group in groups}
+    assert not (tmp_path / "server.log").exists()
+
+
+def test_what_errors_is_tried_once_more_and_then_left_out(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer([], models=["packaged"])) as server:
+
+        def gone(body: dict[str, object]) -> str:
+            raise RuntimeError  # a 500, every time
+
+        server.script = gone
+        config = run_config(**{"model.base_url": server.base_url, "model.max_retries": 0})
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, quiet=True)
+        sampler.collect(batch(tmp_path / "run", config, tasks=1))
+        assert len(server.requests) == 4  # two samples, twice
+    assert {episode.status for episode in read_episodes(tmp_path / "run")} == {"errored"}
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["finished"] == 0
+
+
+def test_a_server_elsewhere_is_never_started_from_here(tmp_path: Path) -> None:
+    with reserved_port() as port:
+        url = f"http://localhost:{port}/elsewhere"
+        sampler = BatchSampler(locked(url), tmp_path / "server.log", print, quiet=True)
+        with pytest.raises(ConfigError, match=r"no server answers at .*/elsewhere"):
+            sampler.collect(batch(tmp_path / "run", run_config()))
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,127 @@
+"""`experiment`: a study goes from learning to reports, and on from where it was."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.verdict import verdict
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import read_manifest
+from hermes_lab.records import read_attempts
+from hermes_lab.types import Episode
+from runners.study import MODEL_NAME, MODEL_URL, read_study
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+WANTED = 2 * 3 * 4
+"""Episodes of one run: arms x worlds x tasks."""
+
+
+def lab(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "runners", "experiment", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        f"out: {tmp_path}/runs\n"
+        f"shared: [{CONFIGS}/one-rule.yaml, 'learning.arms=[off,on]', learning.worlds=3]\n"
+        "parts: {near: [suite.options.wording=near], varied: []}\n"
+        "variants: {forgetful: [model.options.capture=0.0], attentive: []}\n"
+        "compare: [forgetful, attentive]\n"
+    )
+    return file
+
+
+def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -> None:
+    runs = [tmp_path / "runs" / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
+    stopped = lab(study, "-c", "budget.tasks=10")
+    assert stopped.returncode == 3
+    assert stopped.stderr.splitlines()[-1] == f"the study ends here, at {runs[0]}; the same command goes on"
+    assert not runs[1].exists()
+    done = lab(study, "--json")
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)["parts"]
+    for run in runs:
+        assert len(list(read_attempts(run, Episode))) == WANTED
+    assert read_manifest(runs[1]).config["suite"]["options"]["wording"] == "near"
+    assert [answer["part"] for answer in answers] == ["near", "varied"]
+    for answer, (first, last) in zip(answers, (runs[:2], runs[2:]), strict=True):
+        assert answer["verdicts"] == {
+            "forgetful": verdict(first).sentence,
+            "attentive": verdict(last).sentence,
+            "forgetful -> attentive": verdict(first, last).sentence,
+        }
+        page = Path(answer["report"])
+        assert page == first.parent / "report.html"
+        assert "<html" in page.read_text()[:200]
+    again = lab(study)
+    assert again.returncode == 0, again.stderr
+    assert all(len(list(read_attempts(run, Episode))) == WANTED for run in runs)
+    assert f"  forgetful -> attentive: {answers[1]['verdicts']['forgetful -> attentive']}\n" in again.stdout
+
+
+def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) -> None:
+    said = lab(study, "--plan", "-c", "learning.worlds=4")
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("x 4 worlds") == 4
+    assert str(tmp_path / "runs" / "varied" / "forgetful") in json.loads(lab(study, "--plan", "--json").stdout)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
+    study.write_text(study.read_text().replace("varied: []", "varied: [suite.options.wording=loud]"))
+    failed = lab(study)
+    assert failed.returncode == 2
+    (line,) = failed.stderr.splitlines()
+    assert "suite.options.wording: give near, varied, far, not 'loud'" in line
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_own(study: Path, tmp_path: Path) -> None:
+    endpoint = {MODEL_URL: "http://127.0.0.1:9/v1", MODEL_NAME: "maker/large"}
+    found = read_study(study, [], endpoint)
+    assert [run.folder for run in found.runs] == [
+        tmp_path / "runs-maker-large" / part / "maker-large" for part in ("near", "varied")
+    ]
+    sources = [str(tmp_path / "runs-maker-large" / "near" / "maker-large"), *found.runs[0].sources]
+    assert "model.provider=openai" in sources
+    assert "model.adapter=" in sources
+    assert not any("capture" in source for source in sources)
+    with pytest.raises(ConfigError, match=f"^{MODEL_NAME} is not set"):
+        read_study(study, [], {MODEL_URL: "http://127.0.0.1:9/v1"})
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ("parts: {}", r"study.yaml:3: parts: give at least one"),
+        ("parts: {../up: []}", r"study.yaml:3: parts: '../up' is no name of a folder"),
+        ("parts: {near: []}\nextra: 1", r"study.yaml:4: extra: no such field; there are: out, shared, parts, variants"),
+        ("part: {near: []}", r"parts: must be given \(wrong, too: part\)"),
+    ],
+)
+def test_a_file_that_is_none_is_told_by_line(study: Path, change: str, error: str) -> None:
+    lines = study.read_text().splitlines()
+    lines[2] = change
+    study.write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match=error):
+        read_study(study, [], {})
+
+
+def test_an_override_is_of_the_file_or_of_every_run(study: Path, tmp_path: Path) -> None:
+    found = read_study(study, [f"out={tmp_path}/other", "out.yaml", "learning.worlds=2"], {})
+    assert found.folder == tmp_path / "other"
+    assert all({"out.yaml", "learning.worlds=2"} <= set(run.sources) for run in found.runs)
+    assert not any(source.startswith("out=") for run in found.runs for source in run.sources)
+
+
+def test_variants_that_are_compared_must_be_there(study: Path) -> None:
+    study.write_text(study.read_text().replace("[forgetful, attentive]", "[forgetful, tuned]"))
+    with pytest.raises(ConfigError, match=r"compare: there is no variant 'tuned'; there are: forgetful, attentive$"):
+        read_study(study, [], {})

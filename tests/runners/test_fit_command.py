@@ -1,0 +1,168 @@
+"""`hermes-lab fit` on runs whose curves are known."""
+
+import json
+from pathlib import Path
+
+import anyio
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hermes_lab.config import RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import RunManifest
+from hermes_lab.records import EpisodeLog, write_json
+from hermes_lab.types import Episode, ModelIdentity, TaskInfo, Trajectory, Verdict
+from runners.cli import app
+
+DOMAINS = ("code", "data", "web")
+
+
+def episode(success: bool, n: int, lane: str, domain: str) -> Episode:
+    return Episode(
+        suite="demo",
+        task_id=f"{domain}{n}",
+        lane=lane,
+        round=n,
+        sample=0,
+        experience=n,
+        place=0,
+        status="ok",
+        task=TaskInfo(domain=domain, split="train"),
+        model=ModelIdentity("scripted", "model-a"),
+        config_digest="c0",
+        started_at="2026-01-01T00:00:00Z",
+        seconds=1.0,
+        score=float(success),
+        success=success,
+        verdicts=(Verdict(float(success), success),),
+        trajectory=Trajectory((), (), "native", "answered"),
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 lanes of 40 tasks that learn, 8 in each of three domains; and as many that do not."""
+    folder = tmp_path_factory.mktemp("fit") / "run"
+    draw = np.random.default_rng(0)
+    episodes = [
+        episode(
+            bool(draw.random() < 0.9 - (0.7 if arm == "on" else 0.4) * np.exp(-rate * n)), n, f"{arm}-r{r}-w{w}", domain
+        )
+        for arm, rate in (("on", 0.12), ("off", 0.0))
+        for w, domain in enumerate(DOMAINS)
+        for r in range(8)
+        for n in range(40)
+    ]
+
+    async def append() -> None:
+        log = EpisodeLog(folder)
+        async with anyio.create_task_group() as group:
+            for each in episodes:
+                group.start_soon(log.append, each)
+        log.close()
+
+    config = RunConfig().model_dump(mode="json")
+    manifest = RunManifest(
+        command="learn",
+        config=config,
+        config_digest="",
+        tasks_digest="",
+        wanted=len(episodes),
+        created_at="",
+        versions={},
+    )
+    write_json(folder / "run.json", manifest)
+    anyio.run(append)
+    return folder
+
+
+def fit(run: Path, *options: str) -> str:
+    done = CliRunner().invoke(app, ["fit", str(run), *options])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_plain_output_is_a_line_a_series_and_the_picture(run: Path) -> None:
+    lines = fit(run).splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("skills off: not identified: the constant model is as good")
+    assert lines[1].startswith("skills on: initial 0.")
+    assert lines[1].endswith("over 24 runs of 3 worlds")
+    assert lines[2] == f"picture: {run / 'plots' / 'learning-curve.png'}"
+    assert (run / "plots" / "learning-curve.png").is_file()
+
+
+@pytest.mark.parametrize("kind", ["profile", "wald"])
+def test_other_intervals_are_named_in_the_sentence_and_in_json(run: Path, kind: str) -> None:
+    line = fit(run, "--interval", kind, "--draws", "20").splitlines()[1]
+    assert line.endswith(f"over 24 runs of 3 worlds, {kind} intervals")
+    found = json.loads(fit(run, "--interval", kind, "--draws", "20", "--json"))["skills on"]
+    plain = json.loads(fit(run, "--draws", "20", "--json"))["skills on"]
+    assert (found["intervals"], plain["intervals"]) == (kind, "bootstrap")
+    assert (found["runs"], found["over"]) == (24, "24 runs of 3 worlds")
+    for name, parameter in found["parameters"].items():
+        assert parameter["value"] == plain["parameters"][name]["value"]
+        assert parameter["interval"] != plain["parameters"][name]["interval"]
+
+
+def test_threshold_is_told_where_the_curve_is_identified(run: Path) -> None:
+    lines = fit(run, "--threshold", "0.8").splitlines()
+    assert lines[2].startswith("skills on: 80 % after ")
+    assert lines[2].endswith("of the draws")
+    assert not any(line.startswith("skills off: 80 %") for line in lines)
+
+
+def test_best_shows_the_forms_and_whether_one_is_told(run: Path) -> None:
+    out = fit(run, "--curve", "best")
+    assert out.startswith("form ")
+    assert "skills off: the form is not told: no form rises clear of a constant; below, the exponential" in out
+
+
+def test_named_curve_is_fitted(run: Path) -> None:
+    assert "change " in fit(run, "--curve", "changepoint").splitlines()[1]
+
+
+def test_domains_have_a_curve_each_and_no_picture(run: Path) -> None:
+    lines = fit(run, "--by", "domain", "--draws", "100").splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"skills {arm}, {d}" for arm in ("off", "on") for d in DOMAINS]
+
+
+def test_pooled_domains_lean_on_each_other(run: Path) -> None:
+    lines = fit(run, "--pool", "--draws", "100").splitlines()
+    assert "the 3 groups" in lines[0]
+    assert [line.strip().split(":")[0] for line in lines[1:4]] == list(DOMAINS)
+
+
+def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
+    found = json.loads(fit(run, "--json", "--threshold", "0.95", "--curve", "best", "--draws", "100"))
+    on = found["skills on"]
+    assert set(on["parameters"]) >= {"initial", "asymptote"}
+    assert on["forms"]["forms"][0]["form"] == on["forms"]["best"]
+    assert on["threshold"]["interval"][1] is None  # infinite
+    assert found["plot"].endswith("learning-curve.png")
+    pooled = json.loads(fit(run, "--json", "--pool", "--draws", "100"))["pooled"]
+    assert set(pooled["skills on"]["groups"]) == set(DOMAINS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--curve", "spline"), "no such curve; there are apex, changepoint"),
+        (("--phase", "heldout"), "no held-out episode is scored; learning.heldout.tasks adds"),
+        (("--pool", "--curve", "best"), "one curve for all of them; name it with --curve"),
+        (("--pool", "--by", "family"), "pooling takes 3 groups or more"),
+        (("--pool", "--interval", "wald"), "pooled curves have intervals of their own"),
+        (("--curve", "changepoint", "--interval", "profile"), "the likelihood jumps in change"),
+    ],
+)
+def test_bad_requests_are_one_clear_line(run: Path, options: tuple[str, ...], message: str) -> None:
+    done = CliRunner().invoke(app, ["fit", str(run), *options])
+    assert isinstance(done.exception, ConfigError)
+    assert message in str(done.exception)
+
+
+def test_without_draws_there_is_no_interval_and_nothing_is_identified(run: Path) -> None:
+    on = json.loads(fit(run, "--draws", "0", "--json"))["skills on"]
+    assert (on["identified"], on["reason"]) == (False, "no bootstrap draws, so no band and no threshold")
+    assert on["parameters"]["rate"]["interval"] is None

@@ -1,0 +1,186 @@
+"""A budget is kept: once it is spent nothing new begins, lanes have come equally far, and a larger one goes on."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import pytest
+from fakes.openai_server import FakeOpenAIServer, Reply, running
+
+from hermes_lab.agent.review import REVIEW_REQUEST
+from hermes_lab.config import BudgetConfig
+from hermes_lab.records import read_attempts, read_episodes
+from hermes_lab.types import Episode
+from runners import budget as budget_module
+from runners.brief import Brief
+from runners.budget import Budget
+from runners.slots import Slots
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+SHAPE = [
+    *("learn", "-c", str(CONFIGS / "one-rule.yaml"), "-c", "learning.arms=[off,on]", "-c", "learning.worlds=3"),
+    *("-c", "learning.heldout.tasks=1", "-c", "run.concurrency=4"),
+]
+WANTED = 2 * 3 * (4 + 2)
+
+
+def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
+
+
+def finished(tokens: int = 0) -> Brief:
+    spent = {"usage": {"prompt_tokens": tokens}}
+    fields = {"suite": "s", "task_id": "t", "lane": "on-r0-w0", "round": 0, "sample": 0, "status": "ok"}
+    import msgspec
+
+    return msgspec.convert(fields | {"trajectory": spent}, Brief)
+
+
+def test_a_budget_of_tasks_leaves_paired_rounds_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    first = lab(*SHAPE, "-c", "budget.tasks=20", "--out", out)
+    assert first.returncode == 3
+    assert first.stderr.splitlines()[-1] == (
+        f"budget.tasks is spent (20 of 20): 20 of {WANTED} episodes are kept; raise it and --resume"
+    )
+    assert "% of budget.tasks" in first.stderr
+    assert len(list(read_attempts(out, Episode))) == 20
+    learnt = Counter(e.lane for e in read_episodes(out) if e.phase == "learn")
+    assert len(learnt) == 6
+    assert max(learnt.values()) - min(learnt.values()) <= 1, learnt
+    spent = lab(*SHAPE, "-c", "budget.tasks=20", "--out", out, "--resume", "--json")
+    assert (spent.returncode, json.loads(spent.stdout)["finished"]) == (3, 20)
+    whole = lab(*SHAPE, "-c", "budget.tasks=0", "--out", out, "--resume")
+    assert whole.returncode == 0, whole.stderr
+    keys = [e.key for e in read_attempts(out, Episode)]
+    assert len(keys) == len(set(keys)) == WANTED
+
+
+def slow_to_look_back(body: dict[str, object]) -> Reply:
+    return Reply("Done.", delay=0.5 if REVIEW_REQUEST in body["messages"][-1]["content"] else 0.0)
+
+
+def test_a_fast_arm_does_not_run_away_from_a_slow_one(tmp_path: Path) -> None:
+    file, out = tmp_path / "tasks.jsonl", tmp_path / "run"
+    file.write_text("".join(f'{{"prompt": "Task {n}."}}\n' for n in range(8)))
+    with running(FakeOpenAIServer(slow_to_look_back)) as server:
+        args = ["-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
+        args += ["-c", "learning.rounds=8", "-c", "skills.review_every=0", "-c", "budget.tasks=9"]
+        assert lab("learn", *args, "--out", out).returncode == 3
+        looked_back = sum(REVIEW_REQUEST in body["messages"][-1]["content"] for body in server.requests)
+    done = Counter(e.lane for e in read_episodes(out))
+    assert looked_back == done["on-r0-w0"] > 0
+    assert done["off-r0-w0"] - done["on-r0-w0"] <= 2, done
+
+
+def test_a_budget_of_tokens_counts_earlier_starts_and_needs_no_model_once_it_is_spent(tmp_path: Path) -> None:
+    file, out = tmp_path / "tasks.jsonl", tmp_path / "run"
+    file.write_text("".join(f'{{"prompt": "Task {n}."}}\n' for n in range(12)))
+    with running(FakeOpenAIServer(["Done."])) as server:
+        args = ["run", "-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
+        args += ["-c", "run.concurrency=1", "--out", str(out)]
+        assert lab(*args, "-c", "budget.tokens=1").returncode == 3
+        (episode,) = read_episodes(out)
+        each = episode.trajectory.usage.prompt_tokens + episode.trajectory.usage.completion_tokens
+        assert each > 100
+        second = lab(*args, "-c", f"budget.tokens={3 * each}", "--resume")
+        assert second.returncode == 3
+        assert "budget.tokens is spent" in second.stderr
+        assert ": 3 of 12 episodes are kept" in second.stderr
+    nobody = lab(*args, "-c", f"budget.tokens={3 * each}", "--resume")
+    assert (nobody.returncode, "budget.tokens is spent" in nobody.stderr) == (3, True)
+
+
+def test_what_runs_when_the_budget_is_spent_is_finished_and_kept(tmp_path: Path) -> None:
+    file, out = tmp_path / "tasks.jsonl", tmp_path / "run"
+    file.write_text("".join(f'{{"prompt": "Task {n}."}}\n' for n in range(9)))
+    with running(FakeOpenAIServer([Reply("Done.", delay=0.3)], gather=3)) as server:
+        args = ["-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
+        done = lab("run", *args, "-c", "run.concurrency=3", "-c", "budget.tokens=1", "--out", out)
+    assert (done.returncode, len(list(read_episodes(out)))) == (3, 3), done.stderr
+
+
+def test_the_share_that_is_used_is_told_for_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(budget_module.time, "monotonic", lambda: now)
+    budget = Budget(BudgetConfig(tokens=2000, hours=2))
+    budget.add(finished(tokens=500))
+    now += 3600
+    assert {name: str(share) for name, share in budget.shares.items()} == {
+        "tokens": "500 of 2,000",
+        "hours": "1.00 of 2.00",
+    }
+    assert budget.begin()
+    now += 3600
+    assert not budget.begin()
+    assert budget.spent == "budget.hours is spent (2.00 of 2.00)"
+    assert not Budget().limited
+
+
+def test_rollouts_that_run_count_as_tasks() -> None:
+    budget = Budget(BudgetConfig(tasks=3))
+    assert [budget.begin() for _ in range(4)] == [True, True, True, False]
+    budget.end()  # it errored: no task was done
+    assert budget.begin()
+
+
+async def race(count: int, lead: int | None, seconds: dict[int, float]) -> list[tuple[int, int, int]]:
+    """Lanes of one rollout a round, three rounds, and how long each lane's take. In the order in which they began: the
+    lane, its round, and the fewest rounds that any lane had done."""
+    slots, began, done = Slots(count, lead=lead), [], dict.fromkeys(seconds, 0)
+
+    async def lane(number: int) -> None:
+        for round_ in range(3):
+            if round_:
+                slots.move(round_ - 1, round_)
+            await slots.acquire(round_, number)
+            began.append((number, round_, min(done.values())))
+            await anyio.sleep(seconds[number])
+            done[number] += 1
+            slots.release()
+        slots.move(2, None)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for number in seconds:
+                slots.join()
+                group.start_soon(lane, number)
+    return began
+
+
+@pytest.mark.anyio
+async def test_a_free_slot_goes_to_the_lane_that_is_least_far() -> None:
+    began = await race(1, None, {0: 0.001, 1: 0.01, 2: 0.005})
+    assert began == [(number, round_, round_) for round_ in range(3) for number in range(3)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("lead", [0, 1])
+async def test_no_lane_runs_away_where_a_budget_may_end_the_run(lead: int) -> None:
+    began = await race(4, lead, {0: 0.0, 1: 0.05, 2: 0.0})
+    assert len(began) == 9
+    assert max(round_ - least for _, round_, least in began) == lead
+
+
+@pytest.mark.anyio
+async def test_a_lane_that_has_ended_holds_no_other_back() -> None:
+    slots = Slots(2, lead=0)
+    slots.join()
+    slots.join()
+    slots.move(0, 1)
+    with anyio.move_on_after(0.05) as held:
+        await slots.acquire(1)
+    assert held.cancelled_caught
+    slots.move(0, None)  # the other one ended in its first round
+    with anyio.fail_after(5):
+        await slots.acquire(1)
+        await slots.acquire(1)
+    with anyio.move_on_after(0.05) as full:
+        await slots.acquire(1)
+    assert full.cancelled_caught
+    slots.release()
+    with anyio.fail_after(5):
+        await slots.acquire(1)

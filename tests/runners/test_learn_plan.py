@@ -1,0 +1,283 @@
+"""What `learn` plans: the lanes of an experiment, their tasks in their order, and what is held out."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.power import Lanes, power_of_pairs
+from hermes_lab.config import RunConfig, SuiteConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.lane import lane_place
+from hermes_lab.protocols import Suite, Workspace
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Task, Verdict
+from runners.briefing import brief_plan
+from runners.budget import Budget
+from runners.experiment import plan_learn, weights_digest
+from runners.plan import Lane, tasks_digest
+from tasks import load_suite
+from tasks.jsonl import JsonlSuite
+
+
+def configured(learning: dict[str, Any], **sections: Any) -> RunConfig:
+    return RunConfig.model_validate({"suite": {"name": "ledger"}, "learning": learning} | sections)
+
+
+def planned(learning: dict[str, Any], given: Suite | None = None, **sections: Any) -> list[Lane]:
+    config = configured(learning, **sections)
+    return plan_learn(config, given or load_suite(config.suite), Library())
+
+
+def ids(rounds: Sequence[Sequence[Task]]) -> list[str]:
+    return [task.id for tasks in rounds for task in tasks]
+
+
+BIG = {
+    "arms": ["off", "on", "placebo", "oracle"],
+    "replicates": 3,
+    "worlds": 2,
+    "blocks": 2,
+    "rounds": 6,
+    "round_size": 2,
+    "heldout": {"tasks": 3, "every": 2},
+}
+
+
+@pytest.mark.parametrize("order", ["drawn", "random", "latin"])
+def test_all_arms_of_a_replicate_and_world_get_the_same_jobs(order: str) -> None:
+    by_place = defaultdict(list)
+    for lane in planned(BIG | {"order": order}):
+        place = lane_place(lane.name)
+        jobs = [
+            (job.task.id, job.round, job.experience, job.place, job.phase, job.block)
+            for step in lane.steps
+            for job in lane.jobs(step)
+        ]
+        assert len(jobs) == len(set(jobs)) == lane.wanted
+        by_place[place.replicate, place.world].append(jobs)
+    assert len(by_place) == 6
+    assert all(len(arms) == 4 and all(jobs == arms[0] for jobs in arms) for arms in by_place.values())
+
+
+@pytest.mark.parametrize("order", ["random", "latin"])
+def test_replicates_share_their_tasks_each_in_its_own_order(order: str) -> None:
+    lanes = planned({"arms": ["on"], "replicates": 4, "rounds": 8, "heldout": {"tasks": 2}, "order": order})
+    orders = [ids(lane.rounds) for lane in lanes]
+    assert len({tuple(each) for each in orders}) == 4
+    assert len({frozenset(each) for each in orders}) == 1
+    assert len({tuple(ids(lane.heldout)) for lane in lanes}) == 1
+
+
+def test_in_the_order_drawn_replicates_have_tasks_of_their_own() -> None:
+    first, second = planned({"arms": ["on"], "replicates": 2, "rounds": 8, "heldout": {"tasks": 2}})
+    assert not {*ids(first.rounds), *ids(first.heldout)} & {*ids(second.rounds), *ids(second.heldout)}
+
+
+def test_a_suites_tasks_keep_their_places_where_some_more_are_held_out() -> None:
+    plain, measured = (planned({"rounds": 5, "heldout": {"tasks": held}})[0] for held in (0, 4))
+    assert ids(plain.rounds) == ids(measured.rounds)
+    assert (len(ids(plain.heldout)), len(ids(measured.heldout))) == (0, 4)
+    assert tasks_digest([plain]) != tasks_digest([measured])
+
+
+def test_nothing_that_is_held_out_is_learnt_from_in_a_file_of_tasks(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("".join(f'{{"prompt": "Task {n}."}}\n' for n in range(10)))
+    suite, shape = JsonlSuite(file), {"replicates": 5, "rounds": 6, "heldout": {"tasks": 4}}
+    for order in ("drawn", "random", "latin"):
+        for lane in planned(shape | {"order": order}, suite):
+            assert Counter(ids(lane.rounds) + ids(lane.heldout)) == Counter(f"row-{n:06d}" for n in range(1, 11))
+    with pytest.raises(ConfigError, match=r"^learning.heldout.tasks: 7 tasks to learn from and 4 held-out"):
+        planned(shape | {"rounds": 7}, suite)
+
+
+def test_checks_come_before_the_first_round_every_so_often_and_after_the_last() -> None:
+    shape = {"rounds": 7, "heldout": {"tasks": 2, "every": 3}}
+    lane = planned(shape)[1]
+    measured = {step: [job for job in lane.jobs(step) if job.phase == "heldout"] for step in lane.steps}
+    assert [step for step, jobs in measured.items() if jobs] == [0, 3, 6, 7]
+    assert [(job.experience, job.place, job.review) for job in measured[3]] == [(3, 0, "never"), (3, 1, "never")]
+    assert {job.review for job in lane.lessons(3)} == {"due"}
+    assert [job.experience for job in measured[7]] == [7, 7]
+    assert planned(shape | {"heldout": {"tasks": 2}})[0].checks == {0, 7}
+    assert lane.wanted == 7 + 4 * 2
+
+
+def test_a_lane_goes_through_its_worlds_in_blocks_and_every_check_measures_all_of_them() -> None:
+    lanes = planned({"arms": ["on"], "worlds": 2, "blocks": 3, "rounds": 6, "heldout": {"tasks": 2}})
+    for number, lane in enumerate(lanes):
+        lessons = [job for step in lane.steps for job in lane.lessons(step)]
+        assert [job.block for job in lessons] == [0, 0, 1, 1, 2, 2]
+        assert [job.task.world for job in lessons] == [3 * number + block for block in (0, 0, 1, 1, 2, 2)]
+        last = list(lane.measurements(6))
+        assert [(job.block, job.task.world - 3 * number) for job in last] == [(b, b) for b in (0, 0, 1, 1, 2, 2)]
+
+
+@pytest.mark.parametrize("every", [0, 3, 4])
+def test_every_border_of_blocks_has_a_check(every: int) -> None:
+    shape = {"arms": ["on"], "blocks": 2, "rounds": 8, "heldout": {"tasks": 1, "every": every}}
+    (lane,) = planned(shape)
+    assert lane.checks == {0, 4, 8} | set(range(0, 8, every or 8))
+    assert lane.wanted == 8 + len(lane.checks) * 2
+    assert not planned(shape | {"heldout": {"tasks": 0}})[0].checks
+    assert planned(shape | {"blocks": 1})[0].checks == {0, 8} | set(range(0, 8, every or 8))
+
+
+def test_blocks_are_in_every_place_equally_often() -> None:
+    lanes = planned({"arms": ["on"], "replicates": 4, "blocks": 2, "rounds": 4, "order": "latin"})
+    first = Counter(lane.rounds[0][0].world for lane in lanes)
+    assert first == {0: 2, 1: 2}
+
+
+def test_an_oracle_knows_all_its_worlds_and_the_one_that_it_is_in_first() -> None:
+    suite = load_suite(SuiteConfig(name="ledger"))
+    lane = planned({"arms": ["oracle"], "worlds": 1, "blocks": 4, "rounds": 4}, suite)[0]
+    own = [suite.known_skills(split="train", world=world) for world in range(4)]
+    assert set(own[0].skills) & set(own[3].skills), "or the worlds do not contradict each other"
+    for block, known in enumerate(lane.known):
+        assert set(known.skills) == {name for library in own for name in library.skills}
+        assert {name: known.skills[name] for name in own[block].skills} == dict(own[block].skills)
+
+
+def test_weights_are_a_factor() -> None:
+    lanes = planned({"arms": ["off", "on"], "replicates": 2, "adapters": ["", "tuned"]}, model={"name": "fake"})
+    assert [(lane.name, lane.weights) for lane in lanes[:4]] == [
+        ("off-r0-w0-a0", 0),
+        ("off-r0-w0-a1", 1),
+        ("on-r0-w0-a0", 0),
+        ("on-r0-w0-a1", 1),
+    ]
+    assert len({tuple(ids(lane.rounds)) for lane in lanes[:4]}) == 1
+    (only,) = {lane.name for lane in planned({"arms": ["on"], "adapters": ["tuned"]}, model={"name": "fake"})}
+    assert only == "on-r0-w0"
+
+
+def test_the_digest_of_the_weights_is_of_all_of_them(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "adapter_config.json").write_text("{}")
+        (tmp_path / name / "adapter_model.safetensors").write_text(name)
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    found = [weights_digest(each) for each in ([one], [two], ["", one], ["", two], [one, two], [one, ""])]
+    assert len(set(found)) == len(found)
+    assert weights_digest([""]) == weights_digest(["", "served-somewhere"]) == ""
+
+
+class Counting:
+    """A suite that counts how often it was asked for tasks."""
+
+    name = "counting"
+    splits = ("train",)
+
+    def __init__(self) -> None:
+        self.loads: list[tuple[int, int]] = []
+
+    def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
+        self.loads.append((seed, world))
+        return [Task(id=f"{seed}-{world}-{n}", suite=self.name, prompt="Go.", world=world) for n in range(count)]
+
+    async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
+        return None
+
+
+@pytest.mark.parametrize(("order", "loads"), [("drawn", 3 * 4), ("latin", 4), ("random", 4)])
+def test_a_suite_makes_the_tasks_of_a_world_once(order: str, loads: int) -> None:
+    suite = Counting()
+    lanes = planned({"arms": ["off", "on"], "replicates": 3, "worlds": 4, "rounds": 2, "order": order}, suite)
+    assert len(lanes) == 24
+    assert len(suite.loads) == len(set(suite.loads)) == loads
+
+
+@pytest.mark.parametrize(
+    ("learning", "sections", "message"),
+    [
+        ({"rounds": 10, "blocks": 3}, {}, "learning.rounds: 10 rounds cannot be shared among 3 blocks"),
+        ({"adapters": ["", "a"]}, {"model": {"provider": "scripted"}}, "learning.adapters: provider `scripted` has no"),
+        ({"adapters": ["a"]}, {"model": {"provider": "replay"}}, "learning.adapters: provider `replay` has no weights"),
+        ({"adapters": ["a"]}, {"model": {"adapter": "b"}}, "model.adapter: give the weights there or in learning"),
+        (
+            {"adapters": ["", "a"]},
+            {"model": {"provider": "vllm", "merge": True}},
+            "model.merge: a server holds",
+        ),
+        (
+            {"order": "latin", "rounds": 4},
+            {"suite": {"name": "ledger", "options": {"drift_at": 2}}},
+            "learning.order: ledger drifts at a task",
+        ),
+    ],
+)
+def test_what_is_no_experiment_is_one_clear_line(
+    learning: dict[str, Any], sections: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        planned(learning, **sections)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_suite_without_worlds_has_no_blocks(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("".join(f'{{"prompt": "Task {n}."}}\n' for n in range(10)))
+    for shape in ({"worlds": 2}, {"blocks": 2}):
+        with pytest.raises(ConfigError, match="tasks has no worlds, all have the same tasks"):
+            planned(shape | {"rounds": 4}, JsonlSuite(file))
+
+
+@pytest.mark.parametrize(
+    ("learning", "message"),
+    [
+        ({"adapters": ["a", "a"]}, "an adapter stands there twice"),
+        ({"heldout": {"every": 3}}, "give `tasks`, too"),
+        ({"expect": {"baseline": 0.9, "effect": 0.2}}, r"baseline \+ effect is 1.1, which is no success rate"),
+    ],
+)
+def test_fields_that_mean_nothing_are_refused(learning: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        configured(learning)
+
+
+def test_the_briefing_tells_size_power_and_lanes() -> None:
+    config = configured({**BIG, "order": "latin", "expect": {"baseline": 0.6, "effect": 0.16}}, budget={"tasks": 500})
+    lanes = plan_learn(config, load_suite(config.suite), Library())
+    told = brief_plan(config, lanes, Budget(config.budget), finished=7)
+    # 12 tasks and 5 checks of 2 x 3 held-out ones a lane: every 2 rounds, and at the border of the blocks.
+    assert (told.lanes, told.lanes_per_arm, told.episodes) == (24, 6, 24 * (12 + 5 * 6))
+    assert [(power.of, power.pairs, power.tasks, power.lanes, power.worlds) for power in told.power] == [
+        ("over all rounds", 6 * 12, 2 * 12, 6, 2),
+        ("after learning", 6 * 6, 2 * 6, 6, 2),
+    ]
+    lines = list(told.lines())
+    assert lines[0] == "plan: 4 arms (off, on, placebo, oracle) x 3 replicates x 2 worlds of 2 blocks = 24 lanes"
+    assert "held out: 6 tasks, before round 0, 2, 3, 4 and after the last" in lines
+    assert "in all: 1008 episodes, 7 of them finished" in lines
+    assert any("you will detect +16 points (60 % -> 76 %) with probability" in line for line in lines)
+    assert any(line.startswith("curve: 6 lanes an arm") and "not identified" in line for line in lines)
+    assert lines[-1] == "budget used: 0 of 500 tasks"
+
+
+def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> None:
+    def told(order: str, replicates: int, worlds: int) -> tuple[float, str]:
+        shape = {"replicates": replicates, "worlds": worlds, "rounds": 4, "order": order}
+        config = configured({"arms": ["off", "on"], "expect": {"baseline": 0.4, "effect": 0.3}, **shape})
+        lanes = plan_learn(config, load_suite(config.suite), Library())
+        (power,) = brief_plan(config, lanes, Budget(), finished=0).power
+        return power.power, power.sentence
+
+    assert told("drawn", 4, 5) == (power_of_pairs(80, 0.4, 0.3, lanes=Lanes(20)), told("drawn", 4, 5)[1])
+    value, sentence = told("latin", 4, 5)
+    assert value == power_of_pairs(20, 0.4, 0.3)
+    assert sentence.endswith("; 80 pairs, but replicates may answer alike: each of 20 tasks counts once")
+    value, sentence = told("drawn", 2, 10)
+    assert value == power_of_pairs(80, 0.4, 0.3, lanes=Lanes(10))
+    assert sentence.startswith("with 80 pairs in 10 worlds you will detect")
+
+
+def test_one_arm_alone_has_no_power() -> None:
+    config = configured({"arms": ["on"], "replicates": 20})
+    told = brief_plan(config, plan_learn(config, load_suite(config.suite), Library()), Budget(), finished=0)
+    assert told.power == ()
+    assert "not identified" not in "".join(told.lines())
