@@ -6,15 +6,15 @@ LAB := $(BIN)/hermes-lab
 ENDPOINT := $(if $(MODEL_URL),-c model.provider=openai -c model.base_url=$(MODEL_URL) -c model.name=$(or $(MODEL_NAME),$(error give MODEL_NAME too)))
 DEMO := runs/demo$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 LOOP := runs/loop
-ADAPTER := $(LOOP)/adapters/sft-v1
+SFT := $(LOOP)/adapters/sft-v1
 # What was interrupted goes on where it was.
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop check fast test bench clean
+.PHONY: help setup demo loop notebooks check fast test bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/ready ## install into .venv
 
@@ -22,30 +22,45 @@ setup: .venv/ready ## install into .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -U pip
 	@echo "installing torch, vLLM and the rest: about 3 minutes, 4 GB"
-	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,postgres,dev,bfcl,reasoning-gym,humaneval]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,postgres,dev,bfcl,reasoning-gym,humaneval,wandb]'
 	@# Third-party suites without what they ask for and do not need: 40 MB instead of 3 GB. jericho is built with make and cc.
 	$(BIN)/pip install -q -c constraints.txt hashids mementos more-itertools prompt_toolkit tatsu termcolor
 	$(BIN)/pip install -q -c constraints.txt --no-deps bfcl-eval textworld
 	-$(BIN)/pip install -q -c constraints.txt --no-deps jericho
+	@# Atropos without what only its other environments use, such as polars: 5 MB instead of 216 MB.
+	$(BIN)/pip install -q -c constraints.txt aiofiles jsonlines markdown pydantic-cli tenacity
+	$(BIN)/pip install -q -c constraints.txt --no-deps atroposlib
 	@# vLLM's CPU build asks for these, but they do not load beside a CPU torch, and nothing here needs them.
 	$(BIN)/pip uninstall -q -y torchvision torchaudio torchcodec
 	touch $@
 
-demo: setup ## the main job on the packaged model: run, learn, fit, draw
+demo: setup ## the main job on the packaged model: learn, fit, draw, compare, report
 	$(LAB) doctor
 	$(LAB) learn -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO))
 	$(LAB) fit $(DEMO)
 	$(LAB) compare $(DEMO)
+	$(LAB) report $(DEMO)
 
-loop: setup ## demonstrations -> LoRA -> vLLM -> the held-out split again: did it get better?
+loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds -> held-out worlds: did it get better?
 	$(LAB) learn -c configs/demonstrations.yaml --out $(LOOP)/demonstrations $(call resume,$(LOOP)/demonstrations)
-	test -e $(ADAPTER)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(LOOP)/demonstrations] \
-	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(ADAPTER)),true,false)
+	$(LAB) learn -c configs/demonstrations.yaml -c suite.name=dropins -c learning.worlds=12 \
+	  --out $(LOOP)/demonstrations-dropins $(call resume,$(LOOP)/demonstrations-dropins)
+	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml \
+	  -c data=[$(LOOP)/demonstrations,$(LOOP)/demonstrations-dropins] \
+	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
 	$(LAB) learn -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
-	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(ADAPTER) --out $(LOOP)/tuned $(call resume,$(LOOP)/tuned)
-	$(LAB) fit $(LOOP)/base $(LOOP)/tuned
-	$(LAB) compare $(LOOP)/base $(LOOP)/tuned
-	$(LAB) compare $(LOOP)/tuned
+	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
+	$(LAB) train grpo -c configs/train/grpo.yaml -c parent=$(SFT) -c adapters=$(LOOP)/adapters \
+	  -c out=$(LOOP)/rounds -c resume=$(if $(wildcard $(LOOP)/rounds/checkpoints/made_from.json),true,false) > $(LOOP)/grpo.txt
+	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$$(tail -n 1 $(LOOP)/grpo.txt) \
+	  --out $(LOOP)/grpo $(call resume,$(LOOP)/grpo)
+	$(LAB) compare $(LOOP)/base $(LOOP)/sft
+	$(LAB) compare $(LOOP)/sft $(LOOP)/grpo
+	$(LAB) fit $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo
+	$(LAB) report $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo -o $(LOOP)/report.html
+
+notebooks: setup ## execute the notebooks and write their outputs
+	$(BIN)/python tests/analysis/execute_notebooks.py
 
 check: setup ## format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
@@ -54,10 +69,11 @@ check: setup ## format, lint, strict types, import contracts
 	$(BIN)/lint-imports
 
 fast: setup ## unit and contract tests
-	$(BIN)/pytest -m "not real" -n 2 --dist loadfile
+	$(BIN)/pytest -m "not real and not simulation" -n 2 --dist loadfile
 
-test: check ## everything: checks, fast tests, then the real model, vLLM and training
-	$(BIN)/pytest -m "not real" -n 2 --dist loadfile
+test: check ## everything: checks, fast tests, simulations, then the real model, vLLM and training
+	$(BIN)/pytest -m "not real and not simulation" -n 2 --dist loadfile
+	$(BIN)/pytest -m simulation -n 2 --dist load
 	$(BIN)/pytest -m real
 
 bench: setup ## what the harness itself costs

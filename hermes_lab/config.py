@@ -1,5 +1,6 @@
 """The run configuration: YAML files and `key=value` overrides, merged left to right, checked against one schema."""
 
+import copy
 import hashlib
 import json
 import re
@@ -74,7 +75,8 @@ class ModelConfig(Section):
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key; the key itself is never stored."""
     adapter: str = ""
-    """A LoRA adapter: its folder, or a name under which the endpoint serves it."""
+    """A LoRA adapter: `packaged` (the one that comes with Hermes Lab, trained for the packaged model), a folder, or a
+    name under which the endpoint serves it."""
     merge: bool = False
     """vllm only: merge the adapter into the weights before they are served, which is several times faster on a CPU."""
     max_retries: Annotated[int, Field(ge=0)] = 4
@@ -266,6 +268,32 @@ class SuiteConfig(Section):
         return self
 
 
+class RewardConfig(Section):
+    """What a rollout earns: the sum of weight times term, by the terms of `hermes_lab.rewards`. A weight of 0 leaves a
+    term out. It is what training and environments go by; scores and success stay those of the verifier."""
+
+    score: float = 1.0
+    """The verifier's score of the first submission, in [0, 1]."""
+    accepted: float = 0.0
+    """1 where the last submission was accepted."""
+    answered: float = 0.0
+    """1 where the work ended with an answer, right or wrong."""
+    tool_calls: float = 0.0
+    """Every tool call. Published recipes give 0.1, which is earned without solving anything; a weight below 0 is a
+    price on calls."""
+
+    @model_validator(mode="after")
+    def _of_something(self) -> "RewardConfig":
+        if not any(self.weights.values()):
+            raise ValueError("every weight is 0; give at least one")
+        return self
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The terms that count."""
+        return {term: weight for term, weight in self.model_dump().items() if weight}
+
+
 class RunSection(Section):
     """How the batch is run."""
 
@@ -280,6 +308,37 @@ class RunSection(Section):
 
 
 Arm = Literal["off", "on", "frozen", "oracle", "placebo"]
+
+
+class HeldoutConfig(Section):
+    """Tasks of the lane's own worlds that nothing is learnt from: measured against the library as it then is."""
+
+    tasks: Annotated[int, Field(ge=0)] = 0
+    """Held-out tasks of each world, the same ones in all arms and in every check; 0: none."""
+    every: Annotated[int, Field(ge=0)] = 0
+    """Rounds between two checks. 0: there are only those before the first round, at each border of `blocks` and after
+    the last round, which are there in any case."""
+
+    @model_validator(mode="after")
+    def _every_of_something(self) -> "HeldoutConfig":
+        if self.every and not self.tasks:
+            raise ValueError("give `tasks`, too: how many are held out")
+        return self
+
+
+class ExpectedEffect(Section):
+    """What the calculation of power assumes before anything is measured."""
+
+    baseline: Annotated[float, Field(gt=0, lt=1)] = 0.6
+    """The success rate without the change."""
+    effect: Annotated[float, Field(gt=-1, lt=1)] = 0.16
+    """The change to detect; 0.16 is 16 points."""
+
+    @model_validator(mode="after")
+    def _still_a_rate(self) -> "ExpectedEffect":
+        if not 0 < self.baseline + self.effect < 1:
+            raise ValueError(f"baseline + effect is {self.baseline + self.effect:g}, which is no success rate")
+        return self
 
 
 class LearningConfig(Section):
@@ -297,6 +356,19 @@ class LearningConfig(Section):
     """Rounds of a lane; the library changes only between them."""
     round_size: Annotated[int, Field(ge=1)] = 1
     """Tasks of one round, all run against the same snapshot."""
+    blocks: Annotated[int, Field(ge=1)] = 1
+    """Worlds that a lane goes through, one after the other; each has its share of the rounds. With held-out tasks, all
+    of its worlds are measured every time, which tells transfer and forgetting."""
+    order: Literal["drawn", "random", "latin"] = "drawn"
+    """`drawn`: each replicate has tasks of its own. Else all replicates have the same tasks, in an order of their own:
+    `random`, or rows of a balanced Latin square, in which every task stands in every place equally often."""
+    heldout: HeldoutConfig = HeldoutConfig()
+    """What learning is measured on besides the tasks that are learnt from."""
+    adapters: tuple[str, ...] = ()
+    """The weights as a factor: each arm is run under each of them. An adapter as in `model.adapter`, "" for the bare
+    model. Empty: `model.adapter` alone."""
+    expect: ExpectedEffect = ExpectedEffect()
+    """For the calculation of power."""
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -310,6 +382,24 @@ class LearningConfig(Section):
         if len(set(arms)) < len(arms):
             raise ValueError("an arm stands there twice; for repetitions use learning.replicates")
         return arms
+
+    @field_validator("adapters")
+    @classmethod
+    def _adapters_differ(cls, adapters: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(adapters)) < len(adapters):
+            raise ValueError("an adapter stands there twice; for repetitions use learning.replicates")
+        return adapters
+
+
+class BudgetConfig(Section):
+    """What a run may spend; 0 is no limit. Once that is spent nothing new begins; a resume may have a larger one."""
+
+    tasks: Annotated[int, Field(ge=0)] = 0
+    """Episodes, those of earlier starts included."""
+    tokens: Annotated[int, Field(ge=0)] = 0
+    """Prompt and completion tokens, reviews and earlier starts included."""
+    hours: Annotated[float, Field(ge=0)] = 0.0
+    """Wall clock of one start."""
 
 
 class RunConfig(Section):
@@ -329,23 +419,34 @@ class RunConfig(Section):
     """What can be searched and read."""
     suite: SuiteConfig = SuiteConfig()
     """The tasks."""
+    reward: RewardConfig = RewardConfig()
+    """What training goes by."""
     run: RunSection = RunSection()
     """The batch."""
     learning: LearningConfig = LearningConfig()
     """The lanes of `learn`."""
+    budget: BudgetConfig = BudgetConfig()
+    """What may be spent."""
 
 
 def config_digest(config: RunConfig) -> str:
-    """sha256 of all that decides a run's rows."""
-    return hashlib.sha256(json.dumps(decisive(config.model_dump(mode="json")), sort_keys=True).encode()).hexdigest()
+    """sha256 of all that decides a run's rows. The usual reward is left out, as are terms of no weight: it was that of
+    every run before there was a choice."""
+    rows = decisive(config.model_dump(mode="json", exclude={"reward"}))
+    if config.reward != RewardConfig():
+        rows["reward"] = config.reward.weights
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
 def decisive(content: dict[str, Any]) -> dict[str, Any]:
     """A dumped configuration without where the run is written, how much runs at once, and where and how hard it
-    looks for its model and its search service: a server may come back under another address."""
+    looks for its model and its search service: a server may come back under another address. What may be spent decides
+    how far a run comes, and what is expected of it what its plan says, but neither decides a row."""
     model, run = content["model"], content["run"]
     reaching = ("base_url", "api_key_env", "timeout", "max_retries")
-    return content | {
+    rows = {name: value for name, value in content.items() if name != "budget"}
+    return rows | {
+        "learning": {name: value for name, value in content["learning"].items() if name != "expect"},
         "model": {name: value for name, value in model.items() if name not in reaching}
         | {"server": {n: v for n, v in model["server"].items() if n not in ("port", "startup_seconds")}},
         "web": {name: value for name, value in content.get("web", {}).items() if name not in reaching},
@@ -353,17 +454,18 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def load_config(sources: Sequence[str]) -> RunConfig:
-    """Merges YAML files and `a.b=value` overrides, left to right; a value is read as YAML.
+def load_config(sources: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
+    """Merges YAML files and `a.b=value` overrides, left to right, over the dumped configuration `base`; a value is read
+    as YAML.
 
     Raises `ConfigError` with the file and line, or the override, that holds the mistake.
     """
-    return load_section(RunConfig, sources)
+    return load_section(RunConfig, sources, base)
 
 
-def load_section(schema: type[S], sources: Sequence[str]) -> S:
+def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> S:
     """`load_config` for any schema."""
-    merged: dict[str, Any] = {}
+    merged: dict[str, Any] = copy.deepcopy(base or {})
     origins: dict[tuple[str, ...], str] = {}
     for source in sources:
         override = _OVERRIDE.fullmatch(source)
@@ -461,7 +563,8 @@ def _one_line(schema: type[Section], error: ValidationError, origins: dict[tuple
     elif first["type"] == "literal_error":
         message = f"give {first['ctx']['expected']}"
     message = _PLAIN.get(first["type"], message)
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    others = [".".join(map(str, other["loc"])) for other in error.errors()[1:]]
+    more = f" (wrong, too: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
 
 

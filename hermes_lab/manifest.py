@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from pydantic import ValidationError
 
-from hermes_lab.config import decisive
+from hermes_lab.config import RunConfig, decisive
 from hermes_lab.errors import ConfigError
 
 
@@ -34,14 +35,29 @@ def read_manifest(run: Path) -> RunManifest:
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"{run}: no run here (no run.json)") from None
+        raise no_run(run) from None
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: not a run manifest: {error}") from None
 
 
+def no_run(folder: Path) -> ConfigError:
+    """What is said of a folder that holds no run."""
+    why = "no run.json" if folder.is_dir() else "not a folder" if folder.exists() else "no such folder"
+    return ConfigError(f"{folder}: no run here ({why})")
+
+
 def config_differences(a: RunManifest, b: RunManifest) -> Iterator[tuple[str, Any, Any]]:
-    """The fields that decide a run's rows and differ: name, value in `a`, value in `b`."""
-    yield from _differences(decisive(a.config), decisive(b.config))
+    """The fields that decide a run's rows and differ: name, value in `a`, value in `b`. A field that was not there yet
+    when a run began had its default."""
+    yield from _differences(decisive(_whole(a.config)), decisive(_whole(b.config)))
+
+
+def _whole(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with every field of today's; one that is no valid one today stays as it is."""
+    try:
+        return RunConfig.model_validate(config).model_dump(mode="json")
+    except ValidationError:
+        return config
 
 
 def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
+from hermes_lab.types import Generation, Message, ModelIdentity, Skill, Task, Verdict
 
 if TYPE_CHECKING:
     from hermes_lab.skills.library import Library
@@ -123,6 +123,20 @@ class KnownSuite(Suite, Protocol):
 
     def known_skills(self, *, split: str, world: int) -> "Library":
         """Skills that tell every hidden rule of a world, and nothing else."""
+        ...
+
+
+@runtime_checkable
+class TellingSuite(Suite, Protocol):
+    """A suite that knows its hidden rules, and sees which of them a skill tells."""
+
+    def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
+        """The ids of the rules in force, as in `Task.triggers`, where task `number` of the world is met."""
+        ...
+
+    def told(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
+        """By the words of the skill: the ids of those rules in force that it tells, and "" for each rule that it tells
+        and that is not in force."""
         ...
 
 

@@ -34,6 +34,7 @@ R = TypeVar("R", bound=_Record)
 _decoder = msgspec.json.Decoder(Episode)
 _key_decoder = msgspec.json.Decoder(_Key)
 _encoder = msgspec.json.Encoder()
+_BUFFER = 1 << 20  # lines are of some 10 kB: with Python's own 8 kB, finding their ends takes three times as long
 _FILE = re.compile(r"(?P<worker>[\w.]+)-(?P<n>\d+)\.jsonl")
 
 
@@ -120,7 +121,7 @@ def read_attempts(run: Path, kind: type[R]) -> Iterator[R]:
 
 def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
     for path in episode_files(run):
-        with path.open("rb") as file:
+        with path.open("rb", buffering=_BUFFER) as file:
             for number, line in enumerate(file, 1):
                 if line.endswith(b"\n"):
                     yield path, number, line

@@ -23,6 +23,7 @@ from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox, Stage, StagedSuite, Suite
+from hermes_lab.rewards import compose
 from hermes_lab.skills.listing import choose
 from hermes_lab.skills.observe import observe
 from hermes_lab.skills.session import SkillSession
@@ -38,7 +39,6 @@ from hermes_lab.types import (
     Message,
     Observation,
     Review,
-    Reward,
     Skill,
     SkillUse,
     SkillWrite,
@@ -47,7 +47,7 @@ from hermes_lab.types import (
     Trajectory,
     Verdict,
 )
-from hermes_lab.types.episode import episode_key
+from hermes_lab.types.episode import Phase, episode_key
 from hermes_lab.web import WebProvider
 
 
@@ -79,6 +79,8 @@ class Job:
     experience: int
     place: int
     review: ReviewWhen
+    phase: Phase = "learn"
+    block: int = 0
 
     @property
     def key(self) -> str:
@@ -282,6 +284,8 @@ def _record(
         sample=job.sample,
         experience=job.experience,
         place=job.place,
+        phase=job.phase,
+        block=job.block,
         status="ok" if outcome else "errored",
         task=TaskInfo(task.domain, task.split, task.world, task.triggers, task.metadata),
         model=lab.model.identity,
@@ -291,7 +295,7 @@ def _record(
         error=error,
         score=first.score if first else None,
         success=first.success if first else None,
-        reward=Reward(first.score, {"score": first.score}) if first else None,
+        reward=compose(lab.config.reward, outcome.trajectory, outcome.verdicts) if outcome else None,
         verdicts=outcome.verdicts if outcome else (),
         trajectory=outcome.trajectory if outcome else None,
         skills=outcome.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),

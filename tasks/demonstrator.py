@@ -22,26 +22,23 @@ from tasks.pieces import Piece
 _SHELL = re.compile(r"[|;&<>`$\n]")
 """What makes a command more than a call of one program: its first name alone would not decide whether it fails."""
 
+# A small model decides well where it only has to go on copying. So a thought begins as the name of the skill would, and
+# goes on as in the list or not; the review says first what its request said, then whether there is something to save.
 VARIED: Words = MappingProxyType(
     {
         "view": (
-            "The skill {skill} is about {place}.",
-            "This fits: {skill} is about {place}.",
-            "For {place} there is a skill, {skill}. I read it first.",
-            "Of the listed skills {skill} is about {place}.",
-            "This is for {place}, so I look at {skill}.",
+            "Skill {skill}: for {place} I read it first.",
+            "Skill {skill}: that is about {place}.",
+            "Skill {skill}: this fits {place}.",
         ),
         "plain": (
-            "No skill for {place}.",
-            "None of the skills is about {place}, so I go the plain way.",
-            "There is no skill for {place} yet.",
-            "I see no skill about {place}.",
-            "The skills are about others than {place}: the plain way, then.",
+            "Skill {about}: none is listed, so for {place} I go the plain way.",
+            "Skill {about}: no skill about {place}.",
+            "Skill {about}: not there yet, and for {place} the plain way, then.",
         ),
         "first": (
-            "There are no skills yet, so none for {place}.",
-            "No skills are listed. For {place} I go the plain way.",
-            "Nothing is known about {place} yet.",
+            "Skill {about}: none is listed, nor any other, and {place} is new.",
+            "Skill {about}: nothing is known about {place} yet.",
         ),
         "follow": (
             "It says: {rule}.",
@@ -91,26 +88,25 @@ VARIED: Words = MappingProxyType(
             "It is done and lies in {outputs}.",
         ),
         "create": (
-            "There is a rule for {place} that later work will need: I save it as {skill}.",
-            "A rule of {place} alone, and no skill tells it yet. I write {skill}.",
-            "This will come again for {place}. I save it.",
-            "Nobody could have guessed that of {place}: a new skill.",
+            "Accepted after a rejection, and {place} will ask for this again: I save it as {skill}.",
+            "Accepted after a rejection, for a rule of {place} alone. I write {skill}.",
+            "Accepted after a rejection, and nobody could have guessed the rule of {place}: a new skill.",
         ),
         "patch": (
-            "The skill {skill} misled me, so I put it right.",
-            "The skill {skill} is out of date: I patch it.",
-            "What {skill} says is wrong by now. I change it.",
+            "Accepted after a rejection: {skill} misled me, so I put it right.",
+            "Accepted after a rejection: {skill} is out of date, and I patch it.",
+            "Accepted after a rejection: what {skill} says is wrong by now. I change it.",
         ),
         "saved": ("Saved.", "The skill is saved.", "Now it stands in the skill.", "That is written down."),
         "kept": (
-            "The skill was right as it is: nothing to save.",
-            "Nothing to save: the skill held.",
-            "The skill told all that was needed. Nothing new.",
+            "Accepted at the first try: the skill was right as it is, and there is nothing to save.",
+            "Accepted at the first try, so the skill holds. Nothing to save.",
+            "Accepted at the first try: the skill told all that was needed. Nothing new.",
         ),
         "nothing": (
-            "Nothing to save: this was plain work.",
-            "No rule came up here, so there is nothing to save.",
-            "Nothing to save. The plain way was right.",
+            "Accepted at the first try: plain work, and nothing to save.",
+            "Accepted at the first try. No rule came up here, so there is nothing to save.",
+            "Accepted at the first try. The plain way was right, and nothing is new.",
         ),
     }
 )

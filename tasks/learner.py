@@ -19,6 +19,7 @@ from tasks.draws import Draws
 from tasks.family import Move, Rule
 from tasks.feedback import PLAIN
 from tasks.pieces import Piece, known_skill, pieces_of
+from tasks.worlds import Place
 
 Steps = Generator[Move, ToolResult, None]
 Words = Mapping[str, Sequence[str]]
@@ -109,7 +110,8 @@ class Learner:
         for piece in self.pieces:
             skill = "" if self.happens("slip", self.slip) else seen.skill_about(piece.place)
             if not skill:
-                yield from self.do(piece, None, self.say("plain" if seen.skills else "first", piece))
+                thought = self.say("plain" if seen.skills else "first", piece, about=sought(piece.place))
+                yield from self.do(piece, None, thought)
                 continue
             viewed = text_of((yield Move("skill_view", {"name": skill}, self.say("view", piece, skill=skill))))
             rule = believed(piece, viewed)
@@ -193,6 +195,11 @@ def thinking(thought: str, moves: Iterable[Move]) -> Steps:
     for move in moves:
         yield Move(move.tool, move.arguments, f"{thought} {move.thought}".strip())
         thought = ""
+
+
+def sought(place: Place) -> str:
+    """The word that the name of a skill about it would begin with; what it does, where the prompt tells no name."""
+    return f"for {place.site.called(place.family.noun)}" if place.site.wording == "far" else place.site.name
 
 
 def believed(piece: Piece, text: str) -> Rule | None:

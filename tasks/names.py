@@ -11,12 +11,13 @@ class Name(NamedTuple):
     about: str
 
 
-def _names(text: str) -> tuple[Name, ...]:
+def parse_names(text: str) -> tuple[Name, ...]:
+    """The names of a text: a line `word: what it does` each."""
     return tuple(Name(*(part.strip() for part in line.split(":"))) for line in text.strip().splitlines())
 
 
 NAMES: Mapping[str, tuple[Name, ...]] = {
-    "train": _names(
+    "train": parse_names(
         """
         fleet: looks after the cars and vans
         travel: books the journeys
@@ -70,7 +71,7 @@ NAMES: Mapping[str, tuple[Name, ...]] = {
         tools: lends drills and ladders
         """
     ),
-    "validation": _names(
+    "validation": parse_names(
         """
         canteen: makes the lunches
         lobby: greets the visitors
@@ -122,7 +123,7 @@ NAMES: Mapping[str, tuple[Name, ...]] = {
         silo: weighs the harvest
         """
     ),
-    "heldout": _names(
+    "heldout": parse_names(
         """
         workshop: repairs the machines
         brewery: brews the beer

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
 from hermes_lab.skills.library import Library
-from hermes_lab.types import Task, Verdict
+from hermes_lab.types import Skill, Task, Verdict
 from tasks.draws import Draws
 from tasks.family import Move, Rule
 from tasks.feedback import write_feedback
 from tasks.pieces import Piece, known_skill, pieces_of
+from tasks.telling import Telling
 from tasks.worlds import SPLITS, AnyFamily, Place, WorldSpec, draw_places, draw_world, task_id
 
 FRAMES = {
@@ -30,6 +31,7 @@ class WorldSuite:
         self.families = families
         self.spec = spec
         self.domain = families[0].domain
+        self._tellings: dict[tuple[str, int, int], Telling] = {}
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         """`count` tasks about places of the world. Raises `ConfigError` for an unknown split or a count of 0."""
@@ -117,6 +119,22 @@ class WorldSuite:
         """A skill for each rule that a world begins with, as someone would write it who was told."""
         places = self.places(split=split, world=world)
         return Library(known_skill(place, place.drawn) for place in places if place.ruled)
+
+    def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
+        """The ids of the rules in force as task `number` meets them."""
+        return self._telling(split, world, number).rules
+
+    def told(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
+        """Which of them a skill tells, by its words; "" for a rule that is not in force."""
+        return self._telling(split, world, number).told(skill)
+
+    def _telling(self, split: str, world: int, number: int) -> Telling:
+        first = self.places(split=split, world=world)
+        now = self.places(split=split, world=world, number=number)
+        key = (split, world, now[0].epoch)
+        if key not in self._tellings:
+            self._tellings[key] = Telling(now, past=first)
+        return self._tellings[key]
 
     def _choose(self, places: Sequence[Place], draws: Draws) -> list[Place]:
         """The places that a task is about."""

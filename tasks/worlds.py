@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 from hermes_lab.errors import ConfigError
 from tasks.draws import Draws
 from tasks.family import Family, Rule, Site, draw_rule
-from tasks.names import NAMES
+from tasks.more_names import MORE_NAMES
+from tasks.names import NAMES, Name
 
 AnyFamily = Family[Any, Any]
 SPLITS = tuple(NAMES)
@@ -17,7 +18,14 @@ Frequencies = Literal["uniform", "zipf"]
 Salience = Literal["told", "worded", "symptom"]
 Wording = Literal["near", "varied", "far"]
 Drift = Literal["redraw", "invert"]
-_CHOICES = {"frequencies": Frequencies, "salience": Salience, "wording": Wording, "drift": Drift}
+Names = Literal["few", "many"]
+_CHOICES = {
+    "frequencies": Frequencies,
+    "salience": Salience,
+    "wording": Wording,
+    "drift": Drift,
+    "names": Names,
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class WorldSpec:
     """Rejections that tell only what is wrong, before one tells the rule: what finding a rule costs."""
     wording: Wording = "varied"
     """How far the words of a task are from those of the world (`Site.wording`)."""
+    names: Names = "few"
+    """How many names the places of training worlds are drawn from: `many` cannot be learnt by heart."""
     drift_at: int = 0
     """The number of the task from which on the rules are others; 0: they stay."""
     drift: Drift = "redraw"
@@ -86,6 +96,11 @@ class WorldSpec:
 
 
 _MOST = min(map(len, NAMES.values()))
+
+
+def names_of(split: str, names: Names = "many") -> tuple[Name, ...]:
+    """What the places of a split may be called; those that `few` leaves out come last."""
+    return NAMES[split] + (MORE_NAMES if names == "many" and split == "train" else ())
 
 
 @dataclass(frozen=True)
@@ -133,7 +148,7 @@ def draw_world(
     """
     draws = Draws(suite, split, world)
     turns = draws.shuffled(families)
-    names = draws.sample(NAMES[split], spec.places)
+    names = draws.sample(names_of(split, spec.names), spec.places)
     unseen = _draw_unseen(Draws(suite, split, world, "unseen"), spec) if split == "heldout" else frozenset()
     decks = {family.name: _Deck(family, draws, held_out=split == "heldout") for family in families}
     places = []

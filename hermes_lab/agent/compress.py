@@ -95,7 +95,7 @@ class Context:
         start = next((i for i, m in enumerate(messages) if m.role == "user"), len(messages)) + 1
         done = self.compressions[-1].end if self.compressions else start
         summaries = {compression.at for compression in self.compressions}
-        turns = [i for i in range(done, len(messages)) if i not in summaries and _begins_turn(messages, i)]
+        turns = [i for i in range(done, len(messages)) if i not in summaries and begins_turn(messages, i)]
         if len(turns) < 2:
             return None
         room = _TAIL_SHARE * (self._config.context_tokens or self._tokens())
@@ -140,7 +140,7 @@ def _shortened(turn: Message, room: int) -> str:
     return clip(text, room).text
 
 
-def _begins_turn(messages: Sequence[Message], index: int) -> bool:
+def begins_turn(messages: Sequence[Message], index: int) -> bool:
     """Whether the conversation may be cut before this message: it answers nothing that stands before it."""
     message = messages[index]
     return message.role == "assistant" or (message.role == "user" and not message.results)

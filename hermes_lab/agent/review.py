@@ -75,7 +75,7 @@ async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], co
 
 def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
     """What the agent is asked: how its work fared, which skills had a part in that or are failing, and the rest."""
-    lines = [_outcome(verdicts[-1] if verdicts else None)]
+    lines = [_outcome(verdicts)]
     if context.skills:
         if loaded := sorted(set(context.skills.loaded)):  # children and parallel calls load in any order
             rejected = verdicts and not verdicts[0].success
@@ -88,10 +88,13 @@ def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
     return f"{' '.join(lines)}\n\n{REVIEW_REQUEST}"
 
 
-def _outcome(verdict: Verdict | None) -> str:
-    if verdict is None:
+def _outcome(verdicts: Sequence[Verdict]) -> str:
+    if not verdicts:
         return "The work is delivered."
-    return "The submission was accepted." if verdict.success else "The submission was not accepted."
+    if not verdicts[-1].success:
+        return "The submission was not accepted."
+    # A rejection on the way is what there may be a rule to learn from.
+    return f"The submission was accepted {'after a rejection' if verdicts[1:] else 'at the first try'}."
 
 
 def _named(names: Iterable[str]) -> str:

@@ -5,11 +5,11 @@ starts removes it.
 """
 
 import atexit
+import errno
 import fcntl
 import functools
 import itertools
 import os
-import shutil
 import stat
 import subprocess
 import tempfile
@@ -23,6 +23,7 @@ import anyio.to_thread
 _PREFIX = "hermes-lab-"
 _LOCK = "lock"
 _FEW = 64  # files that are unlinked without leaving the event loop's thread
+_DEEP = 50  # levels that are removed without a process of their own
 
 _numbers = itertools.count(1)
 _idle: dict[tuple[Path, int | None, str], list[Path]] = {}
@@ -141,7 +142,21 @@ def _remove_few(folder: Path) -> bool:
 def remove_tree(folder: Path) -> None:
     """Removes a folder whatever is in it. Blocks."""
     try:
-        shutil.rmtree(folder)
-    except (OSError, RecursionError):  # folders that were made unreadable, or nested without end
+        _remove_shallow(folder, _DEEP)
+    except OSError:  # folders that were made unreadable, or nested without end
         script = 'chmod -R u+rwX -- "$0"; rm -rf -- "$0"'
         subprocess.run(["/bin/sh", "-c", script, str(folder)], check=False, stderr=subprocess.DEVNULL)
+
+
+def _remove_shallow(folder: Path | str, depth: int) -> None:
+    """Removes a folder nested at most `depth` deep, else raises; Python's stack, unlike `rm`, has an end."""
+    if not depth:
+        raise OSError(errno.ELOOP, "nested too deep", str(folder))
+    with os.scandir(folder) as entries:
+        below = list(entries)
+    for entry in below:
+        if entry.is_dir(follow_symlinks=False):
+            _remove_shallow(entry.path, depth - 1)
+        else:
+            os.unlink(entry.path)  # noqa: PTH108
+    os.rmdir(folder)  # noqa: PTH106

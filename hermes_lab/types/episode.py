@@ -12,6 +12,8 @@ from hermes_lab.types.trajectory import Trajectory
 VERSION = 1
 """Of the record that is written. Fields that were added since have defaults; a change of meaning raises it."""
 
+Phase = Literal["learn", "heldout"]
+
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
     """Why an episode has no score. `kind` names the part that failed: model, sandbox, verifier or internal."""
@@ -29,6 +31,11 @@ class ModelIdentity(Struct, frozen=True, omit_defaults=True):
     base_url: str = ""
     adapter: str = ""
     adapter_digest: str = ""
+
+    @property
+    def policy(self) -> str:
+        """What tells these weights from others: the adapter's digest, or the name of the model."""
+        return self.adapter_digest or self.adapter or self.name
 
 
 class TaskInfo(Struct, frozen=True, omit_defaults=True):
@@ -129,7 +136,9 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     with status `errored` was stopped by the infrastructure: it has no score, counts as no attempt, and is owed again.
     `experience` is the number of tasks that the lane had finished when this episode's skill snapshot was frozen: the n
     of a learning curve. `place` is the episode's place within its round, which makes the order of merging known.
-    `seconds` is wall clock without the review.
+    `seconds` is wall clock without the review. `phase`: the task was one to learn from, or one of a held-out block,
+    which is run against the same frozen snapshot, never reviewed, and adds nothing to the library. `block` is the place
+    of the task's world among those that the lane goes through, from 0.
     """
 
     v: int = field(default_factory=lambda: VERSION)  # a default of this kind is written, too
@@ -158,6 +167,8 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     children: tuple[Child, ...] = ()
     review: Review | None = None
     metrics: dict[str, float] = {}
+    phase: Phase = "learn"
+    block: int = 0
 
     @property
     def key(self) -> str:

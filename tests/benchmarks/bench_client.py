@@ -65,7 +65,7 @@ async def compare(base_url: str) -> dict[str, float]:
     rounds: dict[str, list[Round]] = {"bare": [], "client": []}
     async with (
         aiohttp.ClientSession(connector=connector) as session,
-        open_openai(config, tool_format="native", concurrency=AT_ONCE) as client,
+        open_openai(config, [""], tool_format="native", concurrency=AT_ONCE) as (client,),
     ):
 
         async def bare() -> object:

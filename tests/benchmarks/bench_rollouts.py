@@ -40,6 +40,7 @@ async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int 
     from hermes_lab.skills.format import parse, render
     from hermes_lab.skills.library import Library
     from runners.batch import run_lanes
+    from runners.budget import Budget
     from runners.plan import plan_run
     from tasks import load_suite
 
@@ -66,7 +67,7 @@ async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int 
         ) as model:
             lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
             lanes = plan_run(config, suite, library)
-            await run_lanes(lab, lanes, Path(base), {}, lambda episode: errors.append(episode.error))
+            await run_lanes([lab], lanes, Path(base), {}, lambda each: errors.append(each.error), Budget())
         failed = [error for error in errors if error]
         assert not failed, f"{len(failed)} of {tasks}: {failed[0]}"
         assert len(errors) == tasks

@@ -49,7 +49,8 @@ Script = Sequence[str | Reply] | Callable[[dict[str, Any]], str | Reply]
 class FakeOpenAIServer:
     """Answers with `script`, in order and the last one for ever, or a function of the request's body.
 
-    `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; `most_at_once` the
+    `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; one that was unloaded is
+    answered with 404; `answers_as` is what replies call their model in place of what was asked; `most_at_once` the
     largest number of chat requests in work at one time. No chat request is answered before `gather` of them were in
     work at once. `port` is one that `reserved_port` holds, 0 any free one.
     """
@@ -72,6 +73,8 @@ class FakeOpenAIServer:
         self.headers: list[dict[str, str]] = []
         self.adapters: dict[str, str] = {}
         self.refuse_adapters = 0
+        self.answers_as = ""
+        self._unloaded: set[str] = set()
         self.most_at_once = 0
         self._at_once = 0
         self._runner: web.AppRunner | None = None
@@ -110,16 +113,22 @@ class FakeOpenAIServer:
         if body["lora_name"] in self.adapters:
             return web.json_response({"error": {"message": "has already been loaded"}}, status=400)
         self.adapters[body["lora_name"]] = body["lora_path"]
+        self._unloaded.discard(body["lora_name"])
         return web.Response(text="Success")
 
     async def _unload(self, request: web.Request) -> web.Response:
-        del self.adapters[(await request.json())["lora_name"]]
+        name = (await request.json())["lora_name"]
+        del self.adapters[name]
+        self._unloaded.add(name)
         return web.Response(text="Success")
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append(body)
         self.headers.append(dict(request.headers))
+        if body["model"] in self._unloaded:
+            error = {"message": f"The model `{body['model']}` does not exist.", "type": "NotFoundError"}
+            return web.json_response({"error": error}, status=404)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         if self.most_at_once >= self.gather:
@@ -138,6 +147,8 @@ class FakeOpenAIServer:
             body = reply.body if isinstance(reply.body, str | bytes) else json.dumps(reply.body)
             sent = body if isinstance(body, bytes) else body.encode()
             return web.Response(status=reply.status, body=sent, headers=reply.headers)
+        if self.answers_as:
+            body = body | {"model": self.answers_as}
         return web.json_response(_completion(body, reply), headers=reply.headers)
 
     def _next(self, body: dict[str, Any]) -> Reply:

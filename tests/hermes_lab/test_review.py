@@ -255,6 +255,8 @@ async def test_the_request_tells_how_the_work_fared_and_ends_with_what_never_var
     context = episode.toolbox.context
     assert request(context, ()).startswith("The work is delivered.")
     assert request(context, [BAD]).startswith("The submission was not accepted.")
+    assert request(context, [GOOD]).startswith("The submission was accepted at the first try.")
+    assert request(context, [BAD, GOOD]).startswith("The submission was accepted after a rejection.")
     assert "gone" in request(context, [GOOD])
     assert "old" not in request(context, [GOOD])
     assert REFINE not in request(context, [GOOD])

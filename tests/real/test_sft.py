@@ -4,18 +4,20 @@ import json
 import multiprocessing
 import os
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from fakes.episodes import CALL, episode, with_review, write_run
+from fakes.episodes import CALL, conversation, episode, trajectory, with_review, write_run
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.cards import read_card
 from hermes_lab.models.weights import PACKAGED, resolve
-from training.adapters import find_adapter, read_card
-from training.config import TrainConfig, load_train_config
+from training.adapters import find_adapter
+from training.config import Gate, TrainConfig, load_train_config
 from training.lock import load_lock, lock_digest, write_lock
 from training.select import select_rows
 from training.tokens import IGNORED, tokenize
@@ -43,7 +45,7 @@ def config(tmp_path: Path) -> TrainConfig:
 def train(config: TrainConfig) -> Path:
     from training.sft import train_sft
 
-    return train_sft(config, print)
+    return train_sft(config, print, "hermes-lab train sft")
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
@@ -58,7 +60,8 @@ def test_training_lowers_the_loss_and_leaves_an_adapter_with_a_true_card(config:
     card = read_card(folder)
     assert (card.name, card.digest) == ("sft-v1", adapter_digest(folder))
     assert card.lock_digest == lock_digest(load_lock(Path(config.lock)))
-    assert (card.rows, card.steps, card.loss) == (7, STEPS, steps[-1]["loss"])
+    assert (card.method, card.rows, card.steps, card.command) == ("sft", 7, STEPS, "hermes-lab train sft")
+    assert card.metrics == {name: steps[-1][name] for name in ("loss", "grad_norm", "learning_rate")}
     assert not (folder / "checkpoints").exists()
     assert find_adapter("sft", Path(config.adapters)) == folder
     child = train(config.model_copy(update={"parent": "sft-v1"}))
@@ -96,6 +99,23 @@ def test_a_killed_training_resumes_to_the_same_adapter(config: TrainConfig, tmp_
     assert metrics(folder)[-1]["loss"] == pytest.approx(metrics(whole)[-1]["loss"], rel=0.02)
 
 
+def test_a_conversation_too_long_for_the_lock_is_trained_where_the_gate_compresses(
+    config: TrainConfig, tmp_path: Path
+) -> None:
+    system, prompt, call, result, answer = conversation("Do it")
+    long = (system, prompt, *([call, result] * 20), answer)
+    run = write_run(tmp_path / "long", episode("long", trajectory=trajectory(long)))
+    values = yaml.safe_load((tmp_path / "values.yaml").read_text()) | {"max_token_length": 256, "total_steps": 1}
+    (tmp_path / "short.yaml").write_text(yaml.safe_dump(values))
+    write_lock(tmp_path / "short.yaml", tmp_path / "short-lock.yaml")
+    config = config.model_copy(update={"lock": str(tmp_path / "short-lock.yaml"), "data": (str(run),)})
+    with pytest.raises(ConfigError, match="longer than 256 tokens"):
+        train(config)
+    card = read_card(train(config.model_copy(update={"gate": Gate(compress=True)})))
+    assert (card.rows, card.compressed, card.refused) == (1, 1, {})
+    assert card.tokens <= 256
+
+
 def test_an_override_of_the_lock_trains_nothing(config: TrainConfig, tmp_path: Path) -> None:
     sources = [f"lock={config.lock}", f"data=[{config.data[0]}]", f"adapters={config.adapters}"]
     with pytest.raises(ConfigError, match=r"learning_rate is locked at 0\.0015"):
@@ -107,9 +127,9 @@ def test_rendered_rows_decode_to_the_conversation_and_train_the_replies(tmp_path
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(resolve(PACKAGED))
-    (conversation,) = select_rows([write_run(tmp_path, with_review("t"))]).rows
-    ((row,), _) = tokenize([conversation], tokenizer, 1000)
-    messages = [{"role": m.role, "content": m.content} for m in conversation.messages]
+    (selected,) = select_rows([write_run(tmp_path, with_review("t"))]).rows
+    ((row,), _) = tokenize([selected], tokenizer, 1000)
+    messages = [{"role": m.role, "content": m.content} for m in selected.messages]
     whole = tokenizer.apply_chat_template(messages, tokenize=False)
     assert tokenizer.decode(row.input_ids) + "\n" == whole
     # A server tokenises each prompt as a whole: piece by piece must give the same.
@@ -118,37 +138,50 @@ def test_rendered_rows_decode_to_the_conversation_and_train_the_replies(tmp_path
     assert trained == f"{CALL}<|im_end|>Done: Do t.<|im_end|>Nothing to save.<|im_end|>"
 
 
-def test_the_shared_prefix_changes_neither_loss_nor_gradient() -> None:
+@pytest.mark.parametrize("max_tokens", [1, 16, 1000])
+def test_neither_the_shared_prefix_nor_the_split_changes_loss_or_gradient(max_tokens: int) -> None:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from training.loss import sft_loss, shared_prefix
+    from training.loss import add_gradients, shared_prefix
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=97, num_attention_heads=4, num_key_value_heads=2, **sizes))
-    ids_BT = torch.randint(0, 97, (3, 20))
+    ids_BT = torch.randint(1, 97, (3, 20))
     ids_BT[:, :9] = ids_BT[0, :9]
-    labels_BT = torch.full_like(ids_BT, IGNORED)
-    labels_BT[0, 12:15], labels_BT[1, 11:], labels_BT[2, 14:18] = (
-        ids_BT[0, 12:15],
-        ids_BT[1, 11:],
-        ids_BT[2, 14:18],
-    )
     ids_BT[0, 15:] = 0  # right padding
+    labels_BT = torch.full_like(ids_BT, IGNORED)
+    for row, start, end in ((0, 12, 15), (1, 11, 20), (2, 14, 18)):  # unlike counts: a mean of means is no token mean
+        labels_BT[row, start:end] = ids_BT[row, start:end]
     assert shared_prefix(ids_BT, labels_BT) == 9
 
-    def gradients(loss: torch.Tensor) -> list[torch.Tensor]:
+    def gradients() -> list[torch.Tensor]:
+        found = [p.grad.clone() for p in model.parameters() if p.grad is not None]
         model.zero_grad()
-        loss.backward()
-        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        return found
 
     mask_BT = torch.ones_like(ids_BT)
     mask_BT[0, 15:] = 0
     plain = model(input_ids=ids_BT, attention_mask=mask_BT, labels=labels_BT).loss
-    ours = sft_loss(model, ids_BT, labels_BT)
-    torch.testing.assert_close(ours, plain)
-    torch.testing.assert_close(gradients(ours), gradients(plain))
+    plain.backward()
+    expected = gradients()
+    ours = add_gradients(model, ids_BT, labels_BT, nullcontext, max_tokens)
+    torch.testing.assert_close(ours, plain.detach())
+    torch.testing.assert_close(gradients(), expected)
+
+
+@pytest.mark.parametrize(("max_tokens", "expected"), [(1, [[0], [2], [1]]), (20, [[0, 2], [1]]), (1000, [[0, 2, 1]])])
+def test_rows_run_together_up_to_a_number_of_tokens(max_tokens: int, expected: list[list[int]]) -> None:
+    import torch
+
+    from training.loss import _micro_batches
+
+    labels_BT = torch.full((3, 20), IGNORED)
+    labels_BT[0, 13] = labels_BT[1, 19] = labels_BT[2, 17] = 1
+    batches = list(_micro_batches(labels_BT, 9, max_tokens))
+    assert [rows for rows, _ in batches] == expected
+    assert batches[-1][1] == 20
 
 
 def test_the_prefix_stops_before_the_first_prediction_that_counts() -> None:

@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config import ModelConfig, SamplingConfig, ServerConfig
-from hermes_lab.errors import ContextFull
+from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.hermes_format import render_tools
 from hermes_lab.models.openai_client import OpenAIClient
+from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.models.remote import open_openai
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import PACKAGED, resolve
@@ -63,7 +65,7 @@ async def client_of(
         token_ids=True,
         sampling=SamplingConfig(max_tokens=96, temperature=temperature),
     )
-    async with open_openai(config, tool_format=tool_format, concurrency=4) as client:
+    async with open_openai(config, [adapter], tool_format=tool_format, concurrency=4) as (client,):
         yield client
 
 
@@ -114,7 +116,47 @@ async def test_each_adapter_version_answers_under_its_own_name(
     assert replies[0] != replies[1]
     shutil.rmtree(tmp_path / "v2")
     assert await _tokens(server, adapter=names[0]) == replies[0]
-    await server.unload_adapter(names[0])
+    for name in names:  # the next tests make the same adapters in other folders
+        await server.unload_adapter(name)
+
+
+async def test_an_adapter_that_is_unloaded_under_way_is_no_answer(
+    server: VllmServer, weights: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    for version in (1, 2):
+        _make_adapter(weights, tmp_path / f"v{version}" / "tuned", seed=version)
+    async with client_of(server, "hermes", adapter=str(tmp_path / "v1" / "tuned")) as first:
+        before = await first.generate(ASK, ())
+        async with client_of(server, "hermes", adapter=str(tmp_path / "v2" / "tuned")) as second:
+            other = await second.generate(ASK, ())
+            assert (await first.generate(ASK, ())).token_ids == before.token_ids != other.token_ids
+            await server.unload_adapter(first.identity.adapter)
+            with pytest.raises(ModelError, match=r"does not exist|served no longer"):
+                await first.generate(ASK, ())
+            assert (await second.generate(ASK, ())).token_ids == other.token_ids
+        await server.unload_adapter(second.identity.adapter)
+
+
+async def test_one_server_answers_under_several_weights_at_once(
+    server: VllmServer, weights: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    _make_adapter(weights, tmp_path / "tuned", seed=3)
+    config = ModelConfig(base_url=server.base_url, sampling=SamplingConfig(max_tokens=32))
+    replies: dict[str, str] = {}
+    async with open_openai(config, ["", str(tmp_path / "tuned")], tool_format="hermes", concurrency=2) as clients:
+
+        async def ask(client: OpenAIClient) -> None:
+            replies[client.identity.adapter] = (await client.generate(ASK, ())).message.content
+
+        async with anyio.create_task_group() as group:
+            for client in clients:
+                group.start_soon(ask, client)
+        bare, tuned = (client.identity.adapter for client in clients)
+    assert (bare, tuned.startswith("tuned-")) == ("", True)
+    assert replies[bare] != replies[tuned]
+    await server.unload_adapter(tuned)
 
 
 async def _tokens(server: VllmServer, *, adapter: str = "") -> tuple[int, ...]:
@@ -129,7 +171,7 @@ def _make_adapter(weights: Path, folder: Path, *, seed: int) -> None:
     from transformers import AutoModelForCausalLM
 
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.bfloat16)
+    model = AutoModelForCausalLM.from_pretrained(weights, dtype=cpu_dtype())
     lora = LoraConfig(r=16, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM")
     get_peft_model(model, lora).save_pretrained(folder)
 

@@ -5,17 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
+import yaml
 
-from envs.groups import validate_group
-from hermes_lab.models.adapters import adapter_digest
+from envs.groups import read_groups, validate_group
+from hermes_lab.models.adapters import adapter_digest, packaged_folder
 from hermes_lab.records import read_episodes
-from hermes_lab.types import ScoredGroup
 
 pytestmark = pytest.mark.real
 
-SMALL = ["-c", "learning.worlds=2", "-c", "learning.rounds=3", "-c", "model.token_ids=true"]
+TASKS = ["learning.worlds=2", "learning.rounds=3", "learning.round_size=4", "learning.arms=[off,on]"]
+SMALL = [*TASKS, "model.token_ids=true"]
+ARGS = [arg for field in SMALL for arg in ("-c", field)]
 
 
 def lab(*args: str | Path) -> str:
@@ -41,10 +42,17 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("train", "sft", "-c", "configs/train/sft.yaml", "-c", "lock=configs/locks/sft-smoke.yaml"),
         *("-c", f"data=[{root}/demonstrations]", "-c", f"adapters={root}/adapters"),
     )
-    lab("learn", "-c", "configs/heldout.yaml", *SMALL, "--out", root / "base")
-    # Beside the weights, as an adapter: `merge` is for long runs.
-    tuned = ["-c", f"model.adapter={root}/adapters/sft-v1", "-c", "model.merge=false"]
-    lab("learn", "-c", "configs/heldout.yaml", *SMALL, *tuned, "--out", root / "tuned")
+    lab("learn", "-c", "configs/heldout.yaml", *ARGS, "--out", root / "base")
+    lab(
+        "learn",
+        "-c",
+        "configs/heldout.yaml",
+        *ARGS,
+        "-c",
+        f"model.adapter={root}/adapters/sft-v1",
+        "--out",
+        root / "tuned",
+    )
     return root
 
 
@@ -87,13 +95,44 @@ def test_tokens_of_every_episode_are_those_that_vllm_sampled(line: Path) -> None
 def test_scored_groups_are_exported_and_whole(line: Path) -> None:
     path = line / "groups.jsonl"
     lab("export", line / "tuned", "--format", "groups", "-o", path)
-    groups = [msgspec.json.decode(row, type=ScoredGroup) for row in path.read_bytes().splitlines()]
+    groups = read_groups(path)  # checks each of them
     assert len({key for group in groups for key in group.episodes}) == 48
-    for group in groups:
-        validate_group(group)
 
 
 def test_the_fit_is_drawn_and_does_not_claim_what_so_few_episodes_cannot_show(line: Path) -> None:
     said = lab("fit", line / "base", line / "tuned")
     assert said.count("not identified") == 4
     assert (line / "base" / "plots" / "learning-curve.png").stat().st_size > 10_000
+
+
+def test_grpo_makes_three_rounds_each_by_the_version_before_it(tmp_path: Path) -> None:
+    # What is always solved has nothing to compare: so names that no demonstration had, a rule everywhere, many rollouts
+    # a task, and room for those that wander.
+    values = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
+    del values["digest"]
+    values["max_token_length"] = 2048
+    values["grpo"]["group_size"] = 8
+    source, lock = tmp_path / "values.yaml", tmp_path / "lock.yaml"
+    source.write_text(yaml.safe_dump(values))
+    lab("train", "lock", source, "-o", lock)
+    said = lab(
+        *("train", "grpo", "-c", "configs/train/grpo.yaml", "-c", f"lock={lock}"),
+        *("-c", "rollouts=[configs/rollouts.yaml,suite.options.names=many,suite.options.plain=0]"),
+        *("-c", "parent=packaged", "-c", f"out={tmp_path}/rounds", "-c", f"adapters={tmp_path}/adapters"),
+    )
+    policy = adapter_digest(packaged_folder())
+    used = 0
+    for number in (1, 2, 3):
+        folder = tmp_path / "rounds" / f"round-{number}"
+        done = json.loads((folder / "done.json").read_text())
+        assert {episode.model.adapter_digest for episode in read_episodes(folder / "run")} == {policy}
+        groups = read_groups(folder / "groups.jsonl")
+        assert {group.policy for group in groups} <= {policy}
+        for group in groups:
+            validate_group(group)
+        if done["used"]:
+            used += 1
+            assert done["version"]["digest"] != policy
+        policy = done["version"]["digest"]
+    assert used, "no round had a group whose rewards differ"
+    assert adapter_digest(Path(said.strip())) == policy

@@ -1,5 +1,8 @@
 """Opening a model: its identity is checked and told truthfully, or the mistake is named."""
 
+import shutil
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ from fakes.openai_server import FakeOpenAIServer
 
 from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models import open_model
+from hermes_lab.models import adapters, open_model, remote
 from hermes_lab.models.adapters import adapter_digest, load_adapter, served_models, unload_adapter
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.types import Message, ModelIdentity
@@ -93,6 +96,100 @@ async def test_adapter_mistakes_are_named(adapter: Path, tmp_path: Path) -> None
         server.refuse_adapters = 404
         with pytest.raises(ConfigError, match=r"no adapters; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
             await identity_of(server, adapter=str(adapter))
+
+
+@pytest.mark.anyio
+async def test_a_name_that_is_served_from_another_folder_is_refused(adapter: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere" / "tuned"
+    shutil.copytree(adapter, copy)
+    async with FakeOpenAIServer(["x"]) as server:
+        served = await identity_of(server, adapter=str(adapter))
+        with pytest.raises(
+            ConfigError, match=rf"serves {served.adapter} from {adapter}, not from {copy}; first `.* unload"
+        ):
+            await identity_of(server, adapter=str(copy))
+
+
+@pytest.mark.anyio
+async def test_the_packaged_adapter_is_loaded_by_its_name(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters, "_PACKAGED_FOLDER", adapter)
+    async with FakeOpenAIServer(["x"]) as server:
+        assert (await identity_of(server, adapter="packaged")).adapter_digest == adapter_digest(adapter)
+        monkeypatch.setattr(adapters, "_PACKAGED_FOLDER", adapter / "absent")
+        with pytest.raises(ConfigError, match=r"model.adapter: this installation brings no `packaged` adapter along"):
+            await identity_of(server, adapter="packaged")
+
+
+async def answers(server: FakeOpenAIServer, adapter: Path, change: Callable[[str], Awaitable[None]]) -> None:
+    """Opens a model, has an answer, and another one after `change` was done with the adapter's name."""
+    config = ModelConfig(name="fake", base_url=server.base_url, max_retries=0, adapter=str(adapter))
+    opened = open_model(config, tool_format="hermes", log=Path("unused"), concurrency=2, say=lambda line: None)
+    async with opened as model:
+        await model.generate([Message("user", "hi")], ())
+        await change(model.identity.adapter)
+        await model.generate([Message("user", "hi")], ())
+
+
+@pytest.mark.anyio
+async def test_an_adapter_that_is_unloaded_under_way_is_an_error(adapter: Path) -> None:
+    async with FakeOpenAIServer(["x"]) as server, Endpoint(server.base_url) as endpoint:
+        with pytest.raises(ModelError, match="does not exist"):
+            await answers(server, adapter, lambda name: unload_adapter(endpoint, name))
+
+
+@pytest.mark.anyio
+async def test_another_adapter_under_the_same_name_is_an_error(
+    adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = partial(adapters.StillServed, every=0.0)
+    monkeypatch.setattr(remote, "StillServed", looks)
+    async with FakeOpenAIServer(["x"]) as server:
+
+        async def reload(name: str) -> None:
+            server.adapters[name] = str(tmp_path / "other")
+
+        with pytest.raises(ModelError, match=rf"of {adapter} is served from .*/other; load it again"):
+            await answers(server, adapter, reload)
+
+
+@pytest.mark.anyio
+async def test_an_adapter_that_is_nowhere_is_told_before_a_server_is_started(tmp_path: Path) -> None:
+    config = ModelConfig(provider="vllm", name=str(tmp_path / "no-weights"), adapter="nope")
+    with pytest.raises(ConfigError, match=r"model.adapter: 'nope' is neither a folder nor `packaged`"):
+        async with open_model(config, tool_format="hermes", log=Path("unused"), concurrency=1, say=lambda line: None):
+            pass
+
+
+@pytest.mark.anyio
+async def test_an_adapter_whose_files_are_written_under_way_is_an_error(
+    adapter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "StillServed", partial(adapters.StillServed, every=0.0))
+    async with FakeOpenAIServer(["x"]) as server:
+
+        async def write(_name: str) -> None:
+            (adapter / adapters.WEIGHTS).write_bytes(b"of another training")
+
+        with pytest.raises(ModelError, match=rf"model.adapter: {adapter} was written since tuned-\w+ was loaded"):
+            await answers(server, adapter, write)
+
+
+@pytest.mark.anyio
+async def test_an_answer_of_the_base_model_is_never_taken_for_the_adapters(adapter: Path) -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+
+        async def fall_back(name: str) -> None:
+            server.answers_as = "fake"
+
+        with pytest.raises(ModelError, match=r"the adapter tuned-\w+ was asked, but fake answered"):
+            await answers(server, adapter, fall_back)
+
+
+@pytest.mark.anyio
+async def test_a_base_model_may_answer_under_another_name() -> None:
+    async with FakeOpenAIServer(["x"]) as server:
+        server.answers_as = "fake-2026-01-01"
+        assert (await identity_of(server)).adapter == ""
 
 
 @pytest.mark.anyio

@@ -32,7 +32,7 @@ async def client_of(
     server: FakeOpenAIServer, tool_format: ToolFormat = "native", concurrency: int = 4, **config: Any
 ) -> AsyncIterator[OpenAIClient]:
     made = ModelConfig(name="fake", base_url=server.base_url, **config)
-    async with open_openai(made, tool_format=tool_format, concurrency=concurrency) as client:
+    async with open_openai(made, [made.adapter], tool_format=tool_format, concurrency=concurrency) as (client,):
         yield client
 
 
@@ -315,5 +315,5 @@ async def test_an_error_whose_body_is_no_json_is_tried_again_like_any_other(body
 @pytest.mark.parametrize("url", ["http://[::1/v1", "http://a..b/v1", "http://h:99999/v1", "http://h:abc/v1", "h:80/v1"])
 async def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"model\.base_url: .* is no http:// or https:// URL"):
-        async with open_openai(ModelConfig(base_url=url), tool_format="native", concurrency=1):
+        async with open_openai(ModelConfig(base_url=url), [""], tool_format="native", concurrency=1):
             pass

@@ -1,7 +1,7 @@
 """The memory of all processes together, and the whole workspace: on both backends that the harness itself meters."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,15 @@ async def test_a_full_workspace_takes_no_more_until_files_are_removed(small: San
 
 
 async def test_a_disk_bomb_in_the_background_is_killed_while_no_command_runs(
-    small: Sandbox, marker: str, is_running: Callable[[str], bool]
+    small: Sandbox,
+    marker: str,
+    is_running: Callable[[str], bool],
+    eventually: Callable[[Callable[[], bool]], Awaitable[None]],
 ) -> None:
     async with small as sandbox:
         await sandbox.exec(f"({FILL % marker}) &")
         await _noticed(sandbox)
-        assert not is_running(marker)
+        await eventually(lambda: not is_running(marker))
         result = await sandbox.exec("echo next")
         assert (result.output, result.exit_code) == (f"next\n{FULL}\n", 0)
         assert (await sandbox.exec("echo next")).output == "next\n"
@@ -77,14 +80,17 @@ async def test_a_file_without_a_name_counts(small: Sandbox, marker: str) -> None
 
 
 async def test_processes_that_take_too_much_together_are_killed_in_the_background_too(
-    small: Sandbox, marker: str, is_running: Callable[[str], bool]
+    small: Sandbox,
+    marker: str,
+    is_running: Callable[[str], bool],
+    eventually: Callable[[Callable[[], bool]], Awaitable[None]],
 ) -> None:
     script = "import os, sys, time; data = os.urandom(1) * (80 << 20); time.sleep(float(sys.argv[1]))"
     async with small as sandbox:
         await sandbox.write("hold.py", script.encode())
         await sandbox.exec(f"for n in 1 2 3; do python3 hold.py {marker} & done")
         await _noticed(sandbox)
-        assert not is_running(marker)
+        await eventually(lambda: not is_running(marker))
         assert "[killed: its processes and /tmp take more than 200 MB of memory]" in (await sandbox.exec(":")).output
 
 

@@ -1,0 +1,28 @@
+"""The name of a lane tells its place in the experiment: `on-r3-w0`, and `on-r3-w0-a1` where weights are a factor."""
+
+import re
+from typing import NamedTuple
+
+_NAME = re.compile(r"(?P<arm>.+?)-r(?P<replicate>\d+)-w(?P<world>\d+)(?:-a(?P<weights>\d+))?")
+
+
+class Place(NamedTuple):
+    """Where a lane stands: its arm, and which replicate, world and weights (of `learning.adapters`), each from 0."""
+
+    arm: str
+    replicate: int = 0
+    world: int = 0
+    weights: int = 0
+
+
+def lane_name(place: Place, *, with_weights: bool) -> str:
+    """The name of the lane there; the weights stand in it only where they are a factor."""
+    name = f"{place.arm}-r{place.replicate}-w{place.world}"
+    return f"{name}-a{place.weights}" if with_weights else name
+
+
+def lane_place(name: str) -> Place | None:
+    """The place that a lane's name tells; None of a lane that is in no experiment, such as `main`."""
+    if not (found := _NAME.fullmatch(name)):
+        return None
+    return Place(found["arm"], int(found["replicate"]), int(found["world"]), int(found["weights"] or 0))

@@ -1,0 +1,68 @@
+"""What a right submission of a task holds: for those who look whether it leaked, never for an agent."""
+
+import io
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hermes_lab.protocols import Sandbox, Suite
+from hermes_lab.rollout import lay_out
+from hermes_lab.types import Task
+from tasks.evidence import LARGEST, read_bytes
+from tasks.pieces import pieces_of
+from tasks.play import play
+from tasks.suite import WorldSuite
+
+_MOST_FILES = 500
+
+
+class AnswerKey(NamedTuple):
+    """The texts of a right `answer`, and those that a task shows, its rule told in full among them."""
+
+    answer: tuple[str, ...]
+    known: tuple[str, ...]
+
+
+async def answer_key(suite: Suite, task: Task, open_sandbox: Callable[[], Sandbox]) -> AnswerKey | None:
+    """The answer of a task: made in a fresh sandbox by the way of someone who knows the rules, or its expected output;
+    None where it has neither. Raises `InfraError` where the sandbox fails."""
+    known = [task.prompt, *task.files.values(), *(f"{page.title}\n{page.text}" for page in task.pages)]
+    if not isinstance(suite, WorldSuite):
+        expected = task.truth.get("expected_output")
+        return AnswerKey((expected,), tuple(known)) if isinstance(expected, str) else None
+    pieces = pieces_of(task.truth)
+    for piece in pieces:
+        for rule in (piece.place.drawn, *piece.candidates):
+            known += [piece.place.family.howto(piece.place.site, piece.place.shape, rule), rule.recipe, *rule.clauses]
+    outputs = [piece.path(path) for piece in pieces for path in piece.scene.outputs]
+    async with open_sandbox() as sandbox:
+        await lay_out(task, sandbox)
+        known += await _texts(sandbox, await _files(sandbox))
+        await play(suite.oracle(task), task, sandbox)
+        return AnswerKey(tuple(await _texts(sandbox, outputs)), tuple(known))
+
+
+async def _files(sandbox: Sandbox) -> list[str]:
+    """The files that lie there before anybody works."""
+    found = await sandbox.exec(f"find . -type f -size -{LARGEST // 1024}k | head -n {_MOST_FILES}", fresh=True)
+    return [line.removeprefix("./") for line in found.output.splitlines()]
+
+
+async def _texts(sandbox: Sandbox, paths: Sequence[str]) -> list[str]:
+    """Their names and texts; of an office file (a zip of XML) the text between its tags. Others, and folders, tell
+    nothing."""
+    found = list(paths)
+    for path in paths:
+        data = await read_bytes(sandbox, path) or b""
+        found.append(_unzipped(data) if data.startswith(b"PK") else data.decode(errors="ignore"))
+    return found
+
+
+def _unzipped(data: bytes) -> str:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as parts:
+            xml = [parts.read(name).decode(errors="ignore") for name in parts.namelist() if name.endswith(".xml")]
+    except (zipfile.BadZipFile, RuntimeError):
+        return ""
+    return re.sub(r"<[^>]*>", "\n", "\n".join(xml))

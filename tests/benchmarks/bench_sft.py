@@ -1,0 +1,112 @@
+"""What our SFT step costs beside bare TRL's on the same rows: model, adapter, types, labels and order are the same.
+
+    python tests/benchmarks/bench_sft.py [STEPS]
+
+Rows have the shape of short episodes: some 420 tokens of system prompt and tools in common, 560 to 700 tokens in all,
+three replies with a loss. Both trainers take turns; a turn's first step is left out.
+"""
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hermes_lab.models.weights import PACKAGED, resolve
+from training.config import TrainConfig
+from training.draft import Draft
+from training.job import Data, Job
+from training.lock import LockedConfig, load_lock, write_lock
+from training.lora import arguments, load_tokenizer, progress, require_libraries, train
+from training.tokens import IGNORED, Row
+
+ROWS, TURNS, SHARED = 4, 2, 420
+
+
+def make_row(draw: random.Random, shared: list[int]) -> Row:
+    """Random ids: what a step costs is a matter of lengths alone."""
+    ids = [*shared, *(draw.randrange(1_000, 40_000) for _ in range(draw.randint(140, 280)))]
+    labels = [IGNORED] * len(ids)
+    for start in (SHARED + 20, SHARED + 80, len(ids) - 30):
+        labels[start : start + 30] = ids[start : start + 30]
+    return Row(ids, labels)
+
+
+def ours(job: Job, model: Any) -> Any:
+    """The trainer of `hermes-lab train sft`."""
+    from training.sft import _trainer
+
+    return _trainer(job, model, lambda _: None)
+
+
+def bare(job: Job, model: Any) -> Any:
+    """TRL's own, told that the rows are ready."""
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    from training.sft import _in_order
+
+    rows = _in_order(job.data.sequences, job.locked)
+    return SFTTrainer(
+        model=model,
+        args=SFTConfig(
+            **arguments(job.locked, job.draft),
+            max_length=None,
+            dataset_kwargs={"skip_prepare_dataset": True},
+            train_sampling_strategy="sequential",
+        ),
+        train_dataset=Dataset.from_list([row._asdict() for row in rows]),
+        processing_class=load_tokenizer(job.locked, lambda _: None),
+        callbacks=[progress(job.draft, {"loss": "loss"}, lambda _: None)],
+    )
+
+
+def measure(name: str, make: Callable[[Job, Any], Any], locked: LockedConfig, data: Data, root: Path) -> list[Any]:
+    """The steps of one training after the first."""
+    lock, run = root / "lock.yaml", root / "run"
+    (run / "episodes").mkdir(parents=True, exist_ok=True)
+    config = TrainConfig(lock=str(lock), data=(str(run),), adapters=str(root / "adapters"), name=name)
+    draft = Draft.begin(config, {})
+    job = Job("sft", config, locked, resolve(PACKAGED), None, data, draft, "")
+    model = job.model()
+    train(make(job, model), model, draft)
+    return [json.loads(line) for line in draft.metrics.read_text().splitlines()][1:]
+
+
+def main() -> None:
+    """Prints the seconds of a step and their ratio."""
+    steps = int(sys.argv[1]) if sys.argv[1:] else 4
+    draw = random.Random(0)
+    shared = [draw.randrange(1_000, 40_000) for _ in range(SHARED)]
+    rows = [make_row(draw, shared) for _ in range(ROWS * steps)]
+    data = Data("", len(rows), rows, {})
+    taken: dict[str, list[float]] = {"ours": [], "bare TRL": []}
+    losses: dict[str, list[float]] = {"ours": [], "bare TRL": []}
+    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as folder:
+        root = Path(folder)
+        values = yaml.safe_load(Path("configs/locks/sft-smoke.yaml").read_text())
+        values |= {"total_steps": steps, "batch_size": ROWS, "warmup_steps": 0, "save_checkpoint_interval": 1_000}
+        (root / "values.yaml").write_text(yaml.safe_dump(values))
+        write_lock(root / "values.yaml", root / "lock.yaml")
+        locked = load_lock(root / "lock.yaml")
+        require_libraries(locked)
+        for turn in range(TURNS):
+            for name, make in (("ours", ours), ("bare TRL", bare)):
+                found = measure(f"{name.split()[0]}{turn}", make, locked, data, root)
+                taken[name] += [step["seconds"] for step in found]
+                losses[name] = [step["loss"] for step in found]
+    own, trl = statistics.median(taken["ours"]), statistics.median(taken["bare TRL"])
+    print(f"| a step of {ROWS} rows of 560 to 700 tokens | seconds |\n|---|---|")
+    print(f"| ours | {own:.2f} |\n| bare TRL | {trl:.2f} |")
+    print(f"\nratio {own / trl:.2f}, at most 1.03; losses {losses['ours'][-1]:.4f} and {losses['bare TRL'][-1]:.4f}")
+    if own > 1.03 * trl:
+        raise SystemExit("our step costs more than 1.03 of TRL's")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""A registry's adapters without a training: the two files of PEFT, as a training of ours writes them, and a card."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.cards import Card
+from training.adapters import new_version, write_card
+from training.lock import LockedConfig, load_lock, lock_digest, lock_metadata
+
+LOCK = Path(__file__).parent / "locks" / "sft.yaml"
+
+
+def safetensors(metadata: dict[str, str], weights: bytes = b"\0\0") -> bytes:
+    """A safetensors file of one bfloat16 row."""
+    header = {
+        "__metadata__": metadata,
+        "w": {"dtype": "BF16", "shape": [len(weights) // 2], "data_offsets": [0, len(weights)]},
+    }
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + weights
+
+
+def write_adapter(
+    folder: Path, locked: LockedConfig, *, weights: bytes, metadata: dict[str, str] | None = None
+) -> None:
+    """The two files, of the locked shape. `metadata` is what the weights say of their lock, by default the truth."""
+    config = {
+        "peft_type": "LORA",
+        "r": locked.lora_rank,
+        "lora_alpha": locked.lora_alpha,
+        "target_modules": ["k_proj", "q_proj"] if locked.lora_target == "all-linear" else locked.lora_target,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    made_with = lock_metadata(locked) if metadata is None else metadata
+    (folder / "adapter_model.safetensors").write_bytes(safetensors(made_with, weights))
+
+
+def card_of(folder: Path, locked: LockedConfig, **fields: Any) -> Card:
+    """The card that a training would write."""
+    usual: dict[str, Any] = {
+        "name": folder.name,
+        "digest": adapter_digest(folder),
+        "base_model": locked.base_model,
+        "base_digest": "b" * 64,
+        "parent": "",
+        "parent_digest": "",
+        "lock_digest": lock_digest(locked),
+        "locked": locked.content(),
+        "runs": ("runs/a",),
+        "data_digest": "d" * 64,
+        "refused": {"not accepted": 3},
+        "rows": 5,
+        "tokens": 500,
+        "trained_tokens": 100,
+        "steps": 2,
+        "metrics": {"loss": 0.25},
+        "seconds": 12.0,
+        "versions": {"torch": "2"},
+        "created_at": "2026-01-01",
+    }
+    return Card(**usual | fields)
+
+
+def make_adapter(root: Path, name: str = "sft", *, metadata: dict[str, str] | None = None, **fields: Any) -> Path:
+    """The next finished version of `name`; `fields` are of its card."""
+    folder = new_version(root, name)
+    locked = load_lock(LOCK)
+    write_adapter(folder, locked, weights=folder.name.encode().ljust(20), metadata=metadata)
+    write_card(folder, card_of(folder, locked, **fields))
+    return folder

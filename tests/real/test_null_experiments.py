@@ -1,0 +1,83 @@
+"""Where nothing differs, 5 of 100 experiments may show a difference: a thousand of them, from rows to verdict."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes.paired_frames import experiment
+
+from analysis.compare import compare_frames
+from analysis.comparison import Report
+from analysis.decomposition import decompose
+from analysis.paired import sign_flip, units_of
+from analysis.pairs import ARM_PLACE
+
+pytestmark = pytest.mark.simulation
+
+
+def null_report(luck: float, seed: int) -> Report:
+    frame = experiment({"off": 0.5, "on": 0.5}, lanes=20, tasks=10, luck=luck, slope=0.05, seed=seed)
+    sides = (frame[frame["arm"] == arm] for arm in ("off", "on"))
+    return compare_frames(*sides, ARM_PLACE, ("off", "on"))
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.7], ids=["lanes alike", "lanes of different luck"])
+def test_null_arm_is_significant_in_five_of_a_hundred_experiments(luck: float) -> None:
+    reports = [null_report(luck, seed) for seed in range(1000)]
+    headlines = [report.headline for report in reports]
+    assert 0.03 <= np.mean([c.p_value < 0.05 for c in headlines]) <= 0.07
+    assert np.mean([c.shown for c in headlines]) <= 0.07
+    assert 0.93 <= np.mean([c.interval.low <= 0 <= c.interval.high for c in headlines]) <= 0.97
+    slopes = [r.slope.p_value for r in reports if r.slope and r.slope.p_value is not None]
+    assert len(slopes) == 1000
+    assert 0.03 <= np.mean([p < 0.05 for p in slopes]) <= 0.07
+    if luck:  # what taking every pair as independent would say
+        assert np.mean([c.mcnemar < 0.05 for c in headlines]) > 0.09
+
+
+def test_interaction_that_is_not_there_is_significant_in_five_of_a_hundred_experiments() -> None:
+    """The new weights are much better, so the two changes that are subtracted have other variances."""
+    truth = {"lanes": 20, "tasks": 8, "luck": 0.7, "weights": 2, "difficulty": 0.0}
+    found = [decompose(experiment({"off": 0.5, "on": 0.5}, weights_effect=1.0, seed=s, **truth)) for s in range(500)]
+    assert 0.02 <= np.mean([each.interaction.p_value < 0.05 for each in found]) <= 0.08
+    assert 0.02 <= np.mean([each.skills.p_value < 0.05 for each in found]) <= 0.08
+    assert (
+        0.92
+        <= np.mean([each.interaction.interval.low <= 0 <= each.interaction.interval.high for each in found])
+        <= 0.98
+    )
+    assert np.mean([each.weights.shown for each in found]) > 0.95
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        {"worlds": 5, "lanes": 20, "tasks": 3, "common": 1.0},
+        {"worlds": 5, "lanes": 20, "tasks": 10, "common": 0.5},
+        {"worlds": 1, "lanes": 10, "tasks": 20, "luck": 0.7, "common": 0.5},
+        {"worlds": 20, "lanes": 20, "tasks": 5, "world_luck": 0.7},
+        {"worlds": 10, "lanes": 40, "tasks": 5, "world_luck": 0.7, "luck": 0.4, "common": 0.5},
+    ],
+    ids=[
+        "replicates are copies",
+        "replicates are half copies",
+        "lanes and shared tasks",
+        "worlds differ",
+        "worlds differ, replicates alike",
+    ],
+)
+def test_replicates_and_worlds_do_not_make_a_difference_of_nothing(design: dict[str, Any]) -> None:
+    found = []
+    for seed in range(400):
+        frame = experiment({"off": 0.5, "on": 0.5}, **design, seed=seed)
+        before, after = (frame[frame["arm"] == arm] for arm in ("off", "on"))
+        outcomes_P = [side["success"].to_numpy(bool) for side in (before, after)]
+        change_P = outcomes_P[1].astype(np.int64) - outcomes_P[0]
+        together = units_of(before)
+        lane_P = before["replicate"].to_numpy()
+        found.append((together.p_value(change_P), sign_flip(change_P, lane_P), *together.interval(*outcomes_P)))
+    p_value, over_lanes, low, high = np.array(found).T
+    assert np.mean(p_value < 0.05) <= 0.08
+    assert np.mean((low <= 0) & (high >= 0)) >= 0.92
+    if design.get("common"):  # what lanes as independent ones would say
+        assert np.mean(over_lanes < 0.05) > 0.08
