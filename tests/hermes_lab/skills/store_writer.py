@@ -1,11 +1,9 @@
 """Writes to a library as fast as it can, and prints a line for every write that was acknowledged.
 
-`python store_writer.py FOLDER WRITER SECONDS`: skills of its own, a file of a skill that all share, a use of it.
+`python store_writer.py FOLDER WRITER TIMES`: a skill of its own, a file of a skill that all share, a use of it.
 """
 
 import sys
-import time
-from itertools import count
 from pathlib import Path
 
 from hermes_lab.skills.stats import Use
@@ -13,10 +11,9 @@ from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import SkillEdit
 
 
-def main(root: Path, writer: str, seconds: float) -> None:
+def main(root: Path, writer: str, times: int) -> None:
     store = SkillStore(root)
-    ends = time.monotonic() + seconds
-    for number in count():
+    for number in range(times):
         name = f"w{writer}-n{number}"
         for edit in (
             SkillEdit("create", name, f"Number {number}.", f"Written by {writer}."),
@@ -26,9 +23,7 @@ def main(root: Path, writer: str, seconds: float) -> None:
             print(write.name, write.path or "-", write.snapshot, write.after, flush=True)
         store.note_use(Use("shared", True, f"{writer} {number}"))
         print("use", f"{writer}-{number}", "-", "-", flush=True)
-        if time.monotonic() > ends:
-            break
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
