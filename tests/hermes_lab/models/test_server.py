@@ -65,6 +65,14 @@ def running_pids(tmp_path: Path) -> list[int]:
     return [pid for pid in pids if _state(pid) not in ("", "Z")]
 
 
+def they_end(tmp_path: Path) -> None:
+    """Waits for the end of what was killed: on a busy machine a killed process still has to get its turn to die."""
+    give_up = time.monotonic() + 20
+    while running_pids(tmp_path):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
 def _state(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -78,7 +86,7 @@ async def test_it_serves_the_name_and_leaves_no_process(make: Callable[..., Vllm
         async with Endpoint(server.base_url) as endpoint:
             assert list(await served_models(endpoint)) == ["m"]
         assert len(running_pids(tmp_path)) == 2
-    assert running_pids(tmp_path) == []
+    they_end(tmp_path)
     assert (tmp_path / "logs" / "server.log").read_text().startswith("loading True\n")
 
 
@@ -100,7 +108,7 @@ async def test_a_server_that_never_answers_is_given_up_and_ended(
     with pytest.raises(ModelError, match=r"did not answer within 1.5 s"):
         async with make(startup_seconds=1.5):
             pass
-    assert running_pids(tmp_path) == []
+    they_end(tmp_path)
 
 
 @pytest.mark.anyio
@@ -114,7 +122,7 @@ async def test_cancelling_the_start_ends_the_process(
             await anyio.sleep(0.02)
         assert len(running_pids(tmp_path)) == 2
         tasks.cancel_scope.cancel()
-    assert running_pids(tmp_path) == []
+    they_end(tmp_path)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -126,10 +134,7 @@ def test_the_server_ends_with_the_harness(how: signal.Signals, tmp_path: Path) -
         assert output.readline() == b"up\n"
         assert len(running_pids(tmp_path)) == 2
         os.killpg(harness.pid, how)  # as a terminal does
-    give_up = time.monotonic() + 20
-    while running_pids(tmp_path):
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    they_end(tmp_path)
 
 
 def _default_sigint() -> None:
