@@ -14,7 +14,7 @@ from hermes_lab.records import read_episodes
 
 pytestmark = pytest.mark.real
 
-TASKS = ["learning.worlds=2", "learning.rounds=3", "learning.round_size=4", "learning.arms=[off,on]"]
+TASKS = ["learning.worlds=2", "learning.rounds=2", "learning.round_size=4", "learning.arms=[off,on]"]
 SMALL = [*TASKS, "model.token_ids=true"]
 ARGS = [arg for field in SMALL for arg in ("-c", field)]
 
@@ -96,7 +96,7 @@ def test_scored_groups_are_exported_and_whole(line: Path) -> None:
     path = line / "groups.jsonl"
     lab("export", line / "tuned", "--format", "groups", "-o", path)
     groups = read_groups(path)  # checks each of them
-    assert len({key for group in groups for key in group.episodes}) == 48
+    assert len({key for group in groups for key in group.episodes}) == 32
 
 
 def test_the_fit_is_drawn_and_does_not_claim_what_so_few_episodes_cannot_show(line: Path) -> None:
@@ -111,7 +111,7 @@ def test_grpo_makes_three_rounds_each_by_the_version_before_it(tmp_path: Path) -
     values = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
     del values["digest"]
     values["max_token_length"] = 2048
-    values["grpo"]["group_size"] = 8
+    values["grpo"] |= {"group_size": 6, "groups_per_round": 1}
     source, lock = tmp_path / "values.yaml", tmp_path / "lock.yaml"
     source.write_text(yaml.safe_dump(values))
     lab("train", "lock", source, "-o", lock)
