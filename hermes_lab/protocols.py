@@ -30,6 +30,15 @@ class ModelClient(Protocol):
         ...
 
 
+@runtime_checkable
+class MeetingModel(ModelClient, Protocol):
+    """A model that answers each rollout in its own way: from what the task is, or always from the same server."""
+
+    def meet(self, task: Task) -> ModelClient:
+        """The model for one rollout of that task."""
+        ...
+
+
 class ExecResult(NamedTuple):
     """What a command in a sandbox did. `timed_out`: it was killed, with everything it started in the foreground."""
 

@@ -1,5 +1,6 @@
 """From a `ModelConfig` to running `ModelClient`s of known identity."""
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from hermes_lab.config import ModelConfig
 from hermes_lab.models.scripted import ScriptedModel, load_policy
 from hermes_lab.models.weights import Say
 from hermes_lab.protocols import ModelClient
+from hermes_lab.types import ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
 
 
@@ -45,11 +47,30 @@ async def open_models(
     from hermes_lab.models.remote import open_openai, open_vllm
 
     if config.provider == "openai":
-        opened = open_openai(config, adapters, tool_format=tool_format, concurrency=concurrency)
+        opened = open_openai(config, adapters, tool_format=tool_format, concurrency=concurrency, say=say)
     else:
         opened = open_vllm(config, adapters, tool_format=tool_format, log=log, concurrency=concurrency, say=say)
     async with opened as clients:
         yield clients
+
+
+@asynccontextmanager
+async def open_again(
+    config: ModelConfig, identities: Sequence[ModelIdentity], *, tool_format: ToolFormat, concurrency: int, say: Say
+) -> AsyncIterator[Sequence[ModelClient]]:
+    """The models that another process has opened and keeps open, for the time of the block: no server is started.
+    Raises as `open_models` does."""
+    if config.provider == "vllm":
+        from hermes_lab.models.remote import open_served
+
+        async with open_served(config, identities, tool_format=tool_format, concurrency=concurrency) as served:
+            yield served
+        return
+    adapters = [identity.adapter for identity in identities]  # under the names by which they are served
+    async with open_models(
+        config, adapters, tool_format=tool_format, log=Path(os.devnull), concurrency=concurrency, say=say
+    ) as models:
+        yield models
 
 
 def _open_replay(run: Path) -> ModelClient:

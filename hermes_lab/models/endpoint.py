@@ -12,7 +12,8 @@ import msgspec
 
 from hermes_lab.errors import ModelError
 
-_RETRIED = frozenset({408, 429, 500, 502, 503, 504, 529})
+RETRIED = frozenset({408, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses that another try may mend."""
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
 # Below the 5 s after which uvicorn (vLLM) closes an idle connection: a request never meets a closing one.
 _KEEP_ALIVE = 3.0
@@ -100,7 +101,7 @@ class Endpoint:
             except _PassingError as error:
                 if tried >= self._max_retries:
                     raise error.failure from None
-                await anyio.sleep(_backoff(tried) if error.retry_after is None else error.retry_after)
+                await anyio.sleep(backoff(tried) if error.retry_after is None else error.retry_after)
                 tried += 1
 
     async def _try(self, method: str, path: str, data: bytes | None) -> bytes:
@@ -118,7 +119,7 @@ class Endpoint:
         if status < 300:
             return content
         refused = Refused(f"{self.base_url}: HTTP {status}: {self._reason(content)}", status)
-        if status in _RETRIED:
+        if status in RETRIED:
             raise _PassingError(refused, _retry_after(response.headers.get("Retry-After", "")))
         raise refused
 
@@ -148,7 +149,7 @@ def _word(code: object) -> str:
     return f"({code})" if isinstance(code, str) else ""
 
 
-def _backoff(tried: int) -> float:
+def backoff(tried: int) -> float:
     """Seconds before the next try: exponential, with jitter, so that rollouts do not return all at once."""
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * random.uniform(0.5, 1.5)
 

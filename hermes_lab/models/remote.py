@@ -1,14 +1,14 @@
 """Models behind HTTP: an endpoint that exists, or a vLLM that runs for as long as it is needed."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio.to_thread
 
 from hermes_lab.config import ModelConfig
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import (
     PACKAGED,
     Adapter,
@@ -21,22 +21,66 @@ from hermes_lab.models.adapters import (
 )
 from hermes_lab.models.cards import check_card
 from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.fleet import Server, open_fleet
 from hermes_lab.models.openai_client import OpenAIClient, open_endpoint, read_key
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import Say, merged, resolve
+from hermes_lab.protocols import ModelClient
 from hermes_lab.types import ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
 
 
 @asynccontextmanager
 async def open_openai(
-    config: ModelConfig, adapters: Sequence[str], *, tool_format: ToolFormat, concurrency: int
-) -> AsyncIterator[Sequence[OpenAIClient]]:
-    """A client for each of `adapters` at an endpoint that somebody else runs."""
-    _check_url(config.base_url)
-    endpoint = open_endpoint(config, config.base_url, connections=concurrency, key=read_key(config))
+    config: ModelConfig,
+    adapters: Sequence[str],
+    *,
+    tool_format: ToolFormat,
+    concurrency: int,
+    say: Say = lambda _: None,
+) -> AsyncIterator[Sequence[ModelClient]]:
+    """A model for each of `adapters` at an endpoint that somebody else runs, or at several of the same weights."""
+    for url in (urls := config.servers):
+        _check_url(url)
+    if len(set(urls)) < len(urls):
+        raise ConfigError("model.base_url: a server stands there twice")
+    # Of several servers each is tried once: the next one is the better second try.
+    each = config if len(urls) == 1 else config.model_copy(update={"max_retries": 0})
+    async with AsyncExitStack() as stack:
+        servers = [
+            await stack.enter_async_context(_server(each, adapters, url, tool_format, concurrency)) for url in urls
+        ]
+        if len(servers) == 1:
+            yield servers[0].clients
+            return
+        _check_alike(servers)
+        yield await stack.enter_async_context(open_fleet(servers, config.max_retries, say))
+
+
+@asynccontextmanager
+async def _server(
+    config: ModelConfig, adapters: Sequence[str], url: str, tool_format: ToolFormat, concurrency: int
+) -> AsyncIterator[Server]:
+    endpoint = open_endpoint(config, url, connections=concurrency, key=read_key(config))
     async with _clients(config, adapters, endpoint, tool_format) as clients:
-        yield clients
+
+        async def check() -> None:
+            found = [identity for identity, _ in await _identify(config, adapters, endpoint)]
+            if found != [client.identity for client in clients]:
+                raise ModelError(f"{url} serves other weights than it did")
+
+        yield Server(endpoint.base_url, clients, check)
+
+
+def _check_alike(servers: Sequence[Server]) -> None:
+    first, *others = servers
+    for other in others:
+        for ours, theirs in zip(first.clients, other.clients, strict=True):
+            if ours.identity.policy != theirs.identity.policy:
+                raise ConfigError(
+                    f"model.base_url: {first.base_url} serves {ours.identity.policy}, and {other.base_url} "
+                    f"{theirs.identity.policy}; all must serve the same weights"
+                )
 
 
 @asynccontextmanager
@@ -65,6 +109,27 @@ async def open_vllm(
             return
         async with _clients(config, adapters, endpoint, tool_format) as clients:
             yield clients
+
+
+@asynccontextmanager
+async def open_served(
+    config: ModelConfig, identities: Sequence[ModelIdentity], *, tool_format: ToolFormat, concurrency: int
+) -> AsyncIterator[Sequence[OpenAIClient]]:
+    """A client for each of the weights that a vLLM of another process of this machine serves already."""
+    endpoint = open_endpoint(config, identities[0].base_url, connections=concurrency)
+    async with endpoint:
+        served = await served_models(endpoint)
+        checks = [StillServed(endpoint, each.adapter, served.get(each.adapter, "")) for each in identities]
+        yield [
+            OpenAIClient(
+                config,
+                endpoint=endpoint,
+                identity=identity,
+                tool_format=tool_format,
+                still_served=check if identity.adapter else None,
+            )
+            for identity, check in zip(identities, checks, strict=True)
+        ]
 
 
 @asynccontextmanager

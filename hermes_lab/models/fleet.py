@@ -1,0 +1,142 @@
+"""Several servers of the same weights: each rollout goes to the one with the least to do, and stays where its prefix is
+cached."""
+
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+
+from hermes_lab.errors import ModelError
+from hermes_lab.models.endpoint import RETRIED, Refused, backoff
+from hermes_lab.models.openai_client import OpenAIClient
+from hermes_lab.models.weights import Say
+from hermes_lab.types import Generation, Message, ModelIdentity, Task
+
+LOOK_SECONDS = 5.0
+"""Between two looks at a server that was taken out."""
+
+
+@dataclass(eq=False)
+class Server:
+    """A server as rollouts see it. `clients` has one for each of the weights; `check` raises `ModelError` where it does
+    not serve all of them, and loads adapters that it lost."""
+
+    base_url: str
+    clients: Sequence[OpenAIClient]
+    check: Callable[[], Awaitable[None]]
+    running: int = 0
+    sick: bool = False
+    since: float = 0.0
+
+
+@asynccontextmanager
+async def open_fleet(servers: Sequence[Server], max_retries: int, say: Say) -> AsyncIterator[Sequence["FleetModel"]]:
+    """A model for each of the weights that all of `servers` serve, for the time of the block. Where all fail, all are
+    tried again up to `max_retries` times. The servers' clients stay whose they were."""
+    urls = ", ".join(server.base_url for server in servers)
+    async with anyio.create_task_group() as tasks:
+        fleet = Fleet(servers, max_retries, say, tasks)
+        yield [
+            FleetModel(fleet, number, msgspec.structs.replace(client.identity, base_url=urls))
+            for number, client in enumerate(servers[0].clients)
+        ]
+        tasks.cancel_scope.cancel()
+
+
+class Fleet:
+    """Who is there, who is busy, and who is out."""
+
+    def __init__(self, servers: Sequence[Server], max_retries: int, say: Say, tasks: anyio.abc.TaskGroup) -> None:
+        self.max_retries = max_retries
+        self._servers = servers
+        self._say = say
+        self._tasks = tasks
+
+    def least_busy(self, but: Collection[Server]) -> Server | None:
+        """The sound server with the fewest requests under way; where none is sound, the one that was taken out first.
+        None where all are in `but`."""
+        left = [server for server in self._servers if server not in but]
+        sound = [server for server in left if not server.sick]
+        if sound:
+            return min(sound, key=lambda server: (server.running, random.random()))
+        return min(left, key=lambda server: server.since, default=None)
+
+    def take_out(self, server: Server, error: ModelError) -> None:
+        """No rollout goes there until it serves the weights again."""
+        if isinstance(error, Refused) and error.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return  # busy, not sick
+        server.since = time.monotonic()
+        if not server.sick:
+            server.sick = True
+            self._say(f"{server.base_url} is taken out: {error}")
+            self._tasks.start_soon(self._until_well, server)
+
+    async def _until_well(self, server: Server) -> None:
+        while server.sick:
+            await anyio.sleep(LOOK_SECONDS)
+            try:
+                await server.check()
+            except ModelError:
+                continue
+            server.sick = False
+            self._say(f"{server.base_url} is back")
+
+
+class FleetModel:
+    """A `ModelClient` over a fleet, under the weights of that number."""
+
+    def __init__(self, fleet: Fleet, number: int, identity: ModelIdentity) -> None:
+        self.identity = identity
+        self._fleet = fleet
+        self._number = number
+
+    def meet(self, task: Task) -> "FleetModel":
+        """The model for one rollout, which stays at a server."""
+        del task
+        return _Rollout(self._fleet, self._number, self.identity)
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        """One reply, from anywhere; see `ModelClient`."""
+        return await _Rollout(self._fleet, self._number, self.identity).generate(messages, tools)
+
+    async def aclose(self) -> None:
+        """The servers' connections are closed by whoever opened them."""
+
+
+class _Rollout(FleetModel):
+    _server: Server | None = None
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        error = ModelError("no server")
+        for tried in range(self._fleet.max_retries + 1):
+            if tried:
+                await anyio.sleep(backoff(tried - 1))
+            failed: set[Server] = set()
+            while (server := self._choose(failed)) is not None:
+                server.running += 1
+                try:
+                    return await server.clients[self._number].generate(messages, tools)
+                except Refused as refused:
+                    if refused.status not in RETRIED:  # it would be refused anywhere
+                        raise
+                    error = refused
+                except ModelError as failure:
+                    error = failure
+                finally:
+                    server.running -= 1
+                failed.add(server)
+                self._fleet.take_out(server, error)
+        raise error
+
+    def _choose(self, failed: Collection[Server]) -> Server | None:
+        """The server of the turn before, or another where that one is out; None where all have failed."""
+        if self._server is None or self._server.sick or self._server in failed:
+            self._server = self._fleet.least_busy(failed)
+        return self._server
