@@ -1,11 +1,6 @@
 """One flat row per episode: what every column of analysis means. `analysis.columns` makes them from a record."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 from msgspec import Struct
-
-from analysis.columns import read_columns
 
 
 class EpisodeRow(Struct, frozen=True):
@@ -129,8 +124,3 @@ class EpisodeRow(Struct, frozen=True):
     """The frozen library of skills that the episode met."""
     config_digest: str
     """sha256 of the configuration."""
-
-
-def read_rows(run: Path) -> Iterator[EpisodeRow]:
-    """A row for the last record of each key, in the order in which they were written; raises as `read_columns`."""
-    return (EpisodeRow(*values) for values in read_columns(run, EpisodeRow.__struct_fields__))

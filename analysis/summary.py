@@ -1,11 +1,12 @@
 """What a run did, in one small object."""
 
+import itertools
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from analysis.columns import read_columns
 from analysis.intervals import Rate
-from analysis.rows import EpisodeRow, read_rows
 from analysis.timeline import read_borders
 from hermes_lab.manifest import read_manifest
 
@@ -26,7 +27,7 @@ def summarize(run: Path) -> dict[str, Any]:
     total = _Tally()
     groups: dict[tuple[str, str, str, str], _Group] = {}
     dropped = _dropped(run)
-    for row in read_rows(run):
+    for row in itertools.starmap(_Row, read_columns(run, _Row._fields)):
         group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
         for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
             tally.add(row, dropped[row.key])
@@ -39,6 +40,32 @@ def summarize(run: Path) -> dict[str, Any]:
             for arm, model, adapter, digest in sorted(groups)
         ],
     }
+
+
+class _Row(NamedTuple):
+    """The columns of `EpisodeRow` that a summary is made of: all of them, for a long run, would fill the memory."""
+
+    key: str
+    arm: str
+    model: str
+    adapter: str
+    adapter_digest: str
+    phase: str
+    status: str
+    seconds: float
+    api_calls: int
+    tool_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    reviewed: bool
+    review_error: str
+    review_tokens: int
+    review_seconds: float
+    skills_written: int
+    success: bool | None
+    accepted: bool | None
+    first_call_ok: bool | None
+    reused: bool
 
 
 def _dropped(run: Path) -> Counter[str]:
@@ -56,7 +83,7 @@ class _Tally:
         self._hits: Counter[str] = Counter()
         self._tries: Counter[str] = Counter()
 
-    def add(self, row: EpisodeRow, dropped: int) -> None:
+    def add(self, row: _Row, dropped: int) -> None:
         finished = row.status == "ok"
         self._seconds += row.seconds
         self._sums["finished"] += finished

@@ -103,9 +103,10 @@ def tasks_digest(lanes: Sequence[Lane]) -> str:
     digest, known = hashlib.sha256(), dict[int, bytes]()
     for lane in lanes:
         for task in (task for tasks in (*lane.rounds, *lane.heldout) for task in tasks):
-            if id(task) not in known:  # all arms have the same ones
-                known[id(task)] = hashlib.sha256(msgspec.json.encode(_plain(task))).digest()
-            digest.update(lane.name.encode() + known[id(task)])
+            found = known.get(id(task)) or hashlib.sha256(msgspec.json.encode(_plain(task))).digest()
+            if len(lanes) > 1:  # all arms have the same ones
+                known[id(task)] = found
+            digest.update(lane.name.encode() + found)
     return digest.hexdigest()
 
 

@@ -1,5 +1,6 @@
 """A JSONL file as a suite: one task a line, `{"prompt"}` alone is enough."""
 
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -75,24 +76,30 @@ class JsonlSuite:
         return Verdict(score=float(success), success=success, criteria=criteria)
 
     def _read(self) -> list[Task]:
-        try:
-            lines = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        except OSError as error:
-            raise ConfigError(f"suite.path: {self.path} cannot be read: {error.strerror}") from None
         tasks: list[Task] = []
-        first_lines: dict[str, int] = {}
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
+        known: set[str] = set()
+        for number, line in self._lines():
             where = f"{self.path}:{number}"
             task = self._task(_decode(line, where), number, where)
-            if task.id in first_lines:
-                raise ConfigError(f"{where}: field id: {task.id!r} is also line {first_lines[task.id]}; ids are unique")
-            first_lines[task.id] = number
+            if task.id in known:
+                first = next(each.truth["line"] for each in tasks if each.id == task.id)
+                raise ConfigError(f"{where}: field id: {task.id!r} is also line {first}; ids are unique")
+            known.add(task.id)
             tasks.append(task)
         if not tasks:
             raise ConfigError(f"{self.path}:1: holds no task; write one JSON object a line, at least a prompt")
         return tasks
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """The lines that hold something, with their numbers."""
+        try:
+            with self.path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                    if text.strip():
+                        yield number, text.rstrip(b"\n")
+        except OSError as error:
+            raise ConfigError(f"suite.path: {self.path} cannot be read: {error.strerror}") from None
 
     def _task(self, row: Row, number: int, where: str) -> Task:
         _check(row, where)

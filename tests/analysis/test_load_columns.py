@@ -12,7 +12,7 @@ from synthetic_episodes import make_episode
 
 from analysis.columns import read_columns
 from analysis.load import load_dataset, load_episodes
-from analysis.rows import EpisodeRow, read_rows
+from analysis.rows import EpisodeRow
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.records import read_episodes
@@ -200,7 +200,7 @@ def line(episode: Episode) -> bytes:
 @given(st.lists(episodes, max_size=6))
 def test_rows_are_those_of_the_whole_records(tmp_path_factory: pytest.TempPathFactory, written: list[Episode]) -> None:
     run = write_lines(tmp_path_factory.mktemp("run"), *map(line, written))
-    rows = list(read_rows(run))
+    rows = [EpisodeRow(*values) for values in read_columns(run, EpisodeRow.__struct_fields__)]
     assert rows == [row_of_the_whole(run, episode) for episode in read_episodes(run)]
     # Each value is of the type that its column is documented with, or of a subtype.
     assert msgspec.convert(rows, list[EpisodeRow], from_attributes=True) == rows
