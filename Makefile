@@ -22,7 +22,7 @@ setup: .venv/ready ## install into .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -U pip
 	@echo "installing torch, vLLM and the rest: about 3 minutes, 4 GB"
-	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,postgres,dev,bfcl,reasoning-gym,humaneval,wandb]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,postgres,dev,bfcl,reasoning-gym,humaneval,ray,wandb]'
 	@# Third-party suites without what they ask for and do not need: 40 MB instead of 3 GB. jericho is built with make and cc.
 	$(BIN)/pip install -q -c constraints.txt hashids mementos more-itertools prompt_toolkit tatsu termcolor
 	$(BIN)/pip install -q -c constraints.txt --no-deps bfcl-eval textworld

@@ -4,7 +4,7 @@ Arrays end in their axes: B bootstrap draws, C clusters, N values of experience,
 """
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -132,6 +132,16 @@ class Fit:
         return told if self.method == "bootstrap" else f"{told}, {self.method} intervals"
 
 
+def refit(curve: Curve, counts: Counts, weights_B_C: Array, starts_S_P: Array) -> Array:
+    """The parameters, shape (B, P), with each cluster as often as a draw has it; each draw by itself. A thousandth of a
+    standard error is enough."""
+    return maximize(curve, counts.weighted(weights_B_C), starts_S_P, tolerance=1e-6).parameters_B_P
+
+
+Refit = Callable[[Curve, Counts, Array, Array], Array]
+"""What `refit` does, wherever it does it."""
+
+
 def fit_curve(
     n: npt.ArrayLike,
     success: npt.ArrayLike,
@@ -142,11 +152,13 @@ def fit_curve(
     seed: int = 0,
     over: str = "",
     interval: Method = "bootstrap",
+    refit: Refit = refit,
 ) -> Fit:
     """Maximum likelihood over episodes, with intervals over clusters (runs).
 
     `n`, `success` and `cluster` have an entry for each scored episode; `cluster` labels the run, within which
     outcomes depend on one another, and `over` names the clusters (`20 worlds`). The default curve is the exponential.
+    `refit` does the refits of the bootstrap, here or elsewhere.
     Raises `ConfigError` where there is no episode, and for an `interval` that the curve does not have.
     """
     if interval not in get_args(Method):
@@ -161,7 +173,7 @@ def fit_curve(
     best = maximize(curve, pooled, starts_S_P, tolerance=EXACT)
     best_P, likelihood = best.parameters_B_P[0], float(best.log_likelihood_B[0])
     jumps = any(parameter.kind == "place" for parameter in curve.parameters)
-    draws_B_P = _bootstrap(curve, counts, starts_S_P if jumps else best_P[None], draws, seed)
+    draws_B_P = _bootstrap(curve, counts, starts_S_P if jumps else best_P[None], draws, seed, refit)
 
     episodes = int(pooled.trials.sum())
     constant = constant_log_likelihood(episodes, float(pooled.successes.sum()))
@@ -201,11 +213,17 @@ class Episodes(NamedTuple):
     over: str
 
     def fit(
-        self, curve: Curve | None = None, *, draws: int = 400, seed: int = 0, interval: Method = "bootstrap"
+        self,
+        curve: Curve | None = None,
+        *,
+        draws: int = 400,
+        seed: int = 0,
+        interval: Method = "bootstrap",
+        refit: Refit = refit,
     ) -> Fit:
         """As `fit_curve`."""
         of = (self.n, self.success, self.cluster)
-        return fit_curve(*of, curve, draws=draws, seed=seed, over=self.over, interval=interval)
+        return fit_curve(*of, curve, draws=draws, seed=seed, over=self.over, interval=interval, refit=refit)
 
 
 def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn") -> dict[str, Episodes]:
@@ -254,11 +272,11 @@ def degrees(curve: Curve) -> int:
     return sum(3 if parameter.kind == "place" else 1 for parameter in curve.parameters)
 
 
-def _bootstrap(curve: Curve, counts: Counts, starts_S_P: Array, draws: int, seed: int) -> Array:
-    """Refits on resampled runs, none where the runs are too few; a thousandth of a standard error is enough."""
+def _bootstrap(curve: Curve, counts: Counts, starts_S_P: Array, draws: int, seed: int, refit: Refit) -> Array:
+    """Refits on resampled runs, none where the runs are too few."""
     runs = len(counts.trials)
     weights_B_C = cluster_weights(runs, draws if runs >= MIN_CLUSTERS else 0, seed)
-    return maximize(curve, counts.weighted(weights_B_C), starts_S_P, tolerance=1e-6).parameters_B_P
+    return refit(curve, counts, weights_B_C, starts_S_P)
 
 
 def _estimate(fit: Fit, parameter: CurveParameter) -> Estimate:

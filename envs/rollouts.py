@@ -1,7 +1,7 @@
 """Groups of rollouts as others ask for them (Atropos, TRL), by the same path as the batch runner's."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -12,19 +12,23 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_model
 from hermes_lab.models.weights import Say
 from hermes_lab.rewards import doubts
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import Job, Lab, RunEpisode, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Episode, Task
 from hermes_lab.web import open_web
 from tasks import load_suite
 
+Executor = Callable[[RunConfig, Sequence[Lab], Say], AbstractAsyncContextManager[RunEpisode]]
+"""Opens what runs the rollouts of labs."""
+
 
 class Rollouts:
     """Runs a suite's tasks with one model. At most `run.concurrency` rollouts work at once, in all groups together."""
 
-    def __init__(self, lab: Lab, library: Library) -> None:
+    def __init__(self, lab: Lab, library: Library, run_episode: RunEpisode = run_episode) -> None:
         self.lab = lab
+        self._run_episode = run_episode
         self._knowledge = Knowledge(library)
         self._limiter = anyio.CapacityLimiter(lab.config.run.concurrency)
 
@@ -42,7 +46,7 @@ class Rollouts:
         async def roll_out(sample: int) -> None:
             job = Job(task, lane="env", round=round_, sample=sample, experience=0, place=0, review="never")
             async with self._limiter:
-                episodes[sample] = await run_episode(self.lab, job, self._knowledge)
+                episodes[sample] = await self._run_episode(self.lab, job, self._knowledge)
 
         async with anyio.create_task_group() as rollouts:
             for sample in range(first, first + size):
@@ -51,10 +55,16 @@ class Rollouts:
 
 
 @asynccontextmanager
+async def _here(config: RunConfig, labs: Sequence[Lab], say: Say) -> AsyncIterator[RunEpisode]:
+    del config, labs, say
+    yield run_episode
+
+
+@asynccontextmanager
 async def open_rollouts(
-    config: RunConfig, *, log: Path, say: Say, library: Library | None = None
+    config: RunConfig, *, log: Path, say: Say, library: Library | None = None, executor: Executor = _here
 ) -> AsyncIterator[Rollouts]:
-    """The suite, the sandbox and the model that `config` names, for the time of the block.
+    """The suite, the sandbox and the model that `config` names, for the time of the block, on `executor`.
 
     A vLLM that it starts writes to `log`. Raises `ConfigError` and `ModelError` as `open_model` does.
     """
@@ -69,4 +79,5 @@ async def open_rollouts(
         lab = Lab(
             config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox), open_web(config.web)
         )
-        yield Rollouts(lab, library or Library())
+        async with executor(config, [lab], say) as run:
+            yield Rollouts(lab, library or Library(), run)

@@ -61,6 +61,11 @@ class PriceConfig(Section):
     """A million completion tokens."""
 
 
+def addresses(urls: str) -> tuple[str, ...]:
+    """The addresses of a field that may hold several, with commas between them."""
+    return tuple(url.strip() for url in urls.split(","))
+
+
 class ModelConfig(Section):
     """Which model answers."""
 
@@ -71,7 +76,8 @@ class ModelConfig(Section):
     """openai: the model's name at the endpoint. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`.
     replay: a run folder."""
     base_url: str = "http://127.0.0.1:8000/v1"
-    """openai only."""
+    """openai only. Several servers of the same model stand with commas between them: a rollout goes to the one with the
+    least to do and stays there, and one that fails is taken out until it answers again."""
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key; the key itself is never stored."""
     adapter: str = ""
@@ -98,6 +104,11 @@ class ModelConfig(Section):
     """Passed to the endpoint; empty leaves it to the server."""
     price: PriceConfig = PriceConfig()
     """What tokens cost, for `agent.max_cost`."""
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The addresses in `base_url`."""
+        return addresses(self.base_url)
 
 
 class DelegationConfig(Section):
@@ -294,6 +305,19 @@ class RewardConfig(Section):
         return {term: weight for term, weight in self.model_dump().items() if weight}
 
 
+class RayConfig(Section):
+    """The Ray cluster that rollouts go to; docs/scaling.md. Its nodes have this package and the same Python."""
+
+    address: str = ""
+    """`auto` or `HOST:PORT`; "": $RAY_ADDRESS, or else a cluster of this machine alone, for the time of the run."""
+    workers: Annotated[int, Field(ge=0)] = 0
+    """Processes that run rollouts, `run.concurrency` at once in all together; 0: as many as there is room for."""
+    cpus: Annotated[float, Field(gt=0)] = 1.0
+    """CPUs that each of them takes."""
+    resources: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """What else each takes, such as `docker: 1`: it goes to a node that has it (`ray start --resources`)."""
+
+
 class RunSection(Section):
     """How the batch is run."""
 
@@ -303,6 +327,10 @@ class RunSection(Section):
     """Draws what is drawn for each rollout, such as its toolsets."""
     concurrency: Annotated[int, Field(ge=1)] = 16
     """Rollouts at once."""
+    executor: Literal["local", "ray"] = "local"
+    """Where rollouts run: in this process, or on a Ray cluster. It decides no row."""
+    ray: RayConfig = RayConfig()
+    """The cluster of executor `ray`."""
     out: str = ""
     """The run folder; `--out` goes before it."""
 
@@ -439,9 +467,9 @@ def config_digest(config: RunConfig) -> str:
 
 
 def decisive(content: dict[str, Any]) -> dict[str, Any]:
-    """A dumped configuration without where the run is written, how much runs at once, and where and how hard it
-    looks for its model and its search service: a server may come back under another address. What may be spent decides
-    how far a run comes, and what is expected of it what its plan says, but neither decides a row."""
+    """A dumped configuration without where the run is written, where it runs and how much at once, and where and how
+    hard it looks for its model and its search service: a server may come back under another address. What may be spent
+    decides how far a run comes, and what is expected of it what its plan says, but neither decides a row."""
     model, run = content["model"], content["run"]
     reaching = ("base_url", "api_key_env", "timeout", "max_retries")
     rows = {name: value for name, value in content.items() if name != "budget"}
@@ -450,7 +478,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         "model": {name: value for name, value in model.items() if name not in reaching}
         | {"server": {n: v for n, v in model["server"].items() if n not in ("port", "startup_seconds")}},
         "web": {name: value for name, value in content.get("web", {}).items() if name not in reaching},
-        "run": {name: value for name, value in run.items() if name not in ("out", "concurrency")},
+        "run": {name: value for name, value in run.items() if name not in ("out", "concurrency", "executor", "ray")},
     }
 
 

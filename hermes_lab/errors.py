@@ -6,6 +6,7 @@ HermesLabError
 │   ├── ModelError
 │   ├── SandboxError
 │   ├── VerifierError
+│   ├── WorkerError
 │   └── StoreError    (hermes_lab.sessions)
 ├── ContextFull     the prompt no longer fits the model: an outcome of the agent, scored like any other
 └── ToolError       goes back to the model as {"error": ...}
@@ -42,6 +43,12 @@ class VerifierError(InfraError):
     """The verifier itself failed; says nothing of the agent."""
 
     kind = "verifier"
+
+
+class WorkerError(InfraError):
+    """The process that ran the rollout is gone, or none could be started."""
+
+    kind = "worker"
 
 
 class ContextFull(HermesLabError):

@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,8 +21,7 @@ from hermes_lab.errors import InfraError, SandboxError, VerifierError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
-from hermes_lab.models.scripted import ScriptedModel
-from hermes_lab.protocols import ModelClient, Sandbox, Stage, StagedSuite, Suite
+from hermes_lab.protocols import MeetingModel, ModelClient, Sandbox, Stage, StagedSuite, Suite
 from hermes_lab.rewards import compose
 from hermes_lab.skills.listing import choose
 from hermes_lab.skills.observe import observe
@@ -107,7 +106,7 @@ async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
     Never raises for a failing rollout: a failure of the infrastructure, or a bug, is an errored episode without score.
     Cancellation passes through, and leaves neither a record nor a process.
     """
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_at = now()
     started = time.monotonic()
     outcome, error = None, None
     try:
@@ -126,7 +125,7 @@ async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
 
 async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
     config, task = lab.config, job.task
-    model = lab.model.meet(task) if isinstance(lab.model, ScriptedModel) else lab.model
+    model = lab.model.meet(task) if isinstance(lab.model, MeetingModel) else lab.model
     name = model.identity.name
     skills = SkillSession(knowledge.library, origin="foreground", episode=job.key, model=name)
     notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=job.key, model=name)
@@ -167,6 +166,21 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
         looked_back = msgspec.structs.replace(looked_back, writes=_with_triggers(looked_back.writes, task))
     remembered = MemoryUse(knowledge.notes_snapshot, tuple(notes.writes))
     return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, looked_back)
+
+
+def now() -> str:
+    """The time as records have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+RunEpisode = Callable[[Lab, Job, Knowledge], Awaitable[Episode]]
+"""What an executor does: `run_episode` itself, or the same somewhere else."""
+
+
+def errored_episode(lab: Lab, job: Job, knowledge: Knowledge, error: InfraError, started_at: str) -> Episode:
+    """The record of a rollout of which nothing came back. `started_at` is in ISO 8601."""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(started_at)).total_seconds()
+    return _record(lab, job, knowledge, None, EpisodeError(error.kind, str(error)), started_at, seconds)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import anyio.to_thread
 from hermes_lab.config import RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.records import EpisodeLog
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import Job, Lab, RunEpisode, run_episode
 from runners.brief import Brief, brief, read_briefs
 from runners.budget import Budget
 from runners.lane_history import keep_border
@@ -54,10 +54,16 @@ def settle(config: RunConfig, lanes: Sequence[Lane], out: Path, done: Done) -> N
 
 
 async def run_lanes(
-    labs: Sequence[Lab], lanes: Sequence[Lane], out: Path, done: Done, on_episode: OnEpisode, budget: Budget
+    labs: Sequence[Lab],
+    lanes: Sequence[Lane],
+    out: Path,
+    done: Done,
+    on_episode: OnEpisode,
+    budget: Budget,
+    run_episode: RunEpisode = run_episode,
 ) -> None:
     """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure, or the budget is spent.
-    `labs` has one for each of the weights.
+    `labs` has one for each of the weights; `run_episode` is the executor's.
 
     Where an episode of a learning lane errored, the lane ends with its round: later ones would learn from a library
     that lacks it. Resume takes it up there. Nothing is learnt from a held-out one, so its lane goes on.
@@ -66,7 +72,7 @@ async def run_lanes(
     try:
         # Only where a run may end early does it matter that all lanes come equally far; else none waits for another.
         slots = Slots(labs[0].config.run.concurrency, lead=LEAD if budget.limited else None)
-        batch = _Batch(labs, log, out, done, slots, budget, on_episode)
+        batch = _Batch(labs, log, out, done, slots, budget, on_episode, run_episode)
         async with anyio.create_task_group() as group:
             for number, lane in enumerate(lanes):
                 slots.join()
@@ -84,6 +90,7 @@ class _Batch:
     slots: Slots
     budget: Budget
     on_episode: OnEpisode
+    run_episode: RunEpisode
 
     async def run_lane(self, lane: Lane, number: int) -> None:
         step = 0
@@ -128,7 +135,7 @@ class _Batch:
     async def _run_job(self, lane: Lane, job: Job, knowledge: Knowledge) -> None:
         try:
             with within(job.key):
-                episode = await run_episode(self.labs[lane.weights], job, knowledge)
+                episode = await self.run_episode(self.labs[lane.weights], job, knowledge)
             await self.log.append(episode)
         finally:
             self.budget.end()

@@ -1,7 +1,7 @@
 """The rollouts of a GRPO training: our own batch runner, on a server that stays up for the whole training."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config import ModelConfig, addresses
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.lane import Place, lane_name
 from hermes_lab.models import weights
@@ -44,7 +44,7 @@ class BatchSampler:
         self._log = log
         self._say = say
         self._quiet = quiet
-        self._url = locked.rollout_server_url
+        self._urls = addresses(locked.rollout_server_url)
         self._server: VllmServer | None = None
         self._found = False
 
@@ -64,8 +64,8 @@ class BatchSampler:
 
     def retire(self, version: Path) -> None:
         """Takes a version off the server, where it is still there."""
-        if self._found:
-            anyio.run(_unload, self._url, version)
+        for url in self._urls if self._found else ():
+            anyio.run(_unload, url, version)
 
     def close(self) -> None:
         """Stops the server, if it is ours."""
@@ -78,15 +78,16 @@ class BatchSampler:
             return
         if self._log.exists():  # of a training that was killed: a server that we started is on its way down
             deadline = time.monotonic() + _STOP_SECONDS
-            while time.monotonic() < deadline and anyio.run(_answers, self._url):
+            while time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
                 time.sleep(0.5)
-        if not anyio.run(_answers, self._url):
-            self._server = anyio.run(self._start, model)
+        if silent := [url for url in self._urls if not anyio.run(_answers, url)]:
+            self._server = anyio.run(self._start, model, silent)
         self._found = True
 
-    async def _start(self, model: ModelConfig) -> VllmServer:
+    async def _start(self, model: ModelConfig, silent: Sequence[str]) -> VllmServer:
+        """A server where none answers: there can be only one of ours."""
         folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
-        config = model.server.model_copy(update={"port": _local_port(self._url)})
+        config = model.server.model_copy(update={"port": _local_port(", ".join(silent))})
         server = VllmServer(folder, config, name=self._locked.base_model, log=self._log, say=self._say)
         return await server.__aenter__()
 

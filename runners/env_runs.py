@@ -23,6 +23,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.records import EpisodeLog, write_json
 from runners.commands import options
 from runners.env_lock import load_locked
+from runners.executors import open_executor
 from runners.interrupt import one_interrupt
 from runners.libraries import begin_with
 
@@ -35,7 +36,8 @@ def run_serve(sources: Sequence[str], api_url: str, lock: Path | None, out: Path
     """Feeds the server at `api_url`; returns the exit code."""
     config = load_locked(sources, lock)
     check_sampling(config)
-    if config.model.provider == "openai" and urlsplit(api_url).netloc == urlsplit(config.model.base_url).netloc:
+    models = {urlsplit(url).netloc for url in config.model.servers}
+    if config.model.provider == "openai" and urlsplit(api_url).netloc in models:
         raise ConfigError(f"--api-url: {api_url} is the address of model.base_url, too; give `run-api` another --port")
     return anyio.run(_serve, config, api_url, out or _new_folder(), say)
 
@@ -112,8 +114,9 @@ async def _opened(config: RunConfig, out: Path, say: Say) -> AsyncIterator[tuple
     """The rollouts, and the log in `out` that keeps every episode of them."""
     log = EpisodeLog(out)
     try:
+        library = begin_with(config.skills.library)
         async with open_rollouts(
-            config, log=out / "server.log", say=say, library=begin_with(config.skills.library)
+            config, log=out / "server.log", say=say, library=library, executor=open_executor
         ) as rollouts:
             say(f"episodes: {log.path}")
             yield rollouts, log

@@ -16,7 +16,8 @@ Phase = Literal["learn", "heldout"]
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
-    """Why an episode has no score. `kind` names the part that failed: model, sandbox, verifier or internal."""
+    """Why an episode has no score. `kind` names the part that failed: model, sandbox, verifier, worker or
+    internal."""
 
     kind: str
     message: str

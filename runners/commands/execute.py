@@ -22,6 +22,7 @@ from runners.briefing import Briefing, brief_plan
 from runners.budget import Budget
 from runners.commands import options
 from runners.commands.summary import show_summary
+from runners.executors import open_executor
 from runners.experiment import Command, blaming_adapters, weights_digest, weights_of
 from runners.folder import check_folder, keep_suite, lock_folder, open_folder
 from runners.interrupt import one_interrupt
@@ -123,8 +124,9 @@ async def _run_owed(
         async with opened as models:
             digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
             labs = [Lab(config, digest, plan.suite, model, sandbox, web) for model in models]
-            with progress, narrated(say, named=plan.wanted > 1):
-                await run_lanes(labs, plan.lanes, folder, done, progress, plan.budget)
+            async with open_executor(config, labs, say) as run_episode:
+                with progress, narrated(say, named=plan.wanted > 1):
+                    await run_lanes(labs, plan.lanes, folder, done, progress, plan.budget, run_episode)
 
 
 def _say_what_is_owed(plan: Plan) -> int:

@@ -1,5 +1,7 @@
 """`fit`: learning curves."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -12,10 +14,12 @@ from runners.commands import options
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.fit import Fit, Method
+    from analysis.curves import Curve
+    from analysis.fit import Episodes, Fit, Method, Refit
 
 By = StrEnum("By", ["series", "domain", "family"])
 Phase = StrEnum("Phase", ["learn", "heldout"])
+Executor = StrEnum("Executor", ["local", "ray"])
 Interval = StrEnum("Interval", ["bootstrap", "profile", "wald"])
 _COLUMNS = (
     *("run", "lane", "arm", "world", "weights", "phase", "domain", "family", "experience", "success"),
@@ -57,6 +61,9 @@ def fit(
         ),
     ] = Interval.bootstrap,
     draws: Annotated[int, typer.Option(help="Bootstrap draws over runs (or worlds).", min=0)] = 400,
+    executor: Annotated[
+        Executor, typer.Option(help="Where the bootstrap refits: here, or on the cluster of $RAY_ADDRESS.")
+    ] = Executor.local,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab fit`."""
@@ -87,7 +94,12 @@ def fit(
     if pool:
         _pooled(frame, curve, by, phase, draws, json)
         return
-    lines, reports, fits = _fitted(frame, curve, by, phase, threshold, draws, interval)
+    with _refits(executor) as refit:
+
+        def fit_episodes(episodes: "Episodes", form: "Curve") -> "Fit":
+            return episodes.fit(form, draws=draws, interval=cast("Method", interval.value), refit=refit)
+
+        lines, reports, fits = _fitted(frame, curve, by, phase, threshold, fit_episodes)
     # A picture has one curve a series.
     picture = _picture(runs[0], frame, fits, phase) if by == By.series else None
     if json:
@@ -102,15 +114,34 @@ def fit(
         typer.echo(f"picture: {picture}")
 
 
+@contextmanager
+def _refits(executor: Executor) -> "Iterator[Refit]":
+    if executor == Executor.local:
+        from analysis.fit import refit
+
+        yield refit
+        return
+    from runners.executors import need_ray
+
+    with need_ray("--executor"):
+        from runners.ray_fit import refits_on_ray
+    with refits_on_ray() as spread:
+        yield spread
+
+
 def _fitted(
-    frame: "pd.DataFrame", curve: str, by: By, phase: Phase, threshold: float | None, draws: int, interval: Interval
+    frame: "pd.DataFrame",
+    curve: str,
+    by: By,
+    phase: Phase,
+    threshold: float | None,
+    fit_episodes: "Callable[[Episodes, Curve], Fit]",
 ) -> tuple[list[str], dict[str, Any], dict[str, "Fit"]]:
     """What to say, the same for JSON, and the fits."""
     from analysis.curves import CURVES
     from analysis.fit import scored_episodes
     from analysis.forms import choose_form
 
-    method = cast("Method", interval.value)
     lines, reports, fits = [], {}, {}
     for name, episodes in scored_episodes(frame, by.value, phase.value).items():
         chosen, extra = curve, {}
@@ -119,7 +150,7 @@ def _fitted(
             chosen = forms.best.name if forms.told else "exponential"
             extra["forms"] = forms.report()
             lines += [forms.table(), f"{name}: {forms.sentence()}; below, the {chosen}"]
-        fits[name] = fitted = episodes.fit(CURVES[chosen], draws=draws, interval=method)
+        fits[name] = fitted = fit_episodes(episodes, CURVES[chosen])
         lines.append(f"{name}: {fitted.sentence()}")
         if threshold is not None and fitted.identified:
             when = fitted.threshold(threshold)

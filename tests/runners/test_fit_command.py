@@ -166,3 +166,9 @@ def test_without_draws_there_is_no_interval_and_nothing_is_identified(run: Path)
     on = json.loads(fit(run, "--draws", "0", "--json"))["skills on"]
     assert (on["identified"], on["reason"]) == (False, "no bootstrap draws, so no band and no threshold")
     assert on["parameters"]["rate"]["interval"] is None
+
+
+def test_a_bootstrap_on_a_cluster_has_the_numbers_of_one_here(run: Path) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    asked = ("--json", "--draws", "900", "--threshold", "0.7")
+    assert json.loads(fit(run, *asked, "--executor", "ray")) == json.loads(fit(run, *asked))

@@ -1,0 +1,221 @@
+"""Runs on a real Ray cluster of three nodes on this machine: the same rows as here, and nothing lost where a worker, a
+node or the driver is killed."""
+
+import os
+import random
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fakes.ledger_sampler import LedgerSampler
+from fakes.openai_server import FakeOpenAIServer, running
+from lab_process import count, finish, keys, lab, options, rows, start, wait_until
+
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+from ray.cluster_utils import Cluster
+
+pytestmark = pytest.mark.timeout(900)
+
+TASKS = 60
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+class Nodes:
+    """A cluster: a head without room for workers, two nodes with room for two each, and how they are killed. Their
+    sandboxes are in `scratch`."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self._cluster = Cluster()
+        self._cluster.add_node(num_cpus=0, object_store_memory=80_000_000, include_dashboard=False)
+        self.address = self._cluster.address
+        self._added = [self._add(), self._add({"special": 2})]
+
+    def _add(self, resources: dict[str, float] | None = None):
+        return self._cluster.add_node(num_cpus=2, object_store_memory=80_000_000, resources=resources or {})
+
+    def kill_one(self) -> None:
+        """With -9, the node and all of its processes; another one comes in its place."""
+        self._cluster.remove_node(self._added.pop(0), allow_graceful=False)
+
+    def restore(self) -> None:
+        """The two nodes that there were."""
+        if len(self._added) == 1:
+            self._added.insert(0, self._add())
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+    def sandboxes(self) -> list[str]:
+        """The processes inside of sandboxes, which have their workspace mounted."""
+        return [
+            process.name
+            for process in Path("/proc").glob("[0-9]*")
+            if f"{self.scratch.name}/" in _read(process / "mountinfo")
+        ]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    # A short path: Ray has its sockets there, too.
+    with tempfile.TemporaryDirectory(prefix="hl", dir="/tmp") as scratch, pytest.MonkeyPatch.context() as patched:
+        Path(scratch).chmod(0o755)  # a sandbox has a user of its own
+        patched.setenv("TMPDIR", scratch)
+        started = Nodes(Path(scratch))
+        yield started
+        started.close()
+
+
+def on_ray(nodes: Nodes, **more: object) -> list[str]:
+    return options(run__executor="ray", run__ray__address=nodes.address, **more)
+
+
+def tasks(number: int = TASKS) -> list[str]:
+    """`run`: tasks of a world of rules, by a learner that solves some."""
+    model = options(model__provider="scripted", model__name="tasks.learner:learner", run__concurrency=8)
+    tools = options(agent__toolsets="[terminal,skill_view,skill_manage]")
+    return ["run", *options(suite__name="ledger", suite__count=number), *model, *tools, "--quiet"]
+
+
+def workers() -> list[int]:
+    """The processes of all workers."""
+    found = subprocess.run(["pgrep", "-f", "^ray::Worker"], capture_output=True, text=True).stdout
+    return [int(pid) for pid in found.split()]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    """The rows of the run in this process."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    assert lab(*tasks(), "--out", out).returncode == 0
+    return rows(out)
+
+
+def test_a_run_on_the_cluster_has_the_rows_of_one_here(
+    nodes: Nodes, undisturbed: list[tuple[object, ...]], tmp_path: Path
+) -> None:
+    done = lab(*tasks(), *on_ray(nodes), "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "run") == undisturbed
+    assert len(keys(tmp_path / "run")) == TASKS
+
+
+def test_what_lanes_learn_on_the_cluster_is_what_they_learn_here(nodes: Nodes, tmp_path: Path) -> None:
+    learn = ["learn", *options(suite__name="ledger", learning__worlds=2, learning__rounds=3, learning__round_size=2)]
+    learn += [*options(model__provider="scripted", model__name="tasks.learner:learner"), "--quiet"]
+    for out, where in (("here", []), ("there", on_ray(nodes))):
+        done = lab(*learn, *where, "--out", tmp_path / out)
+        assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "there") == rows(tmp_path / "here")
+    assert sorted(path.name for path in (tmp_path / "there" / "skills").iterdir()) == sorted(
+        path.name for path in (tmp_path / "here" / "skills").iterdir()
+    )
+
+
+def kill_a_worker(nodes: Nodes) -> None:
+    del nodes
+    os.kill(random.choice(workers()), signal.SIGKILL)
+
+
+def kill_a_node(nodes: Nodes) -> None:
+    nodes.kill_one()
+
+
+@pytest.mark.parametrize("kill", [kill_a_worker, kill_a_node])
+def test_what_a_dead_worker_had_begun_is_run_on_another(
+    nodes: Nodes, undisturbed: list[tuple[object, ...]], kill: Callable[[Nodes], None], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    process = start(*tasks(), *on_ray(nodes), "--out", out)
+    wait_until(lambda: count(out) >= TASKS // 4, process)
+    kill(nodes)
+    code, errors = finish(process)
+    nodes.restore()
+    assert code == 0, errors
+    wait_until(lambda: not nodes.sandboxes())
+    assert len(keys(out)) == TASKS
+    assert rows(out) == undisturbed
+
+
+def test_a_killed_driver_leaves_no_worker_and_resume_does_the_rest(
+    nodes: Nodes, undisturbed: list[tuple[object, ...]], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    process = start(*tasks(), *on_ray(nodes), "--out", out)
+    wait_until(lambda: count(out) >= TASKS // 4, process)
+    process.kill()
+    finish(process)
+    wait_until(lambda: not workers() and not nodes.sandboxes())
+    done = lab(*tasks(), *on_ray(nodes), "--out", out, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert rows(out) == undisturbed
+    assert len(keys(out)) == TASKS
+
+
+def test_an_interrupt_ends_workers_and_sandboxes(nodes: Nodes, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = start(*tasks(500), *on_ray(nodes), "--out", out)
+    wait_until(lambda: count(out) >= 5 and nodes.sandboxes(), process)
+    process.send_signal(signal.SIGINT)
+    code, errors = finish(process)
+    assert code == 130, errors
+    assert "go on with --resume" in errors
+    wait_until(lambda: not workers() and not nodes.sandboxes())
+
+
+def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(LedgerSampler(4))) as model:
+        given = options(
+            model__base_url=model.base_url, model__name="fake", suite__count=4, env__max_token_length=100000
+        )
+        asked = [
+            "-c",
+            CONFIGS / "env" / "atropos.yaml",
+            *given,
+            *on_ray(nodes),
+            "-n",
+            2,
+            "-o",
+            tmp_path / "groups.jsonl",
+        ]
+        done = lab("env", "process", *asked)
+    assert done.returncode == 0, done.stderr
+    assert "2 groups (8 sequences) sent" in done.stdout
+
+
+def test_workers_go_where_their_resources_are(nodes: Nodes, tmp_path: Path) -> None:
+    there = on_ray(nodes, run__ray__resources="{special: 1}")
+    done = lab(*tasks(8), *there, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    refused = lab(*tasks(8), *there, *options(run__ray__workers=3), "--out", tmp_path / "more")
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines() == [
+        "hermes-lab: error: run.ray.workers: the cluster has room for 2 of them, not 3"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options_", "error"),
+    [
+        ({"run__ray__resources": "{gpu_that_is_not_there: 1}"}, "run.ray: no node of the cluster has"),
+        ({"run__ray__address": "127.0.0.1:1"}, "run.ray.address: 127.0.0.1:1:"),
+    ],
+)
+def test_a_cluster_that_cannot_do_it_is_told_in_one_line(
+    nodes: Nodes, options_: dict[str, object], error: str, tmp_path: Path
+) -> None:
+    failed = lab(*tasks(4), *on_ray(nodes), *options(**options_), "--out", tmp_path / "run")
+    assert failed.returncode == 2
+    (line,) = failed.stderr.splitlines()
+    assert line.startswith(f"hermes-lab: error: {error}")
