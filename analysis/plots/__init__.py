@@ -14,6 +14,7 @@ from analysis.plots.points import BINS, Point, success_points
 from analysis.plots.power import plot_power
 from analysis.plots.recovery import plot_recovery
 from analysis.plots.skills import plot_skill_tasks, plot_skill_timeline
+from analysis.plots.study import plot_arms, save_study, study_figure
 from analysis.plots.style import figure, png, svg
 from analysis.plots.survival import plot_survival
 from analysis.plots.training import PANELS, plot_training, read_metrics
@@ -28,6 +29,7 @@ __all__ = [
     "figure",
     "lane_changes",
     "learning_figure",
+    "plot_arms",
     "plot_claims",
     "plot_contour",
     "plot_effort",
@@ -46,6 +48,8 @@ __all__ = [
     "png",
     "read_metrics",
     "save_learning_curve",
+    "save_study",
+    "study_figure",
     "success_points",
     "svg",
 ]

@@ -17,8 +17,8 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "experiment",
-        help="Run a study: the same experiment on several suites with several agents, then a report of each suite and "
-        "the answers. Begun again it goes on where it was; what is finished is not run twice.\n\n"
+        help="Run a study: the same experiment on several suites with several agents, then a report of each suite, "
+        "a picture of all and the answers. Begun again it goes on where it was; what is finished is not run twice.\n\n"
         "hermes-lab experiment configs/experiments/flagship.yaml --plan   (only say what would be run)\n\n"
         "hermes-lab experiment configs/experiments/flagship.yaml\n\n"
         "hermes-lab experiment configs/experiments/flagship.yaml -c out=runs/short -c learning.worlds=4   "
@@ -54,14 +54,16 @@ def experiment(
             options.say(f"the study ends here, at {run.folder}; the same command goes on")
             return code
     answers = [_answer(study, part, runs, quiet=quiet) for part, runs in study.parts()]
+    picture = _draw(study)
     if json:
-        options.print_json({"out": str(study.folder), "parts": answers})
+        options.print_json({"out": str(study.folder), "parts": answers, "picture": str(picture)})
         return 0
     for answer in answers:
         typer.echo(f"\n{answer['part']}")
         for name, sentence in answer["verdicts"].items():
             typer.echo(f"  {name}: {sentence}")
         typer.echo(f"  report: {answer['report']}")
+    typer.echo(f"\npicture: {picture}")
     return 0
 
 
@@ -78,6 +80,17 @@ def _answer(study: Study, part: str, runs: list[Run], *, quiet: bool) -> dict[st
     report = study.folder / part / "report.html"
     save_report(shown, report, quiet=quiet)
     return {"part": part, "verdicts": verdicts, "report": str(report)}
+
+
+def _draw(study: Study) -> Path:
+    from analysis.load import load_episodes
+    from analysis.plots.study import COLUMNS, save_study
+
+    frames = {
+        part: {run.variant: load_episodes(run.folder, columns=COLUMNS) for run in runs} for part, runs in study.parts()
+    }
+    save_study(frames, path := study.folder / "study.png")
+    return path
 
 
 def _nothing(content: dict[str, Any], *, json: bool) -> None:

@@ -46,7 +46,10 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
     assert not runs[1].exists()
     done = lab(study, "--json")
     assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout)["parts"]
+    said = json.loads(done.stdout)
+    answers = said["parts"]
+    assert said["picture"] == str(tmp_path / "runs" / "study.png")
+    assert (tmp_path / "runs" / "study.png").read_bytes().startswith(b"\x89PNG")
     for run in runs:
         assert len(list(read_attempts(run, Episode))) == WANTED
     assert read_manifest(runs[1]).config["suite"]["options"]["wording"] == "near"

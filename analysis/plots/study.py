@@ -1,0 +1,91 @@
+"""A study at a glance: a panel for each thing that is worked on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.plots import style
+from analysis.plots.points import draw_points, shifts, success_points
+from analysis.plots.style import INK, MUTED, TEXT
+from analysis.series import series_of
+from hermes_lab.records import write_atomic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = ["arm", "model", "adapter", "adapter_digest", "phase", "experience", "success"]
+"""Of `load_episodes`: what a panel needs."""
+_BINS = 8
+_NOTE = "points: tasks solved at the first submission, with Wilson 95 % intervals; lines only join them"
+
+
+def plot_arms(ax: "Axes", frame: pd.DataFrame, title: str, *, looks: Mapping[str, style.Look]) -> "Axes":
+    """Measured success at the first submission against experience, a line an arm; nothing is fitted."""
+    style.dress(ax, title, "tasks seen before", "")
+    ax.set_ylim(0, 1)
+    style.percent(ax)
+    style.whole_numbers(ax)
+    rows = frame[(frame["phase"] == "learn") & frame["success"].notna()]
+    if rows.empty:
+        style.not_measured(ax)
+        return ax
+    series = series_of(rows)
+    until = float(rows["experience"].max())
+    names = [name for name in looks if (series == name).any()]
+    for shift, name in zip(shifts(len(names), until), names, strict=True):
+        points = success_points(rows[series == name], bins=_BINS)
+        ax.plot(
+            [p.experience + shift for p in points], [p.rate.value for p in points], color=looks[name].color, alpha=0.6
+        )
+        draw_points(ax, points, shift, looks[name], name)
+    return ax
+
+
+def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int = 4) -> "Figure":
+    """The frames of each part's variants: a panel a part, and under each row of panels one for each further variant."""
+    variants = list(next(iter(parts.values())))
+    across = min(across, len(parts))
+    bands = -(-len(parts) // across)
+    down = bands * len(variants)
+    figure = style.figure(3.1 * across + 0.8, 2.5 * down + 0.7)
+    axes = figure.subplots(down, across, squeeze=False, sharey=True)
+    every = [frame for frames in parts.values() for frame in frames.values()]
+    looks = style.looks(name for frame in every for name in series_of(frame).unique())
+    for place, (part, frames) in enumerate(parts.items()):
+        for row, (variant, frame) in enumerate(frames.items()):
+            ax = axes[place // across * len(variants) + row][place % across]
+            plot_arms(ax, frame, f"{part}, {variant}" if len(variants) > 1 else part, looks=looks)
+    for ax in axes.flat:
+        if not ax.has_data():
+            ax.set_axis_off()
+        elif ax.get_subplotspec() and not ax.get_subplotspec().is_last_row():
+            ax.set_xlabel("")
+    _legend(figure, axes)
+    return figure
+
+
+def save_study(parts: Mapping[str, Mapping[str, pd.DataFrame]], path: Path) -> None:
+    """Writes the figure as a PNG."""
+    write_atomic(path, style.png(study_figure(parts)))
+
+
+def _legend(figure: "Figure", axes: "np.ndarray") -> None:
+    """One for all panels, below them."""
+    entries = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    legend = figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside lower left",
+        ncols=max(len(entries), 1),
+        frameon=False,
+        fontsize=TEXT,
+        labelcolor=INK,
+        title=_NOTE,
+        title_fontsize=style.SMALL,
+        alignment="left",
+    )
+    legend.get_title().set_color(MUTED)
