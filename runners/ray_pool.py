@@ -156,11 +156,10 @@ class Pool:
         )
         self._starting.add(actor)
         try:
-            serving = actor.serve.remote()
+            actor.serve.remote()
             self._failure = await actor.ready.remote()
             if not self._failure:
                 self._members.append(_Member(actor, await actor.node.remote()))
-                del serving
         except RayError as error:
             self._failure = f"a worker did not start: {one_line(error)}"
         finally:

@@ -71,8 +71,10 @@ class Worker:
                 await self._closing.wait()
         except HermesLabError as error:
             self._failure = str(error)
-            self._opened.set()
+        except Exception as error:
+            self._failure = f"{type(error).__name__}: {error}"
         finally:
+            self._opened.set()  # whoever waits for it must not wait for ever
             self._closed.set()
 
     async def ready(self) -> str:

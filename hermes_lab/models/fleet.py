@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from hermes_lab.errors import ModelError
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.endpoint import RETRIED, Refused, backoff
 from hermes_lab.models.openai_client import OpenAIClient
 from hermes_lab.models.weights import Say
@@ -83,7 +83,7 @@ class Fleet:
             await anyio.sleep(LOOK_SECONDS)
             try:
                 await server.check()
-            except ModelError:
+            except (ModelError, ConfigError):  # not there yet, or there with other weights: no reason to end the run
                 continue
             server.sick = False
             self._say(f"{server.base_url} is back")

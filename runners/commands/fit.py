@@ -91,6 +91,8 @@ def fit(
         )
     if pool and interval != Interval.bootstrap:
         raise ConfigError("--pool: pooled curves have intervals of their own; leave --interval out")
+    if pool and executor != Executor.local:
+        raise ConfigError("--pool: pooled curves are fitted here; leave --executor out")
     if pool:
         _pooled(frame, curve, by, phase, draws, json)
         return

@@ -152,6 +152,7 @@ def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
         (("--phase", "heldout"), "no held-out episode is scored; learning.heldout.tasks adds"),
         (("--pool", "--curve", "best"), "one curve for all of them; name it with --curve"),
         (("--pool", "--by", "family"), "pooling takes 3 groups or more"),
+        (("--pool", "--executor", "ray"), "pooled curves are fitted here"),
         (("--pool", "--interval", "wald"), "pooled curves have intervals of their own"),
         (("--curve", "changepoint", "--interval", "profile"), "the likelihood jumps in change"),
     ],

@@ -100,6 +100,17 @@ async def test_no_request_goes_to_a_server_that_is_out() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_server_that_comes_back_with_another_model_stays_out() -> None:
+    changed, sound = FakeOpenAIServer(["x"]), FakeOpenAIServer(["y"])
+    async with serving(changed, sound) as (model, said):
+        changed.script, changed.models = [Reply(status=503)], ["another"]
+        assert {await reply(model.meet(TASK)) for _ in range(20)} == {"y"}
+        await anyio.sleep(0.2)  # in which it is looked at again and again
+        assert await reply(model.meet(TASK)) == "y"
+        assert [line.split(" ")[0] for line in said] == [changed.base_url]
+
+
+@pytest.mark.anyio
 async def test_a_server_that_lost_its_adapter_gets_it_again(tmp_path: Path) -> None:
     folder = tmp_path / "tuned"
     folder.mkdir()
