@@ -12,7 +12,7 @@ from analysis.gap import gap_closed
 from analysis.intervals import Interval
 from analysis.load import load_episodes
 from analysis.paired import MIN_LANES
-from analysis.pairs import COLUMNS, METRICS, WEIGHTS_PLACE
+from analysis.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from analysis.power import ALPHA, CORRELATION, detectable
 from analysis.series import weights_name
 from analysis.wording import p_text, points, tested
@@ -107,7 +107,7 @@ def _of_one(run: Path, frame: pd.DataFrame) -> Verdict:
 
 def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
     if {"off", "on"} <= set(arms):
-        return _with_causes(of_report(compare_arms(run, "off", "on"), "skills"), run, frame, arms)
+        return with_causes(of_report(compare_arms(run, "off", "on"), "skills"), frame)
     if len(arms) > 1:
         return of_report(compare_arms(run, arms[0], arms[1]), "arms")
     if frame["weights"].nunique() > 1:
@@ -119,13 +119,15 @@ def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
     )
 
 
-def _with_causes(found: Verdict, run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
+def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
     """Is it the content of the skills, and how much of what is possible was reached? The first is asked only where
     skills are shown to matter: in a fixed sequence no p needs to be corrected for the questions before it."""
+    arms = set(frame["arm"])
     both = found.comparison.decomposition if found.comparison else None
     causes = []
     if (both.skills.shown if both else found.shown) and "placebo" in arms:
-        content = compare_arms(run, "placebo", "on").headline
+        placebo, on = (frame[frame["arm"] == arm] for arm in ("placebo", "on"))
+        content = compare_frames(placebo, on, ARM_PLACE, ("placebo", "on")).headline
         causes.append(
             f"against a placebo of the same length: {content.sentence()}"
             + ("" if content.shown else "; that it is the content of the skills is not shown")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hermes_lab.config import Section, load_section
 from hermes_lab.errors import ConfigError
@@ -28,6 +28,8 @@ class StudyConfig(Section):
     """Who works on it, such as weights: a name, and its sources."""
     compare: tuple[str, str] | None = None
     """Two variants, `[before, after]`, that are compared in each part."""
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Parts that are answered for together, too, each world of each part counting as one: a name, and the parts."""
 
     @field_validator("parts", "variants")
     @classmethod
@@ -44,6 +46,10 @@ class StudyConfig(Section):
         for name in self.compare or ():
             if name not in self.variants:
                 raise ValueError(f"compare: there is no variant {name!r}; there are: {', '.join(self.variants)}")
+        for group, parts in self.groups.items():
+            for part in parts:
+                if part not in self.parts:
+                    raise ValueError(f"groups.{group}: there is no part {part!r}; there are: {', '.join(self.parts)}")
         return self
 
 
@@ -62,11 +68,20 @@ class Study(NamedTuple):
     folder: Path
     runs: list[Run]
     compare: tuple[str, str] | None
+    groups: dict[str, tuple[str, ...]]
 
     def parts(self) -> Iterator[tuple[str, list[Run]]]:
         """The runs of each part, in the order of the variants."""
         for part in dict.fromkeys(run.part for run in self.runs):
             yield part, [run for run in self.runs if run.part == part]
+
+    def of(self, group: str) -> dict[str, list[tuple[str, Path]]]:
+        """The parts of a group with their run, by variant."""
+        found: dict[str, list[tuple[str, Path]]] = {}
+        for run in self.runs:
+            if run.part in self.groups[group]:
+                found.setdefault(run.variant, []).append((run.part, run.folder))
+        return found
 
 
 def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] = os.environ) -> Study:
@@ -94,4 +109,4 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
         for part, sources in config.parts.items()
         for variant, more in variants.items()
     ]
-    return Study(folder, runs, compare)
+    return Study(folder, runs, compare, config.groups)

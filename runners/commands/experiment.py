@@ -1,16 +1,19 @@
 """`experiment`: a study of several runs, from learning to report."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
+from hermes_lab.config import Arm
 from runners.commands import options
 from runners.commands.execute import run_all
 from runners.commands.report import save_report
 from runners.commands.run import PlanOnly, briefing_of, plan_of_learn
 from runners.commands.summary import show_summary
-from runners.study import MODEL_NAME, MODEL_URL, Run, Study, read_study
+from runners.study import MODEL_NAME, MODEL_URL, Study, read_study
+from runners.tables import interval, table
 
 
 def register(app: typer.Typer) -> None:
@@ -53,44 +56,72 @@ def experiment(
         if code := run_all(planned, resume=begun, quiet=quiet, json=json, show=_nothing if json else show_summary):
             options.say(f"the study ends here, at {run.folder}; the same command goes on")
             return code
-    answers = [_answer(study, part, runs, quiet=quiet) for part, runs in study.parts()]
-    picture = _draw(study)
+    parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
+    pictures = [str(picture) for picture in _draw(study)]
     if json:
-        options.print_json({"out": str(study.folder), "parts": answers, "picture": str(picture)})
+        options.print_json({"out": str(study.folder), "parts": parts, "groups": groups, "pictures": pictures})
         return 0
-    for answer in answers:
-        typer.echo(f"\n{answer['part']}")
-        for name, sentence in answer["verdicts"].items():
-            typer.echo(f"  {name}: {sentence}")
-        typer.echo(f"  report: {answer['report']}")
-    typer.echo(f"\npicture: {picture}")
+    for answer in (*parts, *groups):
+        typer.echo("\n".join([*_lines(answer), ""]))
+    typer.echo(f"pictures: {', '.join(pictures)}")
     return 0
 
 
-def _answer(study: Study, part: str, runs: list[Run], *, quiet: bool) -> dict[str, Any]:
+def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
     """Of each run of a part whether skills made it better, and what changed between the two that are compared."""
-    from analysis.verdict import verdict
+    from analysis.study import part_finding
 
-    verdicts = {run.variant: verdict(run.folder).sentence for run in runs}
-    shown = [run.folder for run in runs]
-    if study.compare:
+    for part, runs in study.parts():
         folders = {run.variant: run.folder for run in runs}
-        shown = [folders[name] for name in study.compare]
-        verdicts[" -> ".join(study.compare)] = verdict(*shown).sentence
-    report = study.folder / part / "report.html"
-    save_report(shown, report, quiet=quiet)
-    return {"part": part, "verdicts": verdicts, "report": str(report)}
+        report = study.folder / part / "report.html"
+        save_report([folders[name] for name in study.compare or folders], report, quiet=quiet)
+        yield {"parts": [part]} | part_finding(part, folders, study.compare).report() | {"report": str(report)}
 
 
-def _draw(study: Study) -> Path:
+def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
+    """The same of parts together."""
+    from analysis.study import group_finding
+
+    for group, parts in study.groups.items():
+        yield {"parts": parts} | group_finding(group, study.of(group), study.compare).report()
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    """The answer for a person: a table of rates, and the verdicts."""
+    of = "" if answer["parts"] == [answer["name"]] else f" ({', '.join(answer['parts'])})"
+    yield f"{answer['name']}{of}: solved at the first submission{', ' * bool(answer['when'])}{answer['when']}"
+    rates = answer["rates"]
+    arms = sorted({arm for of_variant in rates.values() for arm in of_variant}, key=list(get_args(Arm)).index)
+    rows = [[variant, *(_rate(of_arm.get(arm)) for arm in arms)] for variant, of_arm in rates.items()]
+    yield from (f"  {line}" for line in table(["", *arms], rows))
+    for name, verdict in answer["verdicts"].items():
+        yield f"  {name}: {verdict['sentence']}"
+        yield from (f"    {cause}" for cause in verdict["causes"])
+    if "report" in answer:
+        yield f"  report: {answer['report']}"
+
+
+def _rate(rate: dict[str, Any] | None) -> str:
+    if not rate or not rate["of"]:
+        return "-"
+    return f"{rate['count']}/{rate['of']} = {100 * rate['rate']:.0f} % ({interval(rate['low'], rate['high'])})"
+
+
+def _draw(study: Study) -> Iterator[Path]:
+    """A panel for each part and variant; and where there are groups, one for each of those and variant."""
     from analysis.load import load_episodes
     from analysis.plots.study import COLUMNS, save_study
+    from analysis.study import pool
 
     frames = {
         part: {run.variant: load_episodes(run.folder, columns=COLUMNS) for run in runs} for part, runs in study.parts()
     }
     save_study(frames, path := study.folder / "study.png")
-    return path
+    yield path
+    if study.groups:
+        pooled = {group: {name: pool(name, runs) for name, runs in study.of(group).items()} for group in study.groups}
+        save_study(pooled, path := study.folder / "groups.png")
+        yield path
 
 
 def _nothing(content: dict[str, Any], *, json: bool) -> None:

@@ -34,6 +34,7 @@ def study(tmp_path: Path) -> Path:
         "parts: {near: [suite.options.wording=near], varied: []}\n"
         "variants: {forgetful: [model.options.capture=0.0], attentive: []}\n"
         "compare: [forgetful, attentive]\n"
+        "groups: {both wordings: [near, varied]}\n"
     )
     return file
 
@@ -48,14 +49,14 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     answers = said["parts"]
-    assert said["picture"] == str(tmp_path / "runs" / "study.png")
-    assert (tmp_path / "runs" / "study.png").read_bytes().startswith(b"\x89PNG")
+    assert said["pictures"] == [str(tmp_path / "runs" / name) for name in ("study.png", "groups.png")]
+    assert all(Path(picture).read_bytes().startswith(b"\x89PNG") for picture in said["pictures"])
     for run in runs:
         assert len(list(read_attempts(run, Episode))) == WANTED
     assert read_manifest(runs[1]).config["suite"]["options"]["wording"] == "near"
-    assert [answer["part"] for answer in answers] == ["near", "varied"]
+    assert [answer["parts"] for answer in answers] == [["near"], ["varied"]]
     for answer, (first, last) in zip(answers, (runs[:2], runs[2:]), strict=True):
-        assert answer["verdicts"] == {
+        assert {name: found["sentence"] for name, found in answer["verdicts"].items()} == {
             "forgetful": verdict(first).sentence,
             "attentive": verdict(last).sentence,
             "forgetful -> attentive": verdict(first, last).sentence,
@@ -66,7 +67,16 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
     again = lab(study)
     assert again.returncode == 0, again.stderr
     assert all(len(list(read_attempts(run, Episode))) == WANTED for run in runs)
-    assert f"  forgetful -> attentive: {answers[1]['verdicts']['forgetful -> attentive']}\n" in again.stdout
+    whole = answers[1]["verdicts"]["forgetful -> attentive"]["sentence"]
+    assert f"  forgetful -> attentive: {whole}\n" in again.stdout
+    (together,) = said["groups"]
+    for who, rates in together["rates"].items():
+        for arm, rate in rates.items():
+            assert rate["count"] == sum(answer["rates"][who][arm]["count"] for answer in answers)
+            assert rate["of"] == WANTED
+            assert f"{rate['count']}/{WANTED} = " in again.stdout
+    assert "both wordings (near, varied): solved at the first submission\n" in again.stdout
+    assert f"in {2 * 3} worlds" in together["verdicts"]["attentive"]["sentence"]
 
 
 def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) -> None:
@@ -106,6 +116,7 @@ def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_o
         ("parts: {}", r"study.yaml:3: parts: give at least one"),
         ("parts: {../up: []}", r"study.yaml:3: parts: '../up' is no name of a folder"),
         ("parts: {near: []}\nextra: 1", r"study.yaml:4: extra: no such field; there are: out, shared, parts, variants"),
+        ("parts: {far: []}", r"groups.both wordings: there is no part 'near'; there are: far"),
         ("part: {near: []}", r"parts: must be given \(wrong, too: part\)"),
     ],
 )
