@@ -7,14 +7,16 @@ ENDPOINT := $(if $(MODEL_URL),-c model.provider=openai -c model.base_url=$(MODEL
 DEMO := runs/demo$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
+comma := ,
+SHOWN := $(subst $() ,$(comma),$(foreach family,ledger services dropins aliases repair,$(LOOP)/demonstrations/$(family)/demonstrator))
 # What was interrupted goes on where it was.
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop notebooks check fast test bench clean
+.PHONY: help setup demo loop results results-small notebooks check fast test bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/ready ## install into .venv
 
@@ -42,11 +44,8 @@ demo: setup ## the main job on the packaged model: learn, fit, draw, compare, re
 	$(LAB) report $(DEMO)
 
 loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds -> held-out worlds: did it get better?
-	$(LAB) learn -c configs/demonstrations.yaml --out $(LOOP)/demonstrations $(call resume,$(LOOP)/demonstrations)
-	$(LAB) learn -c configs/demonstrations.yaml -c suite.name=dropins -c learning.worlds=12 \
-	  --out $(LOOP)/demonstrations-dropins $(call resume,$(LOOP)/demonstrations-dropins)
-	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml \
-	  -c data=[$(LOOP)/demonstrations,$(LOOP)/demonstrations-dropins] \
+	$(LAB) experiment configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
+	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
 	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
 	$(LAB) learn -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
 	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
@@ -58,6 +57,12 @@ loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds 
 	$(LAB) compare $(LOOP)/sft $(LOOP)/grpo
 	$(LAB) fit $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo
 	$(LAB) report $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo -o $(LOOP)/report.html
+
+results: setup ## did it get better, by how much, skills or weights? all of docs/results.md: hours, and goes on where it was
+	$(LAB) experiment configs/experiments/flagship.yaml
+
+results-small: setup ## the same on one family, in minutes
+	$(LAB) experiment configs/experiments/flagship-small.yaml
 
 notebooks: setup ## execute the notebooks and write their outputs
 	$(BIN)/python tests/analysis/execute_notebooks.py

@@ -1,10 +1,11 @@
 """What a study found: the rates of each of its parts, and its answers, of parts and of several of them together."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.compare import compare_frames
@@ -13,6 +14,9 @@ from analysis.load import load_episodes
 from analysis.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
 from analysis.verdict import Verdict, of_report, verdict, with_causes
 from hermes_lab.errors import ConfigError
+
+_TOKENS = ["prompt_tokens", "completion_tokens", "review_tokens", "review_completion_tokens"]
+_COST = ["started_at", "seconds", "review_seconds", *_TOKENS]
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,44 @@ class Finding:
         rates = {variant: {arm: rate.report() for arm, rate in of.items()} for variant, of in self.rates.items()}
         verdicts = {name: verdict.report() for name, verdict in self.verdicts.items()}
         return {"name": self.name, "when": self.when, "rates": rates, "verdicts": verdicts}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What runs took. Tokens are those of episodes and their reviews; a server bills the prompt's anew for every reply,
+    unless it knows them from the one before. `hours` are those in which an episode ran, starts of servers apart."""
+
+    episodes: int
+    prompt_tokens: int
+    completion_tokens: int
+    hours: float
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def cost_of(runs: Iterable[Path]) -> Cost:
+    """What these runs took together, one after the other."""
+    frames = [load_episodes(run, columns=_COST) for run in runs]
+    sums = pd.concat([frame[_TOKENS] for frame in frames]).sum()
+    reviews = int(sums["review_completion_tokens"])
+    return Cost(
+        episodes=sum(map(len, frames)),
+        prompt_tokens=int(sums["prompt_tokens"] + sums["review_tokens"]) - reviews,
+        completion_tokens=int(sums["completion_tokens"]) + reviews,
+        hours=sum(map(_busy_seconds, frames)) / 3600,
+    )
+
+
+def _busy_seconds(frame: pd.DataFrame) -> float:
+    """The time in which at least one episode ran, or was looked back on."""
+    starts = pd.to_datetime(frame["started_at"], utc=True).dt.as_unit("ns").astype("int64").to_numpy() / 1e9
+    order = starts.argsort()
+    starts, ends = starts[order], (starts + (frame["seconds"] + frame["review_seconds"]).to_numpy())[order]
+    reached = np.maximum.accumulate(ends)
+    since = np.maximum(starts[1:], reached[:-1])
+    return float(ends[:1].sum() - starts[:1].sum() + np.maximum(ends[1:] - since, 0).sum())
 
 
 def part_finding(name: str, runs: Mapping[str, Path], compare: tuple[str, str] | None = None) -> Finding:

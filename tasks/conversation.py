@@ -17,7 +17,7 @@ Script = Generator[Move, ToolResult, str]
 """Yields tool calls, is sent the result of each, and returns the answer that ends the turn."""
 
 _INDEX = re.compile(r"<skills>\n(?P<lines>.*)\n</skills>\s*\Z", re.DOTALL)
-_ENTRY = re.compile(r"- (?P<name>[^:\n]+): (?P<description>.*)")
+_ENTRY = re.compile(r'- "(?P<name>[^"\n]+)": (?P<description>.*)')
 
 
 class Exchange(NamedTuple):

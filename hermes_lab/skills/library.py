@@ -138,7 +138,8 @@ def snapshot_of(digests: Mapping[str, str]) -> str:
 
 def index(skills: Iterable[Skill]) -> str:
     """One line a skill, for a prompt."""
-    return "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
+    # Names stand in quotes, as in the arguments of a call: after a space, the same name is other tokens to a model.
+    return "\n".join(f'- "{skill.name}": {skill.description}' for skill in skills)
 
 
 def read_library(folder: Path) -> tuple[Library, dict[str, str]]:

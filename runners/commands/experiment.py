@@ -11,7 +11,6 @@ from runners.commands import options
 from runners.commands.execute import run_all
 from runners.commands.report import save_report
 from runners.commands.run import PlanOnly, briefing_of, plan_of_learn
-from runners.commands.summary import show_summary
 from runners.study import MODEL_NAME, MODEL_URL, Study, read_study
 from runners.tables import interval, table
 
@@ -53,16 +52,19 @@ def experiment(
         options.say(f"{run.folder} ({number} of {len(study.runs)})")
         begun = (run.folder / "run.json").is_file()
         planned = plan_of_learn(run.sources, run.folder)  # anew: the clock of its budget starts now
-        if code := run_all(planned, resume=begun, quiet=quiet, json=json, show=_nothing if json else show_summary):
+        if code := run_all(planned, resume=begun, quiet=quiet, json=json, show=_nothing):
             options.say(f"the study ends here, at {run.folder}; the same command goes on")
             return code
     parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
+    costs = dict(_costs(study))
     pictures = [str(picture) for picture in _draw(study)]
     if json:
-        options.print_json({"out": str(study.folder), "parts": parts, "groups": groups, "pictures": pictures})
+        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures}
+        options.print_json({"out": str(study.folder)} | found)
         return 0
     for answer in (*parts, *groups):
         typer.echo("\n".join([*_lines(answer), ""]))
+    typer.echo("\n".join([*_cost_lines(costs), ""]))
     typer.echo(f"pictures: {', '.join(pictures)}")
     return 0
 
@@ -84,6 +86,21 @@ def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
 
     for group, parts in study.groups.items():
         yield {"parts": parts} | group_finding(group, study.of(group), study.compare).report()
+
+
+def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Of each variant what all of its runs took."""
+    from analysis.study import cost_of
+
+    for variant in dict.fromkeys(run.variant for run in study.runs):
+        yield variant, cost_of(run.folder for run in study.runs if run.variant == variant).report()
+
+
+def _cost_lines(costs: dict[str, dict[str, Any]]) -> Iterator[str]:
+    yield "costs, with reviews:"
+    names = ("episodes", "prompt_tokens", "completion_tokens")
+    rows = [[who, *(f"{cost[name]:,}" for name in names), f"{cost['hours']:.2f}"] for who, cost in costs.items()]
+    yield from (f"  {line}" for line in table(["", "episodes", "prompt tokens", "completion tokens", "hours"], rows))
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
@@ -125,5 +142,5 @@ def _draw(study: Study) -> Iterator[Path]:
 
 
 def _nothing(content: dict[str, Any], *, json: bool) -> None:
-    """The summary of a run is no part of a study's one JSON object."""
+    """The answers of a study tell more than a summary of each run: `hermes-lab summary` prints one."""
     del content, json

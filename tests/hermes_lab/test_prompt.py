@@ -26,7 +26,7 @@ def test_only_the_skills_index_at_the_end_varies(profile: Profile, tool_format: 
     bare = system_prompt(tools, tool_format, profile=profile)
     with_skill = system_prompt(tools, tool_format, skills=[SKILL], profile=profile)
     assert with_skill.startswith(bare)
-    assert with_skill.removeprefix(bare) == "\n\n<skills>\n- fleet-totals: How fleet totals are made\n</skills>"
+    assert with_skill.removeprefix(bare) == '\n\n<skills>\n- "fleet-totals": How fleet totals are made\n</skills>'
     assert system_prompt(tools, tool_format, profile=profile) == bare
 
 
@@ -58,5 +58,5 @@ def test_what_an_index_leaves_out_is_said_and_background_stands_before_it() -> N
     text = system_prompt(
         schemas("terminal"), "native", skills=[SKILL], more_skills=7, background=["# Notes\nTea is at five.", ""]
     )
-    index = "<skills>\n- fleet-totals: How fleet totals are made\n(and 7 more: skills_list)\n</skills>"
+    index = '<skills>\n- "fleet-totals": How fleet totals are made\n(and 7 more: skills_list)\n</skills>'
     assert text.endswith(f"\n\n# Notes\nTea is at five.\n\n{index}")

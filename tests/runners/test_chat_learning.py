@@ -52,7 +52,7 @@ def test_a_skill_that_is_saved_stands_in_the_next_sessions_prompt(home: Path) ->
     first = chat([call(*SAVE), "Saved."], "Learn to make tea.", "--session", "lesson")
     assert "green-tea" not in said(first[-1], 0)  # a prompt is frozen for its session
     second = chat(["Hello."], "Hello.")
-    assert said(second[0], 0).endswith("<skills>\n- green-tea: How tea is made\n</skills>")
+    assert said(second[0], 0).endswith('<skills>\n- "green-tea": How tea is made\n</skills>')
     (change,) = SkillStore(home / "skills").history()
     lesson = SessionStore().find("lesson").id
     assert (change.name, change.origin, change.episode, change.model) == ("green-tea", "foreground", lesson, "fake")

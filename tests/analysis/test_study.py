@@ -1,0 +1,95 @@
+"""What several parts of a study tell together, and what they took."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from synthetic_episodes import make_episode
+
+from analysis.study import cost_of, group_finding, part_finding, pool
+from hermes_lab.types import Episode, ModelIdentity, Review, Trajectory, Usage
+
+WriteRun = Callable[..., Path]
+MODELS = {name: ModelIdentity("scripted", name) for name in ("old", "new")}
+
+
+def lanes_of(arm: str, solved: int, *, worlds: int = 4, model: str = "old", rounds: int = 2) -> list[Episode]:
+    """In each world `rounds` lessons that fail, and checks of four held-out tasks: at first none is solved, then so
+    many."""
+    lanes = [f"{arm}-r0-w{world}" for world in range(worlds)]
+    return [
+        *(
+            make_episode(False, task=n, lane=lane, phase="learn", model=MODELS[model])
+            for lane in lanes
+            for n in range(rounds)
+        ),
+        *(
+            make_episode(
+                bool(check) and n < solved, task=n, lane=lane, phase="heldout", round=check, model=MODELS[model]
+            )
+            for lane in lanes
+            for check in (0, rounds)
+            for n in range(4)
+        ),
+    ]
+
+
+def test_worlds_of_several_parts_are_worlds_of_their_own(write_run: WriteRun) -> None:
+    runs = [
+        ("first", write_run([*lanes_of("off", 0), *lanes_of("on", 4)], "first")),
+        ("second", write_run([*lanes_of("off", 2), *lanes_of("on", 2)], "second")),
+    ]
+    found = group_finding("both", {"old": runs})
+    assert found.when == "after learning, on held-out tasks"
+    assert {arm: (rate.successes, rate.trials) for arm, rate in found.rates["old"].items()} == {
+        "off": (8, 32),
+        "on": (24, 32),
+    }
+    together = found.verdicts["old"]
+    assert together.difference == pytest.approx(0.5)
+    # Four worlds of each: alone too few for a test over worlds.
+    assert "over 32 pairs in 8 worlds" in together.sentence
+    assert "in 4 lanes of 4 worlds" in part_finding("first", {"old": runs[0][1]}).verdicts["old"].sentence
+
+
+def test_last_checks_are_one_however_many_rounds_a_part_has(write_run: WriteRun) -> None:
+    runs = [
+        ("short", write_run([*lanes_of("off", 0), *lanes_of("on", 3)], "short")),
+        ("long", write_run([*lanes_of("off", 0, rounds=5), *lanes_of("on", 3, rounds=5)], "long")),
+    ]
+    pooled = pool("both", runs)
+    checks = pooled[pooled["phase"] == "heldout"]
+    assert sorted(checks["round"].unique()) == [0, 5]
+    assert group_finding("both", {"old": runs}).rates["old"]["on"] == (24, 32)
+
+
+def test_weights_and_skills_are_told_apart_over_parts(write_run: WriteRun) -> None:
+    runs = {
+        model: [
+            (part, write_run([*lanes_of("off", off, model=model), *lanes_of("on", on, model=model)], f"{part}-{model}"))
+            for part in ("first", "second")
+        ]
+        for model, off, on in (("old", 0, 0), ("new", 1, 3))
+    }
+    both = group_finding("both", runs, ("old", "new")).verdicts["old -> new"]
+    assert both.question == "skills and weights"
+    assert both.sentence.startswith("What skills are worth depends on the weights: no difference shown: +0")
+    assert both.comparison
+    assert both.comparison.decomposition
+    assert both.comparison.decomposition.interaction.difference == pytest.approx(0.5)
+
+
+def test_what_nobody_compared_is_not_measured(write_run: WriteRun) -> None:
+    runs = {"old": [("first", write_run(lanes_of("on", 2), "first"))]}
+    assert group_finding("one", runs).verdicts["old"].sentence.startswith("not measured: ")
+
+
+def test_the_cost_counts_reviews_and_only_time_in_which_something_ran(write_run: WriteRun) -> None:
+    review = Review(trajectory=Trajectory((), (), "native", "answered", usage=Usage(100, 7)), seconds=4.0)
+    starts = {0: "00:00", 1: "00:01", 2: "01:00"}  # the second while the first runs, the third after a break
+    episodes = [make_episode(True, task=n, started_at=f"2026-01-01T00:{at}Z") for n, at in starts.items()]
+    episodes.append(make_episode(True, task=3, started_at="2026-01-01T00:01:01Z", review=review))
+    cost = cost_of([write_run(episodes, "one"), write_run(episodes[:1], "other")])
+    assert (cost.episodes, cost.prompt_tokens, cost.completion_tokens) == (5, 50 + 100, 25 + 7)
+    # 0-3 s, and 60-67 s; in the other run 2 s.
+    assert cost.hours == pytest.approx((3 + 7 + 2) / 3600)
