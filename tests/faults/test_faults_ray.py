@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
@@ -20,7 +21,7 @@ from ray.cluster_utils import Cluster
 
 pytestmark = pytest.mark.timeout(900)
 
-TASKS = 60
+TASKS, MANY = 60, 2_000
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -49,6 +50,10 @@ class Nodes:
 
     def close(self) -> None:
         self._cluster.shutdown()
+
+    def special(self) -> int:
+        """The process that starts the workers of the node with that resource."""
+        return self._added[-1].all_processes["raylet"][0].process.pid
 
     def sandboxes(self) -> list[str]:
         """The processes inside of sandboxes, which have their workspace mounted."""
@@ -102,13 +107,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, 
     return rows(out)
 
 
-def test_a_run_on_the_cluster_has_the_rows_of_one_here(
-    nodes: Nodes, undisturbed: list[tuple[object, ...]], tmp_path: Path
-) -> None:
-    done = lab(*tasks(), *on_ray(nodes), "--out", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    assert rows(tmp_path / "run") == undisturbed
-    assert len(keys(tmp_path / "run")) == TASKS
+def test_a_run_on_the_cluster_has_the_rows_of_one_here(nodes: Nodes, tmp_path: Path) -> None:
+    for out, where in (("here", []), ("there", on_ray(nodes))):
+        done = lab(*tasks(MANY), *where, "--out", tmp_path / out)
+        assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "there") == rows(tmp_path / "here")
+    assert len(keys(tmp_path / "there")) == MANY
 
 
 def test_what_lanes_learn_on_the_cluster_is_what_they_learn_here(nodes: Nodes, tmp_path: Path) -> None:
@@ -196,8 +200,10 @@ def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_p
 
 def test_workers_go_where_their_resources_are(nodes: Nodes, tmp_path: Path) -> None:
     there = on_ray(nodes, run__ray__resources="{special: 1}")
-    done = lab(*tasks(8), *there, "--out", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    process = start(*tasks(100), *there, "--out", tmp_path / "run")
+    wait_until(lambda: count(tmp_path / "run") >= 20, process)
+    assert {psutil.Process(worker).ppid() for worker in workers()} == {nodes.special()}
+    assert finish(process)[0] == 0
     refused = lab(*tasks(8), *there, *options(run__ray__workers=3), "--out", tmp_path / "more")
     assert refused.returncode == 2
     assert refused.stderr.splitlines() == [

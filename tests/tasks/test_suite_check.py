@@ -14,7 +14,7 @@ from hermes_lab.protocols import Sandbox, Workspace
 from hermes_lab.types import Task, Verdict
 from tasks.admission import apart, differences, examine, law, miscased, spread, telltales
 from tasks.check import CheckReport, check_suite, rubric_of, too_little
-from tasks.data_analysis.ledger import FAMILY, Export, Ledger, Shape, sum_command
+from tasks.data_analysis.ledger import FAMILY, Export, Ledger, Shape
 from tasks.draws import Draws
 from tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, shell
 from tasks.jsonl import JsonlSuite
@@ -105,7 +105,7 @@ async def test_a_reward_for_nothing_is_a_failure(open_sandbox: OpenSandbox) -> N
 
 class Ignorant(WorldSuite):
     def oracle(self, task: Task) -> tuple[Move, ...]:
-        return (shell(sum_command("missing.csv")),)
+        return (shell(self.command("missing.csv")),)
 
 
 @anyio_test

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,27 @@ from tasks.data_analysis.ledger.table import draw_shape, draw_table, render_tabl
 from tasks.data_analysis.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
 from tasks.draws import Draws
 from tasks.evidence import inputs_untouched, is_number, read_json
-from tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, Site, criterion, sentence, shell
+from tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, sentence, shell
+from tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
 
-TOOL = "ledger"
+TOOL, VERB = "ledger", "sum"
 ANSWER = "answer.json"
 TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(Scene):
+class Export(ToolScene):
     """One export to total."""
 
-    file: str
     rows: tuple[Row, ...]
 
 
 def _rule_type(name: str, convention: Convention) -> RuleType:
-    return RuleType(
-        clauses=convention.clauses,
-        recipe=f"run ./{TOOL} sum with {convention.flags}",
-        draw=lambda draws, shape: convention.draw(draws, shape)._asdict(),
+    return flag_rule(
+        f"./{TOOL} {VERB}",
+        convention.flags,
+        convention.clauses,
+        lambda draws, shape: convention.draw(draws, shape)._asdict(),
         unseen=name in UNSEEN,
     )
 
@@ -39,7 +39,7 @@ def _rule_type(name: str, convention: Convention) -> RuleType:
 RULES = {name: _rule_type(name, convention) for name, convention in CONVENTIONS.items()}
 
 
-class Ledger(Family[Shape, Export]):
+class Ledger(HouseTool[Shape, Export]):
     """Every word, number and repetition that a convention could be about is in every export."""
 
     name = "ledger"
@@ -48,6 +48,14 @@ class Ledger(Family[Shape, Export]):
     summary = "total an export with the house tool, by the desk's convention"
     subject = "how the totals of {place} are made"
     rules = RULES
+    tool = TOOL
+    verb = VERB
+    answer = ANSWER
+    flags = {name: convention.flags for name, convention in CONVENTIONS.items()}  # noqa: RUF012
+
+    def file_of(self, site: Site) -> str:
+        """A desk's export."""
+        return f"{site.slug('export')}.csv"
 
     def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
         """The columns of a desk's exports."""
@@ -56,12 +64,12 @@ class Ledger(Family[Shape, Export]):
     def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
         """An export of 20 to 60 rows."""
         rows = draw_table(shape, draws)
-        file = f"{site.slug('export')}.csv"
+        file = self.file_of(site)
         date = f"{draws.integer(1, 28)} {draws.choice(MONTHS)}"
         request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), date=date, file=file)
         return Export(
             request=f"{sentence(request, file)} {site.phrase(draws, DELIVERIES)}",
-            files={TOOL: tool_text(), file: render_table(rows)},
+            files={TOOL: tool_text(Path(__file__).parent), file: render_table(rows)},
             inputs=(TOOL, file),
             outputs=(ANSWER,),
             file=file,
@@ -89,7 +97,7 @@ class Ledger(Family[Shape, Export]):
 
     def moves(self, scene: Export, rule: Rule | None) -> tuple[Move, ...]:
         """One call of the tool."""
-        return (shell(sum_command(scene.file, _flags(rule)), "I add it up."),)
+        return (shell(self.command(scene.file, rule), "I add it up."),)
 
     def looks(self, scene: Export) -> tuple[Move, ...]:
         """The top of the export, and what the tool can do."""
@@ -98,32 +106,11 @@ class Ledger(Family[Shape, Export]):
             shell(f"./{TOOL} sum --help", "And at what the tool can do."),
         )
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
-        """The clause, and the whole command."""
-        clause = rule.clauses[0]
-        command = sum_command(f"{site.slug('export')}.csv", _flags(rule))
-        return f"{clause[0].upper()}{clause[1:]}.\n\nRun: {command}"
-
-
-def sum_command(file: str, flags: str = "") -> str:
-    """The command that totals an export; without flags it is the obvious, naive one."""
-    return f"./{TOOL} sum {file} --out {ANSWER} {flags}".rstrip()
-
-
-def _flags(rule: Rule | None) -> str:
-    return CONVENTIONS[rule.type].flags.format(**dict(rule.literals)) if rule else ""
-
 
 def _total(scene: Export, rule: Rule | None) -> float:
     if rule is None:
         return float(plain_total(scene.rows))
     return float(CONVENTIONS[rule.type].total(scene.rows, Literals(**dict(rule.literals))))
-
-
-@cache
-def tool_text() -> str:
-    """The house tool, as it lies in every workspace."""
-    return Path(__file__).with_name("tool.py").read_text()
 
 
 FAMILY = Ledger()

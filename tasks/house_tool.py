@@ -1,0 +1,76 @@
+"""Families whose work is one call of a program of the house, of which a place's rule asks another flag.
+
+Everything else is in the request, so such a family asks little of a model but to know the rule: what it measures is
+whether skills are written, found and followed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from tasks.draws import Draws
+from tasks.family import Family, H, Move, Rule, RuleType, Scene, Site, sentence, shell
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolScene(Scene):
+    """A file that the tool is run on."""
+
+    file: str
+
+
+T = TypeVar("T", bound=ToolScene)
+
+
+def flag_rule(
+    call: str,
+    flags: str,
+    clauses: tuple[str, ...],
+    draw: Callable[[Draws, Any], Mapping[str, Any]],
+    *,
+    unseen: bool = False,
+) -> RuleType:
+    """A type of rule that asks for these flags; `call` is tool and command: `./ledger sum`."""
+    return RuleType(clauses=clauses, recipe=f"run {call} with {flags}", draw=draw, unseen=unseen)
+
+
+class HouseTool(Family[H, T], Generic[H, T]):
+    """The tool lies in the workspace as `./tool`, with one command, `verb`; `answer` is where its result goes."""
+
+    tool: str
+    verb: str
+    answer: str
+    flags: Mapping[str, str]
+    """By type of rule what the tool is called with: a format string over the rule's literals."""
+
+    def file_of(self, site: Site) -> str:
+        """The name of every file that a place sends."""
+        raise NotImplementedError
+
+    def command(self, file: str, rule: Rule | None = None) -> str:
+        """The command where `rule` holds; without one it is the obvious, naive one."""
+        flags = self.flags[rule.type].format(**dict(rule.literals)) if rule else ""
+        return f"./{self.tool} {self.verb} {file} --out {self.answer} {flags}".rstrip()
+
+    def moves(self, scene: T, rule: Rule | None) -> tuple[Move, ...]:
+        """One call of the tool."""
+        return (shell(self.command(scene.file, rule), "I run the tool."),)
+
+    def looks(self, scene: T) -> tuple[Move, ...]:
+        """The top of the file, and what the tool can do."""
+        return (
+            shell(f"head -n 8 {scene.file}", "First a look at the file."),
+            shell(f"./{self.tool} {self.verb} --help", "And at what the tool can do."),
+        )
+
+    def howto(self, site: Site, shape: H, rule: Rule) -> str:
+        """The clause, and the whole command."""
+        return f"{sentence(rule.clauses[0])}.\n\nRun: {self.command(self.file_of(site), rule)}"
+
+
+@cache
+def tool_text(folder: Path) -> str:
+    """The tool of a family's folder, as it lies in every workspace."""
+    return (folder / "tool.py").read_text()
