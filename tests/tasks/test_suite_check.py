@@ -105,7 +105,7 @@ async def test_a_reward_for_nothing_is_a_failure(open_sandbox: OpenSandbox) -> N
 
 class Ignorant(WorldSuite):
     def oracle(self, task: Task) -> tuple[Move, ...]:
-        return (shell(self.command("missing.csv")),)
+        return (shell(FAMILY.command("missing.csv")),)
 
 
 @anyio_test
