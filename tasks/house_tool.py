@@ -56,7 +56,7 @@ class HouseTool(Family[H, T], Generic[H, T]):
 
     def moves(self, scene: T, rule: Rule | None) -> tuple[Move, ...]:
         """One call of the tool."""
-        return (shell(self.command(scene.file, rule), "I run the tool."),)
+        return (shell(self.command(scene.file, rule), f"I run ./{self.tool}."),)
 
     def looks(self, scene: T) -> tuple[Move, ...]:
         """The top of the file, and what the tool can do."""

@@ -106,6 +106,8 @@ class Research(Family[H, Q]):
     domain = "web_research"
     selections: Mapping[str, Selection]
     forms: Mapping[str, Form]
+    results: int = 10
+    """Pages that a search is asked for: enough to have those that are read."""
 
     @abstractmethod
     def plain(self, scene: Q) -> Claim:
@@ -138,9 +140,9 @@ class Research(Family[H, Q]):
         """A search, the pages, and the answer."""
         right = self.find(scene, rule)
         sources = [{"url": cite.url, "quote": cite.quote} for cite in right.cites]
-        content = json.dumps({"value": right.value, "sources": sources}, indent=1, ensure_ascii=False) + "\n"
+        content = json.dumps({"value": right.value, "sources": sources}, ensure_ascii=False) + "\n"
         return (
-            Move("web_search", {"query": scene.query, "limit": 10}, "I look for it."),
+            Move("web_search", {"query": scene.query, "limit": self.results}, "I search the web."),
             *(Move("web_extract", {"urls": list(urls)}, "I read on.") for urls in self.steps(scene, rule)),
             Move("write_file", {"path": ANSWER, "content": content}, "I write the answer down, with its sources."),
         )

@@ -95,10 +95,6 @@ class Ledger(HouseTool[Shape, Export]):
             ),
         )
 
-    def moves(self, scene: Export, rule: Rule | None) -> tuple[Move, ...]:
-        """One call of the tool."""
-        return (shell(self.command(scene.file, rule), "I add it up."),)
-
     def looks(self, scene: Export) -> tuple[Move, ...]:
         """The top of the export, and what the tool can do."""
         return (

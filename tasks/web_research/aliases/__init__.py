@@ -156,6 +156,7 @@ class Aliases(Research[Shape, Firm]):
     selections = SELECTIONS
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
+    results = 4
 
     def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
         """A reference work."""
