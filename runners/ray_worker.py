@@ -2,10 +2,12 @@
 
 import logging
 import os
+import pickle
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import anyio
 import msgspec
@@ -82,8 +84,10 @@ class Worker:
         await self._opened.wait()
         return self._failure
 
-    async def run_episode(self, number: int, job: Job, knowledge: Knowledge) -> bytes | None:
-        """The record of a rollout of the lab of that number, as JSON; None where it was closed meanwhile."""
+    async def run_episode(self, number: int, request: bytes) -> bytes | None:
+        """The record of a rollout of the lab of that number, as JSON; None where it was closed meanwhile. `request`
+        is a pickled job and knowledge."""
+        job, knowledge = cast(tuple[Job, Knowledge], pickle.loads(request))
         with anyio.CancelScope() as scope:
             self._rollouts.add(scope)
             try:
