@@ -1,49 +1,28 @@
 """The family `labels`: labels for a depot's parcels are printed with the house tool, as the depot wants them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from hermes_lab.protocols import Workspace
 from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_text
-from tasks.family import Criterion, Rule, Site, criterion, sentence
-from tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
+from tasks.family import Site
+from tasks.house_tools._lines import Columns, LineTool, rules_of
 from tasks.house_tools.labels.rules import CUSTOMS, Parcel, Shape, plain
 from tasks.house_tools.labels.words import FIRST, KINDS, LAST, REQUESTS, STREETS, TOWNS
 
-TOOL, VERB = "labels", "print"
-ANSWER = "labels.txt"
-LIMIT = 20_000
 
-
-@dataclass(frozen=True, kw_only=True)
-class Load(ToolScene):
-    """The parcels of one day."""
-
-    parcels: tuple[Parcel, ...]
-
-
-RULES = {
-    name: flag_rule(f"./{TOOL} {VERB}", custom.flags, custom.clauses, custom.draw, unseen=custom.unseen)
-    for name, custom in CUSTOMS.items()
-}
-FLAGS = {name: custom.flags for name, custom in CUSTOMS.items()}
-
-
-class Labels(HouseTool[Shape, Load]):
+class Labels(LineTool[Shape, Parcel]):
     """Every kind and weight that a custom could be about is in every file."""
 
     name = "labels"
-    domain = "house_tools"
     noun = "depot"
     summary = "print labels for parcels with the house tool, as the depot wants them"
     subject = "how the labels of {place} are printed"
-    rules = RULES
-    tool = TOOL
-    verb = VERB
-    answer = ANSWER
-    flags = FLAGS
+    tool, verb, answer = "labels", "print", "labels.txt"
+    customs = CUSTOMS
+    rules = rules_of(f"./{tool} {verb}", CUSTOMS)
+    flags = {name: custom.flags for name, custom in CUSTOMS.items()}  # noqa: RUF012
+    requests = REQUESTS
+    columns = Columns(Parcel._fields, Path(__file__).parent)
 
     def file_of(self, site: Site) -> str:
         """A depot's parcels."""
@@ -53,36 +32,13 @@ class Labels(HouseTool[Shape, Load]):
         """Three kinds of parcels."""
         return Shape(tuple(draws.sample(KINDS[site.split], 3)))
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Load:
+    def rows(self, shape: Shape, draws: Draws) -> tuple[Parcel, ...]:
         """Seven to ten parcels."""
-        file, parcels = self.file_of(site), _parcels(shape, draws)
-        words = {"place": site.called(self.noun), "file": file, "command": self.command(file)}
-        lines = [",".join(map(str, row)) for row in (Parcel._fields, *parcels)]
-        return Load(
-            request=sentence(site.phrase(draws, REQUESTS).format(**words), file),
-            files={TOOL: tool_text(Path(__file__).parent), file: "".join(f"{line}\n" for line in lines)},
-            inputs=(TOOL, file),
-            outputs=(ANSWER,),
-            file=file,
-            parcels=parcels,
-        )
+        return _parcels(shape, draws)
 
-    async def judge(
-        self, scene: Load, rule: Rule | None, workspace: Workspace, answer: str | None
-    ) -> Sequence[Criterion]:
-        """Judges the lines of `labels.txt` by those that the harness makes itself, not with the tool."""
-        text = await read_text(workspace, ANSWER, LIMIT)
-        found = [line.rstrip() for line in text.splitlines() if line.strip()] if text else []
-        return (
-            criterion("answer_present", bool(found), f"{ANSWER} is missing, or empty"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
-            criterion("correct", found == right_labels(scene, rule), "the labels are not right", ruled=True),
-        )
-
-
-def right_labels(scene: Load, rule: Rule | None) -> list[str]:
-    """The labels where `rule` holds."""
-    return CUSTOMS[rule.type].labels(scene.parcels, dict(rule.literals)) if rule else plain(scene.parcels)
+    def plain(self, rows: Sequence[Parcel]) -> list[str]:
+        """A label for each."""
+        return plain(rows)
 
 
 def _parcels(shape: Shape, draws: Draws) -> tuple[Parcel, ...]:

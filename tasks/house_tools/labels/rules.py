@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tasks.draws import Draws
+from tasks.house_tools._lines import Custom, Literals, between, one_of
 
 
 class Parcel(NamedTuple):
@@ -23,21 +24,6 @@ class Shape:
     """The kinds of parcels that a depot has: every one is in every file."""
 
     kinds: tuple[str, ...]
-
-
-Literals = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Custom:
-    """How a depot may want its labels. `flags` and `clauses` are format strings over what `draw` gives; `labels` are
-    the right ones."""
-
-    flags: str
-    clauses: tuple[str, ...]
-    labels: Callable[[Sequence[Parcel], Literals], list[str]]
-    draw: Callable[[Draws, Shape], Literals] = lambda draws, shape: {}
-    unseen: bool = False
 
 
 def plain(parcels: Sequence[Parcel]) -> list[str]:
@@ -62,11 +48,7 @@ def _kind(draws: Draws, shape: Shape) -> Literals:
     return {"kind": draws.choice(shape.kinds)}
 
 
-def _one_of(name: str, text: str) -> Callable[[Draws, Shape], Literals]:
-    return lambda draws, shape: {name: draws.choice(text.split())}
-
-
-CUSTOMS: Mapping[str, Custom] = {
+CUSTOMS: Mapping[str, Custom[Parcel]] = {
     "only": Custom(
         "--only {kind}",
         (
@@ -95,7 +77,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "what weighs less than {kilos} kilos goes without",
         ),
         _those(lambda parcel, rule: parcel.kilos >= rule["kilos"]),
-        lambda draws, shape: {"kilos": draws.integer(8, 20)},
+        between("kilos", 8, 20),
     ),
     "light": Custom(
         "--light {kilos}",
@@ -105,7 +87,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "what weighs {kilos} kilos or more is for others to label",
         ),
         _those(lambda parcel, rule: parcel.kilos < rule["kilos"]),
-        lambda draws, shape: {"kilos": draws.integer(8, 20)},
+        between("kilos", 8, 20),
         unseen=True,
     ),
     "sort": Custom(
@@ -116,7 +98,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "labels come in the order of the {column} column",
         ),
         lambda parcels, rule: plain(sorted(parcels, key=lambda parcel: str(getattr(parcel, rule["column"])))),
-        _one_of("column", "name code town street"),
+        one_of("column", "name code town street"),
     ),
     "reverse": Custom(
         "--reverse",
@@ -144,7 +126,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "a code without {letters} in front comes back",
         ),
         _each(lambda parcel, rule: label(parcel._replace(code=f"{rule['letters']}-{parcel.code}"))),
-        _one_of("letters", "AT BE CH DE DK FI FR IT NL NO PL SE"),
+        one_of("letters", "AT BE CH DE DK FI FR IT NL NO PL SE"),
     ),
     "weight": Custom(
         "--weight",
@@ -164,7 +146,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "a scanner parts a label at {mark}",
         ),
         _each(lambda parcel, rule: label(parcel, rule["mark"])),
-        _one_of("mark", "/ + = : @ %"),
+        one_of("mark", "/ + = : @ %"),
     ),
     "copies": Custom(
         "--copies {number}",
@@ -174,7 +156,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "the printer makes {number} of each label",
         ),
         lambda parcels, rule: [line for line in plain(parcels) for _ in range(rule["number"])],
-        lambda draws, shape: {"number": draws.integer(2, 6)},
+        between("number", 2, 6),
     ),
     "number": Custom(
         "--number",
@@ -193,7 +175,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "carriers look for {word} before the name",
         ),
         _each(lambda parcel, rule: f"{rule['word']} {label(parcel)}"),
-        _one_of("word", "URGENT FRAGILE PAID TRACKED DIRECT EXPRESS"),
+        one_of("word", "URGENT FRAGILE PAID TRACKED DIRECT EXPRESS"),
     ),
     "last": Custom(
         "--last {word}",
@@ -203,7 +185,7 @@ CUSTOMS: Mapping[str, Custom] = {
             "{word} on a line of its own ends the labels",
         ),
         lambda parcels, rule: [*plain(parcels), rule["word"]],
-        _one_of("word", "END STOP DONE CUT HALT OVER"),
+        one_of("word", "END STOP DONE CUT HALT OVER"),
         unseen=True,
     ),
 }

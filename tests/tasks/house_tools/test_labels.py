@@ -13,7 +13,7 @@ from hermes_lab.types import Task
 from tasks.admission import forced
 from tasks.draws import Draws
 from tasks.family import Rule, draw_rule
-from tasks.house_tools.labels import FAMILY, right_labels
+from tasks.house_tools.labels import FAMILY
 from tasks.pieces import pieces_of
 from tasks.play import play
 from tasks.suite import WorldSuite
@@ -39,8 +39,8 @@ def test_the_tool_prints_what_is_right_and_nothing_else_does(kind: str | None, t
             (piece,) = pieces_of(task.truth)
             rule = draw_rule(kind, FAMILY.rules[kind], Draws(kind, task.id), piece.place.shape) if kind else None
             found = printed(tmp_path, task, rule)
-            assert found == right_labels(piece.scene, rule)
-            assert (found == right_labels(piece.scene, None)) == (rule is None)
+            assert found == FAMILY.right(piece.scene, rule)
+            assert (found == FAMILY.right(piece.scene, None)) == (rule is None)
 
 
 @pytest.mark.parametrize(

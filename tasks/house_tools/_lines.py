@@ -1,0 +1,109 @@
+"""What the families here share: a table of rows becomes lines of text, and a place's custom changes them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from hermes_lab.protocols import Workspace
+from tasks.draws import Draws
+from tasks.evidence import inputs_untouched, read_text
+from tasks.family import Criterion, H, Rule, RuleType, Site, criterion, sentence
+from tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
+
+LIMIT = 20_000
+Literals = Mapping[str, Any]
+R = TypeVar("R", bound=tuple[Any, ...])
+
+
+@dataclass(frozen=True)
+class Custom(Generic[R]):
+    """How a place may want its lines. `flags` and `clauses` are format strings over what `draw` gives, from the shape
+    of the place; `lines` are the right ones."""
+
+    flags: str
+    clauses: tuple[str, ...]
+    lines: Callable[[Sequence[R], Literals], list[str]]
+    draw: Callable[[Draws, Any], Literals] = lambda draws, shape: {}
+    unseen: bool = False
+
+
+def one_of(name: str, text: str) -> Callable[[Draws, Any], Literals]:
+    """Draws a literal of that name from the words of a text."""
+    return lambda draws, shape: {name: draws.choice(text.split())}
+
+
+def between(name: str, low: int, high: int) -> Callable[[Draws, Any], Literals]:
+    """Draws a literal of that name, both ends included."""
+    return lambda draws, shape: {name: draws.integer(low, high)}
+
+
+def rules_of(call: str, customs: Mapping[str, Custom[Any]]) -> dict[str, RuleType]:
+    """The types of rules; `call` is tool and command."""
+    return {
+        name: flag_rule(call, custom.flags, custom.clauses, custom.draw, unseen=custom.unseen)
+        for name, custom in customs.items()
+    }
+
+
+class Columns(NamedTuple):
+    """What a family's rows are called in its file, and where its tool lies."""
+
+    names: tuple[str, ...]
+    folder: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(ToolScene, Generic[R]):
+    """The rows of one file."""
+
+    rows: tuple[R, ...]
+
+
+class LineTool(HouseTool[H, Table[R]], Generic[H, R]):
+    """A family whose tool reads a CSV file and writes lines, which are judged as they are."""
+
+    domain = "house_tools"
+    customs: Mapping[str, Custom[R]]
+    requests: ClassVar[Mapping[str, tuple[str, ...]]]
+    """Requests by split, over `{place}`, `{file}` and `{command}`."""
+    columns: ClassVar[Columns]
+
+    def rows(self, shape: H, draws: Draws) -> tuple[R, ...]:
+        """The rows of one piece of work, on which every custom of the place makes a difference."""
+        raise NotImplementedError
+
+    def plain(self, rows: Sequence[R]) -> list[str]:
+        """The lines where no custom holds."""
+        raise NotImplementedError
+
+    def right(self, scene: Table[R], rule: Rule | None) -> list[str]:
+        """The lines where `rule` holds."""
+        return self.customs[rule.type].lines(scene.rows, dict(rule.literals)) if rule else self.plain(scene.rows)
+
+    def scene(self, site: Site, shape: H, draws: Draws) -> Table[R]:
+        """A request, the file and the tool."""
+        file, rows = self.file_of(site), self.rows(shape, draws)
+        words = {"place": site.called(self.noun), "file": file, "command": self.command(file)}
+        table: list[tuple[Any, ...]] = [self.columns.names, *rows]
+        text = "".join(",".join(map(str, row)) + "\n" for row in table)
+        return Table(
+            request=sentence(site.phrase(draws, self.requests).format(**words), file),
+            files={self.tool: tool_text(self.columns.folder), file: text},
+            inputs=(self.tool, file),
+            outputs=(self.answer,),
+            file=file,
+            rows=rows,
+        )
+
+    async def judge(
+        self, scene: Table[R], rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Judges the lines by those that the harness makes itself, not with the tool."""
+        text = await read_text(workspace, self.answer, LIMIT)
+        found = [line.rstrip() for line in text.splitlines() if line.strip()] if text else []
+        return (
+            criterion("answer_present", bool(found), f"{self.answer} is missing, or empty"),
+            await inputs_untouched(workspace, scene.files, scene.inputs),
+            criterion("correct", found == self.right(scene, rule), f"{self.answer} is not right", ruled=True),
+        )
