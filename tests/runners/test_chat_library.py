@@ -80,8 +80,8 @@ def test_a_chat_goes_on_without_a_broken_skill_and_notes_it(home: Path, capsys: 
     over = call("skill_manage", action="create", name="fleet", description="Fleet", content="# Fleet\n\nDo it.\n")
     first, *_, last = chat([create, over, "Saved."])
     system = str(first["messages"])
-    assert "- canteen: " in system
-    assert "- fleet: " not in system
+    assert '- "canteen": ' in system
+    assert '- "fleet": ' not in system
     assert "'fleet' is broken" in str(last["messages"]).replace("\\", "")
     assert "fleet/SKILL.md: begins with no frontmatter" in capsys.readouterr().err
     assert path.read_text() == "half an edit"
@@ -138,7 +138,7 @@ def test_a_day_after_the_last_a_chat_puts_away_what_is_old_and_says_so(
         return [skill_format.state(found) for _, found in sorted(store.load().skills.items())]
 
     system = str(chat(["Hello."])[0]["messages"])
-    assert ("- mine: " in system, "- canteen: " in system) == (True, True), "the round comes at the end"
+    assert ('- "mine": ' in system, '- "canteen": ' in system) == (True, True), "the round comes at the end"
     assert "skills 2 archived: canteen, canteen-too; `hermes-lab skills restore NAME`" in capsys.readouterr().err
     assert states() == ["archived", "archived", "active", "active"]
     *_, last = store.history()
