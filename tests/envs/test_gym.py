@@ -167,7 +167,7 @@ def test_a_library_of_skills_is_listed_and_can_be_loaded() -> None:
     skill = skill_format.parse(skill_format.render("house", "House rules", "Be kind."))
     env = HermesLabEnv("ledger", library=Library([skill]))
     observation, _ = env.reset(seed=0)
-    assert '- "house": House rules' in observation["conversation"]
+    assert '- "house": House rules' in json.loads(observation["conversation"])[0]["content"]
     observation, *_ = env.step(render_calls("", [ToolCall("c", "skill_view", {"name": "house"})]))
     assert "Be kind." in observation["conversation"]
     env.close()
