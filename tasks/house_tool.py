@@ -39,6 +39,8 @@ def flag_rule(
 class HouseTool(Family[H, T], Generic[H, T]):
     """The tool lies in the workspace as `./tool`, with one command, `verb`; `answer` is where its result goes."""
 
+    # The same for all of them: a model that reviews work with a tool that it never saw has to go on copying alone.
+    subject = "what to run for {place}"
     tool: str
     verb: str
     answer: str

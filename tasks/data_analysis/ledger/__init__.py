@@ -46,7 +46,6 @@ class Ledger(HouseTool[Shape, Export]):
     domain = "data_analysis"
     noun = "desk"
     summary = "total an export with the house tool, by the desk's convention"
-    subject = "how the totals of {place} are made"
     rules = RULES
     tool = TOOL
     verb = VERB

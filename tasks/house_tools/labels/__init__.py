@@ -16,7 +16,6 @@ class Labels(LineTool[Shape, Parcel]):
     name = "labels"
     noun = "depot"
     summary = "print labels for parcels with the house tool, as the depot wants them"
-    subject = "how the labels of {place} are printed"
     tool, verb, answer = "labels", "print", "labels.txt"
     customs = CUSTOMS
     rules = rules_of(f"./{tool} {verb}", CUSTOMS)

@@ -16,7 +16,6 @@ class Menus(LineTool[Shape, Dish]):
     name = "menus"
     noun = "kitchen"
     summary = "write the menu of the day with the house tool, as the kitchen wants it"
-    subject = "how the menu of {place} is written"
     tool, verb, answer = "menus", "write", "menu.txt"
     customs = CUSTOMS
     rules = rules_of(f"./{tool} {verb}", CUSTOMS)

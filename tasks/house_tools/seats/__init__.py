@@ -16,7 +16,6 @@ class Seats(LineTool[Shape, Guest]):
     name = "seats"
     noun = "hall"
     summary = "seat the guests of an evening with the house tool, as the hall wants them"
-    subject = "how the seats of {place} are planned"
     tool, verb, answer = "seats", "plan", "seats.txt"
     customs = CUSTOMS
     rules = rules_of(f"./{tool} {verb}", CUSTOMS)
