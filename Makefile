@@ -8,7 +8,7 @@ DEMO := runs/demo$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
 comma := ,
-SHOWN := $(subst $() ,$(comma),$(foreach family,ledger labels menus aliases,$(LOOP)/demonstrations/$(family)/demonstrator))
+SHOWN := $(subst $() ,$(comma),$(foreach family,ledger labels menus rosters,$(LOOP)/demonstrations/$(family)/demonstrator))
 # What was interrupted goes on where it was.
 resume = $(if $(wildcard $(1)/run.json),--resume)
 

@@ -76,6 +76,25 @@ class Briefing(Struct, frozen=True, kw_only=True):
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
 
 
+def power_together(plans: Sequence[Briefing]) -> Power | None:
+    """Of the comparisons of several runs pooled, over all rounds, each world of each run being a unit; for the rates
+    that the first of them expects. None where they compare nothing."""
+    from analysis import power
+
+    each = [plan.power[0] for plan in plans if plan.power]
+    if not each:
+        return None
+    lanes, worlds, pairs, tasks = (
+        sum(getattr(one, of) for one in each) for of in ("lanes", "worlds", "pairs", "tasks")
+    )
+    first, clusters = each[0], power.Lanes(worlds, what="worlds")
+    rates = (tasks, first.baseline, first.effect)
+    value, sentence = power.power_of_pairs(*rates, lanes=clusters), power.sentence(*rates, lanes=clusters)
+    return Power(
+        first.of, pairs, *rates[:1], lanes, worlds, *rates[1:], value, sentence, power.assumptions(lanes=clusters)
+    )
+
+
 def brief_plan(config: RunConfig, lanes: Sequence[Lane], budget: Budget, finished: int) -> Briefing:
     """The plan of `learn`'s `lanes`, of whose episodes `finished` are there already."""
     learning, lane = config.learning, lanes[0]

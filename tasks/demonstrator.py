@@ -22,53 +22,21 @@ from tasks.pieces import Piece
 _SHELL = re.compile(r"[|;&<>`$\n]")
 """What makes a command more than a call of one program: its first name alone would not decide whether it fails."""
 
-# A small model decides well where it only has to go on copying. So a thought begins as the name of the skill would, and
-# goes on as in the list or not; the review says first what its request said, then whether there is something to save.
-VARIED: Words = MappingProxyType(
+# A small model does well what it can go on copying, and decides well where one token decides. So a thought begins as
+# the name of the skill would, and goes on as in the list or not; the review first says again what its request said, and
+# then names the skill as the request named the place. What follows such a point is said in one way alone, since words
+# that vary there are what small models mix up.
+DEMONSTRATED: Words = MappingProxyType(
     {
-        "view": (
-            "Skill {skill}: for {place} I read it first.",
-            "Skill {skill}: that is about {place}.",
-            "Skill {skill}: this fits {place}.",
-        ),
-        "plain": (
-            "Skill {about}: none is listed, so for {place} I go the plain way.",
-            "Skill {about}: no skill about {place}.",
-            "Skill {about}: not there yet, and for {place} the plain way, then.",
-        ),
-        "first": (
-            "Skill {about}: none is listed, nor any other, and {place} is new.",
-            "Skill {about}: nothing is known about {place} yet.",
-        ),
-        "follow": (
-            "It says: {rule}.",
-            "So here: {rule}. I do that.",
-            "The skill is clear: {rule}.",
-            "I follow it: {rule}.",
-        ),
-        "silent": (
-            "It asks for nothing special, so the plain way.",
-            "So nothing special: I do the plain thing.",
-        ),
-        "retry": (
-            "Now I know: {rule}.",
-            "I did not know that. So: {rule}.",
-            "Then I do as they say: {rule}.",
-            "Rejected, and I am told why: {rule}.",
-        ),
-        "misled": (
-            "The skill is out of date. Now it is: {rule}.",
-            "So {skill} is wrong by now: {rule}.",
-            "What {skill} says holds no more. I do as they say: {rule}.",
-        ),
-        "unruled": (
-            "So {skill} is out of date: nothing special holds for {place} now.",
-            "The plain way, then: what {skill} says holds no more.",
-        ),
-        "ordinary": (
-            "That was a mistake of mine; nothing special holds for {place}. Again, the plain way.",
-            "So {place} asks for nothing special, and I was wrong. Once more.",
-        ),
+        "view": ("Skill {skill} is listed: I read it first.",),
+        "plain": ("Skill {about}: none is listed, so for {place} I go the plain way.",),
+        "first": ("Skill {about}: none is listed, and {place} is new.",),
+        "follow": ("It says: {rule}.",),
+        "silent": ("It asks for nothing special, so the plain way.",),
+        "retry": ("Now I know: {rule}.",),
+        "misled": ("So {skill} is out of date. Now it is: {rule}.",),
+        "unruled": ("So {skill} is out of date: nothing special holds for {place} now.",),
+        "ordinary": ("That was a mistake of mine; nothing special holds for {place}. Again, the plain way.",),
         "unclear": ("It does not say why. I try the plain way.",),
         "mistyped": (
             "I mistyped {wrong}. What is it called?",
@@ -87,33 +55,17 @@ VARIED: Words = MappingProxyType(
             "I have done it; {outputs} holds the result.",
             "It is done and lies in {outputs}.",
         ),
-        "create": (
-            "Accepted after a rejection, and {place} will ask for this again: I save it as {skill}.",
-            "Accepted after a rejection, for a rule of {place} alone. I write {skill}.",
-            "Accepted after a rejection, and nobody could have guessed the rule of {place}: a new skill.",
-        ),
-        "patch": (
-            "Accepted after a rejection: {skill} misled me, so I put it right.",
-            "Accepted after a rejection: {skill} is out of date, and I patch it.",
-            "Accepted after a rejection: what {skill} says is wrong by now. I change it.",
-        ),
-        "saved": ("Saved.", "The skill is saved.", "Now it stands in the skill.", "That is written down."),
-        "kept": (
-            "Accepted at the first try: the skill was right as it is, and there is nothing to save.",
-            "Accepted at the first try, so the skill holds. Nothing to save.",
-            "Accepted at the first try: the skill told all that was needed. Nothing new.",
-        ),
-        "nothing": (
-            "Accepted at the first try: plain work, and nothing to save.",
-            "Accepted at the first try. No rule came up here, so there is nothing to save.",
-            "Accepted at the first try. The plain way was right, and nothing is new.",
-        ),
+        "create": ("Accepted after a rejection, and {place} will ask for this again: I save it as {skill}.",),
+        "patch": ("Accepted after a rejection, so {skill} is out of date: I patch it.",),
+        "saved": ("Saved.",),
+        "kept": ("Accepted at the first try: the skill was right, and there is nothing to save.",),
+        "nothing": ("Accepted at the first try: plain work, and nothing to save.",),
     }
 )
 
 
 def demonstrator(seed: int = 0, stumble: float = 0.12, look: bool = True) -> TaskPolicy:
-    """A learner that captures everything, in varied words. It looks around before it works, so that it writes over
+    """A learner that captures everything. It looks around before it works, so that it writes over
     nothing that it never saw; `look: false` is for work that writes over nothing, and for small models. In a share
     `stumble` of the tasks it mistypes something, reads the error, looks, and does it rightly: no failed call is ever
     made again."""
@@ -127,7 +79,7 @@ class Demonstrator(Learner):
 
     stumble: float = 0.12
     look: bool = True
-    words: ClassVar[Words] = VARIED
+    words: ClassVar[Words] = DEMONSTRATED
 
     def do(self, piece: Piece, rule: Rule | None, thought: str) -> Steps:
         """A look around, unless the moves begin with it; perhaps a slip of the hand; then the moves."""

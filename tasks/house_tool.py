@@ -68,8 +68,8 @@ class HouseTool(Family[H, T], Generic[H, T]):
         )
 
     def howto(self, site: Site, shape: H, rule: Rule) -> str:
-        """The clause, and the whole command."""
-        return f"{sentence(rule.clauses[0])}.\n\nRun: {self.command(self.file_of(site), rule)}"
+        """What to do, and the whole command: both are in the conversation that a review looks back on."""
+        return f"{sentence(rule.recipe)}:\n\n{self.command(self.file_of(site), rule)}"
 
 
 @cache

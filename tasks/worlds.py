@@ -133,8 +133,8 @@ class Place:
 
     @property
     def skill_name(self) -> str:
-        """The name of a skill about it."""
-        return f"{self.site.name}-{self.family.name.replace('_', '-')}"
+        """The name of a skill about it: the words of `called`."""
+        return f"{self.site.name}-{self.family.noun}"
 
 
 @lru_cache(maxsize=256)

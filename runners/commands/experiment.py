@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from hermes_lab.config import Arm
+from runners.briefing import Briefing, power_together
 from runners.commands import options
 from runners.commands.execute import run_all
 from runners.commands.report import save_report
@@ -42,11 +43,7 @@ def experiment(
     # All are planned before the first is run, so that a mistake in the last costs no hours.
     plans = {str(run.folder): briefing_of(plan_of_learn(run.sources, run.folder)) for run in study.runs}
     if only_plan:
-        if json:
-            options.print_json(plans)
-            return 0
-        for folder, plan in plans.items():
-            typer.echo("\n".join([f"{folder}:", *(f"  {line}" for line in plan.lines())]))
+        _tell(study, plans, json=json)
         return 0
     for number, run in enumerate(study.runs, 1):
         options.say(f"{run.folder} ({number} of {len(study.runs)})")
@@ -67,6 +64,22 @@ def experiment(
     typer.echo("\n".join([*_cost_lines(costs), ""]))
     typer.echo(f"pictures: {', '.join(pictures)}")
     return 0
+
+
+def _tell(study: Study, plans: dict[str, Briefing], *, json: bool) -> None:
+    """What would be run, and what each group of parts would detect together, under any one of the variants."""
+    together = {}
+    for group in study.groups:
+        runs = next(iter(study.of(group).values()))
+        if power := power_together([plans[str(folder)] for _, folder in runs]):
+            together[group] = power
+    if json:
+        options.print_json({"runs": plans, "groups": together})
+        return
+    for folder, plan in plans.items():
+        typer.echo("\n".join([f"{folder}:", *(f"  {line}" for line in plan.lines())]))
+    for group, power in together.items():
+        typer.echo(f"{group}: power {power.of}: {power.sentence}\n  assumed: {power.assumed}")
 
 
 def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:

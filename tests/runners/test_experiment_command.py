@@ -83,7 +83,13 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
     said = lab(study, "--plan", "-c", "learning.worlds=4")
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("x 4 worlds") == 4
-    assert str(tmp_path / "runs" / "varied" / "forgetful") in json.loads(lab(study, "--plan", "--json").stdout)
+    plan = json.loads(lab(study, "--plan", "--json").stdout)
+    assert str(tmp_path / "runs" / "varied" / "forgetful") in plan["runs"]
+    together = plan["groups"]["both wordings"]
+    (alone,) = plan["runs"][f"{tmp_path}/runs/near/attentive"]["power"]
+    assert (together["worlds"], together["pairs"]) == (2 * 3, 2 * alone["pairs"])
+    assert together["power"] > alone["power"]
+    assert "both wordings: power over all rounds: with " in said.stdout
     assert not (tmp_path / "runs").exists()
 
 

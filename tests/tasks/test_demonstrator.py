@@ -13,7 +13,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.observe import Done, done
 from hermes_lab.types import Episode, Message, ToolResult
 from tasks.conversation import text_of
-from tasks.demonstrator import VARIED, demonstrator, mistyped
+from tasks.demonstrator import DEMONSTRATED, demonstrator, mistyped
 from tasks.draws import Draws
 from tasks.family import shell
 from tasks.learner import WORDS
@@ -113,14 +113,13 @@ async def test_in_every_family_it_finds_the_rule_uses_the_skill_and_mends_it(
     (skill,) = used.skills.loaded
     (place,) = suite.places(split="train", world=0)
     said = [message.content for message in messages(used) if message.role == "assistant"]
-    assert skill in said[0]
-    assert place.called in said[0]
+    assert said[0].startswith(f"Skill {skill} ")
     assert place.called in next(m.content for m in messages(found) if m.role == "assistant")
     assert messages(misled)[-1].content.strip()
 
 
-def test_words_vary_between_tasks_and_fit_every_moment() -> None:
-    assert VARIED.keys() == WORDS.keys() | {"mistyped", "mended", "reading"}
+def test_what_it_says_fits_every_moment() -> None:
+    assert DEMONSTRATED.keys() == WORDS.keys() | {"mistyped", "mended", "reading"}
     suite = suite_of("ledger", ruled=3, plain=1)
     said: set[str] = set()
     library = Library()
@@ -129,7 +128,7 @@ def test_words_vary_between_tasks_and_fit_every_moment() -> None:
         library = story.library
         said |= set(story.said)
         assert all(text[0].upper() == text[0] for text in story.said)
-    assert len(said) > 50
+    assert len(said) > 20
     assert not any("{" in text for text in said)
 
 

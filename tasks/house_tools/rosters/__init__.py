@@ -1,0 +1,56 @@
+"""The family `rosters`: the roster of a day is filled with the house tool, as the ward wants it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.draws import Draws
+from tasks.family import Site
+from tasks.house_tools._lines import Columns, LineTool, rules_of
+from tasks.house_tools.rosters.rules import CUSTOMS, Shape, Shift, plain
+from tasks.house_tools.rosters.words import NAMES, PHONES, REQUESTS, SURNAMES, TRADES
+
+
+class Rosters(LineTool[Shape, Shift]):
+    """Every trade, hour and length that a custom could be about is in every file."""
+
+    name = "rosters"
+    noun = "ward"
+    summary = "fill the roster of a day with the house tool, as the ward wants it"
+    tool, verb, answer = "rosters", "fill", "roster.txt"
+    customs = CUSTOMS
+    rules = rules_of(f"./{tool} {verb}", CUSTOMS)
+    flags = {name: custom.flags for name, custom in CUSTOMS.items()}  # noqa: RUF012
+    requests = REQUESTS
+    columns = Columns(Shift._fields, Path(__file__).parent)
+
+    def file_of(self, site: Site) -> str:
+        """A ward's shifts."""
+        return f"{site.slug('shifts')}.csv"
+
+    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+        """Three trades."""
+        return Shape(tuple(draws.sample(TRADES[site.split], 3)))
+
+    def rows(self, shape: Shape, draws: Draws) -> tuple[Shift, ...]:
+        """Seven to ten shifts."""
+        return _shifts(shape, draws)
+
+    def plain(self, rows: Sequence[Shift]) -> list[str]:
+        """A line for each."""
+        return plain(rows)
+
+
+def _shifts(shape: Shape, draws: Draws) -> tuple[Shift, ...]:
+    """Of every trade at least two, early and late, short and long; in the order of no column."""
+    number = draws.integer(7, 10)
+    trades = draws.shuffled([*shape.trades, *shape.trades, *(draws.choice(shape.trades) for _ in range(number - 6))])
+    starts = draws.shuffled([draws.integer(1, 7), 15, *(draws.integer(1, 15) for _ in range(number - 2))])
+    hours = draws.shuffled([3, 8, *(draws.integer(3, 8) for _ in range(number - 2))])
+    people = draws.sample([f"{name} {surname}" for name in NAMES for surname in SURNAMES], number)
+    phones = draws.sample(PHONES, number)
+    shifts = tuple(map(Shift, people, trades, starts, hours, phones))
+    columns: list[list[str] | list[int]] = [people, starts, phones]
+    return shifts if all(column != sorted(column) for column in columns) else _shifts(shape, draws)
+
+
+FAMILY = Rosters()
