@@ -88,7 +88,8 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
     together = plan["groups"]["both wordings"]
     (alone,) = plan["runs"][f"{tmp_path}/runs/near/attentive"]["power"]
     assert (together["worlds"], together["pairs"]) == (2 * 3, 2 * alone["pairs"])
-    assert together["power"] > alone["power"]
+    wider = json.loads(lab(study, "--plan", "--json", "-c", "learning.worlds=6").stdout)
+    assert together["sentence"] == wider["runs"][f"{tmp_path}/runs/near/attentive"]["power"][0]["sentence"]
     assert "both wordings: power over all rounds: with " in said.stdout
     assert not (tmp_path / "runs").exists()
 
