@@ -1,7 +1,7 @@
 """What a study found: the rates of each of its parts, and its answers, of parts and of several of them together."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.compare import compare_frames
+from analysis.fit import Fit, fit_series
 from analysis.intervals import Rate
 from analysis.load import load_episodes
 from analysis.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
@@ -24,19 +25,22 @@ class Finding:
     """What was found in one part, or in several together.
 
     `rates` are of what was solved at the first submission, by variant and arm, `when` that was measured ("" where there
-    are no held-out tasks). `verdicts` are by variant, and by `before -> after` where two are compared.
+    are no held-out tasks). `verdicts` are by variant, and by `before -> after` where two are compared. `curves` are of
+    arm `on`, by variant, where several parts have lanes enough to speak of one.
     """
 
     name: str
     when: str
     rates: Mapping[str, Mapping[str, Rate]]
     verdicts: Mapping[str, Verdict]
+    curves: Mapping[str, Fit] = field(default_factory=dict)
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
         rates = {variant: {arm: rate.report() for arm, rate in of.items()} for variant, of in self.rates.items()}
         verdicts = {name: verdict.report() for name, verdict in self.verdicts.items()}
-        return {"name": self.name, "when": self.when, "rates": rates, "verdicts": verdicts}
+        curves = {variant: {"sentence": fit.sentence()} | fit.report() for variant, fit in self.curves.items()}
+        return {"name": self.name, "when": self.when, "rates": rates, "verdicts": verdicts, "curves": curves}
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ def group_finding(
     if compare:
         verdicts[" -> ".join(compare)] = _of_weights(frames, compare)
     when, rates = _rates(frames)
-    return Finding(name, when, rates, verdicts)
+    return Finding(name, when, rates, verdicts, _curves(frames))
 
 
 def pool(name: str, runs: Iterable[tuple[str, Path]]) -> pd.DataFrame:
@@ -130,6 +134,16 @@ def _of_weights(frames: Mapping[str, pd.DataFrame], compare: tuple[str, str]) ->
         return of_report(compare_frames(before, after, RUN_PLACE, compare), "weights")
     except ConfigError as error:
         return Verdict("", f"not measured: {error}")
+
+
+def _curves(frames: Mapping[str, pd.DataFrame]) -> dict[str, Fit]:
+    """Of what was learnt from with skills on; of the episodes of all parts alike, whatever each alone would tell."""
+    curves = {}
+    for variant, frame in frames.items():
+        learning = frame[(frame["arm"] == "on") & frame["success"].notna()]
+        for fitted in fit_series(learning).values():
+            curves[variant] = fitted
+    return curves
 
 
 def _rates(frames: Mapping[str, pd.DataFrame]) -> tuple[str, dict[str, dict[str, Rate]]]:

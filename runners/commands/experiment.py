@@ -127,6 +127,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     for name, verdict in answer["verdicts"].items():
         yield f"  {name}: {verdict['sentence']}"
         yield from (f"    {cause}" for cause in verdict["causes"])
+    for variant, curve in answer["curves"].items():
+        yield f"  {variant}, on: {curve['sentence']}"
     if "report" in answer:
         yield f"  report: {answer['report']}"
 

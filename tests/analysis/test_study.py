@@ -63,6 +63,28 @@ def test_last_checks_are_one_however_many_rounds_a_part_has(write_run: WriteRun)
     assert group_finding("both", {"old": runs}).rates["old"]["on"] == (24, 32)
 
 
+def rising(arm: str, first: int, *, worlds: int = 12) -> list[Episode]:
+    """Lanes that solve ever more of ten lessons with skills, and all of them without."""
+    return [
+        make_episode(
+            arm == "off" or world < worlds * (1 - 0.5**n), task=n, lane=f"{arm}-r0-w{world + first}", phase="learn"
+        )
+        for world in range(worlds)
+        for n in range(10)
+    ]
+
+
+def test_parts_have_a_curve_together_where_each_has_too_few_lanes(write_run: WriteRun) -> None:
+    runs = [(part, write_run([*rising("off", 0), *rising("on", 0)], part)) for part in ("first", "second")]
+    (fitted,) = group_finding("both", {"old": runs}).curves.values()
+    assert fitted.identified
+    assert (fitted.runs, fitted.episodes) == (24, 240), "lanes of arm `on` alone, and all of both parts"
+    initial, asymptote = (estimate.value for estimate in fitted.estimates[:2])
+    assert initial < 0.1
+    assert asymptote > 0.9
+    assert part_finding("first", {"old": runs[0][1]}).report()["curves"] == {}
+
+
 def test_weights_and_skills_are_told_apart_over_parts(write_run: WriteRun) -> None:
     runs = {
         model: [
