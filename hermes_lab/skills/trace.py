@@ -28,6 +28,7 @@ _SENTENCES = 50
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+|\n+")
 _FENCED = re.compile(r"^(```+|~~~+)[^\n]*\n(?P<code>.*?)^\1", re.DOTALL | re.MULTILINE)
 _RUN = re.compile(r"^\W*run:(?P<code>.+)$", re.MULTILINE | re.IGNORECASE)
+_CALL = re.compile(r"^[ \t]*(?P<code>\./\S.*)$", re.MULTILINE)
 _INLINE = re.compile(r"`(?P<code>[^`\n]+)`")
 _PLACEHOLDER = re.compile(r"<[^<>\n]*>|\{[^{}\n]*\}|\$\w+")
 _COMMENT = re.compile(r"(^|\s)(#|//)\s.*$")
@@ -101,13 +102,15 @@ def adherence(body: str, calls: Sequence[Done]) -> float | None:
 
 @lru_cache(maxsize=256)
 def code_lines(body: str) -> tuple[frozenset[str], ...]:
-    """The words of each line of code in a skill: what follows `Run:`, the lines of fenced blocks, and code within a
-    sentence. Only `Run:` may give a single word, since elsewhere that is a name as often as a command."""
+    """The words of each line of code in a skill: what follows `Run:`, the lines of fenced blocks, those that begin with
+    a program's path (`./tool`), and code within a sentence. Only `Run:` may give a single word, since elsewhere that is a name as often as a command."""
     fenced = [line for match in _FENCED.finditer(body) for line in match["code"].splitlines()]
     prose = _FENCED.sub("", body)
     run = [match["code"] for match in _RUN.finditer(prose)]
-    inline = [match["code"] for match in _INLINE.finditer(_RUN.sub("", prose))]
-    found = [(_distinctive(line), 1) for line in run] + [(_distinctive(line), 2) for line in (*fenced, *inline)]
+    prose = _RUN.sub("", prose)
+    calls = [match["code"] for match in _CALL.finditer(prose)]
+    inline = [match["code"] for match in _INLINE.finditer(_CALL.sub("", prose))]
+    found = [(_distinctive(line), 1) for line in run] + [(_distinctive(line), 2) for line in (*fenced, *calls, *inline)]
     return tuple(dict.fromkeys(line for line, least in found if len(line) >= least))
 
 
