@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -18,11 +18,17 @@ from hermes_lab.types import Child, Skill, SkillTrace, Task, Trajectory
 if TYPE_CHECKING:
     import numpy as np
 
-ELIGIBLE = 0.35
-UNLIKE = 0.25
-"""Cosine of a skill's name and description to the sentence of the prompt that is most like them: from `ELIGIBLE` on the
-skill is about the task, under `UNLIKE` it is not, and in between the texts do not tell. Chosen on worlds 0-7
-of both suites; `docs/learning.md` has precision and recall on others."""
+ELIGIBLE, UNLIKE = 0.35, 0.25
+"""Cosine of a skill's name and description to the sentence of the prompt that is most like them: from the first on the
+skill may be about the task, under the second it is not."""
+OWN, NOT_OWN = 0.2, 0.1
+"""The same of what a skill has of its own: its vector less the mean of the library's. Skills of one kind are all alike
+to every task of that kind, and these tell them apart. From the first on the skill is about the task; under the second
+it is not, unless it is `VERY_LIKE` it; in between the texts do not tell. All were chosen on worlds 100-103 of five
+families; `docs/learning.md` has precision and recall on others."""
+VERY_LIKE = 0.5
+_FEW = 3
+"""Under so many skills nothing is of a skill's own: there `VERY_LIKE` tells, and nothing in between."""
 _MOST_UNKNOWN = 20
 _SENTENCES = 50
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+|\n+")
@@ -54,7 +60,7 @@ def traces(
     likeness = dict(zip((skill.name for skill in told), _likeness(told, task.prompt), strict=True))
     eligible = {name: _eligible(learnt_from.get(name), likeness.get(name), task) for name in {*library.skills, *loaded}}
     unknown = [name for name in sorted(listed) if eligible[name][0] is None and name not in loaded]
-    nearest = sorted(unknown, key=lambda name: -(likeness.get(name) or 0.0))[:_MOST_UNKNOWN]
+    nearest = sorted(unknown, key=lambda name: -(likeness.get(name) or _NONE).whole)[:_MOST_UNKNOWN]
     conversations = list(_conversations(trajectory, children)) if loaded else []
     rows = []
     for name in sorted({*loaded, *nearest, *(name for name, (is_so, _) in eligible.items() if is_so)}):
@@ -138,30 +144,60 @@ def _names(view: Done, name: str) -> bool:
         return False
 
 
+class _Likeness(NamedTuple):
+    """Of a skill to a task: as a whole, and in what it has of its own (None among few)."""
+
+    whole: float
+    own: float | None
+
+
+_NONE = _Likeness(0.0, None)
+
+
 def _eligible(
-    triggers: tuple[str, ...] | None, likeness: float | None, task: Task
+    triggers: tuple[str, ...] | None, likeness: _Likeness | None, task: Task
 ) -> tuple[bool | None, Literal["", "trigger", "similarity"]]:
     if triggers:
         return not set(triggers).isdisjoint(task.triggers), "trigger"
-    if likeness is None or UNLIKE <= likeness < ELIGIBLE:
-        return None, ""
-    return likeness >= ELIGIBLE, "similarity"
+    about = _about(likeness) if likeness else None
+    return about, "" if about is None else "similarity"
 
 
-def _likeness(skills: Sequence[Skill], prompt: str) -> Sequence[float | None]:
+def _about(likeness: _Likeness) -> bool | None:
+    whole, own = likeness
+    if whole < UNLIKE:
+        return False
+    if own is None:
+        return True if whole >= VERY_LIKE else None
+    if whole >= ELIGIBLE and own >= OWN:
+        return True
+    return False if own < NOT_OWN and whole < VERY_LIKE else None
+
+
+def _likeness(skills: Sequence[Skill], prompt: str) -> Sequence[_Likeness | None]:
     """Of each skill to the sentence of the prompt that is most like it; None where there is nothing to compare."""
     sentences = [part for part in _SENTENCE_END.split(prompt) if part.strip()][:_SENTENCES]
     if not skills or not sentences:
         return [None] * len(skills)
     from hermes_lab.memory.embed import embed
 
-    told = tuple(f"{skill.name.replace('-', ' ')}: {skill.description}" for skill in skills)
-    likeness: list[float | None] = (_vectors(told) @ embed(sentences).T).max(axis=1).tolist()
-    return likeness
+    whole, own = _vectors(tuple(f"{skill.name.replace('-', ' ')}: {skill.description}" for skill in skills))
+    asked = embed(sentences).T
+    alike = (whole @ asked).max(axis=1).tolist()
+    apart = [None] * len(skills) if own is None else (own @ asked).max(axis=1).tolist()
+    return list(map(_Likeness, alike, apart))
 
 
 @lru_cache(maxsize=8)  # all episodes of a round meet the same library
-def _vectors(told: tuple[str, ...]) -> np.ndarray:
+def _vectors(told: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Of each text its vector, and that less the mean of all; both of length 1."""
+    import numpy as np
+
     from hermes_lab.memory.embed import embed
 
-    return embed(told)
+    whole = embed(told)
+    if len(told) < _FEW:
+        return whole, None
+    own = whole - whole.mean(axis=0)
+    lengths = np.linalg.norm(own, axis=1, keepdims=True)
+    return whole, own / np.where(lengths > 0, lengths, 1)
