@@ -109,7 +109,8 @@ def adherence(body: str, calls: Sequence[Done]) -> float | None:
 @lru_cache(maxsize=256)
 def code_lines(body: str) -> tuple[frozenset[str], ...]:
     """The words of each line of code in a skill: what follows `Run:`, the lines of fenced blocks, those that begin with
-    a program's path (`./tool`), and code within a sentence. Only `Run:` may give a single word, since elsewhere that is a name as often as a command."""
+    a program's path (`./tool`), and code within a sentence. Only `Run:` may give a single word, since elsewhere that is
+    a name as often as a command."""
     fenced = [line for match in _FENCED.finditer(body) for line in match["code"].splitlines()]
     prose = _FENCED.sub("", body)
     run = [match["code"] for match in _RUN.finditer(prose)]
