@@ -47,7 +47,7 @@ def plot_arms(ax: "Axes", frame: pd.DataFrame, title: str, *, looks: Mapping[str
 
 def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int = 4) -> "Figure":
     """The frames of each part's variants: a panel a part, and under each row of panels one for each further variant."""
-    variants = list(next(iter(parts.values())))
+    variants = list(dict.fromkeys(variant for frames in parts.values() for variant in frames))
     across = min(across, len(parts))
     bands = -(-len(parts) // across)
     down = bands * len(variants)
@@ -56,8 +56,8 @@ def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int
     every = [frame for frames in parts.values() for frame in frames.values()]
     looks = style.looks(name for frame in every for name in series_of(frame).unique())
     for place, (part, frames) in enumerate(parts.items()):
-        for row, (variant, frame) in enumerate(frames.items()):
-            ax = axes[place // across * len(variants) + row][place % across]
+        for variant, frame in frames.items():
+            ax = axes[place // across * len(variants) + variants.index(variant)][place % across]
             plot_arms(ax, frame, f"{part}, {variant}" if len(variants) > 1 else part, looks=looks)
     for ax in axes.flat:
         if not ax.has_data():

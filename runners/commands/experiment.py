@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from hermes_lab.config import Arm
+from hermes_lab.errors import ConfigError
 from runners.briefing import Briefing, power_together
 from runners.commands import options
 from runners.commands.execute import run_all
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
         "a picture of all and the answers. Begun again it goes on where it was; what is finished is not run twice.\n\n"
         "hermes-lab experiment configs/experiments/flagship.yaml --plan   (only say what would be run)\n\n"
         "hermes-lab experiment configs/experiments/flagship.yaml\n\n"
+        "hermes-lab experiment configs/experiments/flagship.yaml --so-far   (answer from what is finished)\n\n"
         "hermes-lab experiment configs/experiments/flagship.yaml -c out=runs/short -c learning.worlds=4   "
         "(fields of the file, or of every run)\n\n"
         f"{MODEL_URL}=https://host/v1 {MODEL_NAME}=a-model hermes-lab experiment configs/experiments/flagship.yaml   "
@@ -35,11 +37,37 @@ def experiment(
     file: Annotated[Path, typer.Argument(help="The study, a YAML file; docs/experiments.md.", show_default=False)],
     config: options.Config = None,
     only_plan: PlanOnly = False,
+    so_far: Annotated[
+        bool, typer.Option("--so-far", help="Only answer, from the runs that are finished; nothing is run.")
+    ] = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """`hermes-lab experiment`."""
     study = read_study(file, config or [])
+    owed: list[str] = []
+    if so_far:
+        study, owed = _finished(study)
+    elif code := _run(study, only_plan=only_plan, quiet=quiet, json=json):
+        return code
+    if not only_plan:
+        _answer(study, owed, quiet=quiet, json=json)
+    return 0
+
+
+def _finished(study: Study) -> tuple[Study, list[str]]:
+    """What can be answered now, and the runs that are still owed."""
+    from analysis.runs import open_runs
+
+    begun = [run for run in study.runs if (run.folder / "run.json").is_file()]
+    done = [run for run in begun if not open_runs(run.folder)[0].owed]
+    if not done:
+        raise ConfigError(f"{study.folder}: no run of this study is finished; the command without --so-far runs it")
+    return study._replace(runs=done), [str(run.folder) for run in study.runs if run not in done]
+
+
+def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
+    """Plans all, and runs what is not there yet."""
     # All are planned before the first is run, so that a mistake in the last costs no hours.
     plans = {str(run.folder): briefing_of(plan_of_learn(run.sources, run.folder)) for run in study.runs}
     if only_plan:
@@ -52,18 +80,24 @@ def experiment(
         if code := run_all(planned, resume=begun, quiet=quiet, json=json, show=_nothing):
             options.say(f"the study ends here, at {run.folder}; the same command goes on")
             return code
+    return 0
+
+
+def _answer(study: Study, owed: list[str], *, quiet: bool, json: bool) -> None:
+    """Prints, draws and writes what was found."""
     parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
     costs = dict(_costs(study))
     pictures = [str(picture) for picture in _draw(study)]
     if json:
-        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures}
+        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures, "owed": owed}
         options.print_json({"out": str(study.folder)} | found)
-        return 0
+        return
     for answer in (*parts, *groups):
         typer.echo("\n".join([*_lines(answer), ""]))
     typer.echo("\n".join([*_cost_lines(costs), ""]))
     typer.echo(f"pictures: {', '.join(pictures)}")
-    return 0
+    for folder in owed:
+        typer.echo(f"not finished, and left out: {folder}")
 
 
 def _tell(study: Study, plans: dict[str, Briefing], *, json: bool) -> None:
@@ -89,16 +123,21 @@ def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
     for part, runs in study.parts():
         folders = {run.variant: run.folder for run in runs}
         report = study.folder / part / "report.html"
-        save_report([folders[name] for name in study.compare or folders], report, quiet=quiet)
-        yield {"parts": [part]} | part_finding(part, folders, study.compare).report() | {"report": str(report)}
+        compare = study.compare if study.compare and folders.keys() >= set(study.compare) else None
+        save_report([folders[name] for name in compare or folders], report, quiet=quiet)
+        yield {"parts": [part]} | part_finding(part, folders, compare).report() | {"report": str(report)}
 
 
 def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
     """The same of parts together."""
     from analysis.study import group_finding
 
-    for group, parts in study.groups.items():
-        yield {"parts": parts} | group_finding(group, study.of(group), study.compare).report()
+    for group in study.groups:
+        runs = study.of(group)
+        compare = study.compare if study.compare and runs.keys() >= set(study.compare) else None
+        if runs:
+            parts = tuple(dict.fromkeys(part for of_variant in runs.values() for part, _ in of_variant))
+            yield {"parts": parts} | group_finding(group, runs, compare).report()
 
 
 def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -151,7 +190,8 @@ def _draw(study: Study) -> Iterator[Path]:
     save_study(frames, path := study.folder / "study.png")
     yield path
     if study.groups:
-        pooled = {group: {name: pool(name, runs) for name, runs in study.of(group).items()} for group in study.groups}
+        every = {group: study.of(group) for group in study.groups if study.of(group)}
+        pooled = {group: {name: pool(name, runs) for name, runs in of.items()} for group, of in every.items()}
         save_study(pooled, path := study.folder / "groups.png")
         yield path
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from envs.groups import read_groups, validate_group
-from hermes_lab.models.adapters import adapter_digest, packaged_folder
+from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
 
 pytestmark = pytest.mark.real
@@ -105,9 +105,10 @@ def test_the_fit_is_drawn_and_does_not_claim_what_so_few_episodes_cannot_show(li
     assert (line / "base" / "plots" / "learning-curve.png").stat().st_size > 10_000
 
 
-def test_grpo_makes_three_rounds_each_by_the_version_before_it(tmp_path: Path) -> None:
-    # What is always solved has nothing to compare: so names that no demonstration had, a rule everywhere, many rollouts
-    # a task, and room for those that wander.
+def test_grpo_makes_three_rounds_each_by_the_version_before_it_with_rollouts_on_ray(line: Path, tmp_path: Path) -> None:
+    # What is always solved has nothing to compare: so the adapter of a short training, names that no demonstration had,
+    # a rule everywhere, and many rollouts a task.
+    parent = line / "adapters" / "sft-v1"
     values = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
     del values["digest"]
     values["max_token_length"] = 2048
@@ -115,12 +116,13 @@ def test_grpo_makes_three_rounds_each_by_the_version_before_it(tmp_path: Path) -
     source, lock = tmp_path / "values.yaml", tmp_path / "lock.yaml"
     source.write_text(yaml.safe_dump(values))
     lab("train", "lock", source, "-o", lock)
+    hard = "suite.options.names=many,suite.options.plain=0"
     said = lab(
         *("train", "grpo", "-c", "configs/train/grpo.yaml", "-c", f"lock={lock}"),
-        *("-c", "rollouts=[configs/rollouts.yaml,suite.options.names=many,suite.options.plain=0]"),
-        *("-c", "parent=packaged", "-c", f"out={tmp_path}/rounds", "-c", f"adapters={tmp_path}/adapters"),
+        *("-c", f"rollouts=[configs/rollouts.yaml,{hard},run.executor=ray]"),
+        *("-c", f"parent={parent}", "-c", f"out={tmp_path}/rounds", "-c", f"adapters={tmp_path}/adapters"),
     )
-    policy = adapter_digest(packaged_folder())
+    policy = adapter_digest(parent)
     used = 0
     for number in (1, 2, 3):
         folder = tmp_path / "rounds" / f"round-{number}"

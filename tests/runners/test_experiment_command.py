@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,26 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
     assert together["sentence"] == wider["runs"][f"{tmp_path}/runs/near/attentive"]["power"][0]["sentence"]
     assert "both wordings: power over all rounds: with " in said.stdout
     assert not (tmp_path / "runs").exists()
+
+
+def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(study: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    early = lab(study, "--so-far")
+    assert early.returncode == 2
+    assert "no run of this study is finished" in early.stderr
+    assert lab(study).returncode == 0
+    whole = json.loads(lab(study, "--json").stdout)
+    shutil.rmtree(runs / "varied" / "forgetful")
+    episodes = next((runs / "near" / "attentive" / "episodes").glob("*.jsonl"))
+    episodes.write_text("".join(episodes.read_text().splitlines(keepends=True)[:-1]))
+    there = sorted(path for path in runs.rglob("episodes/*.jsonl"))
+    said = json.loads(lab(study, "--so-far", "--json").stdout)
+    assert said["owed"] == [str(runs / "near" / "attentive"), str(runs / "varied" / "forgetful")]
+    assert [list(part["rates"]) for part in said["parts"]] == [["forgetful"], ["attentive"]]
+    assert said["parts"][1]["rates"]["attentive"] == whole["parts"][1]["rates"]["attentive"]
+    assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]
+    assert sorted(path for path in runs.rglob("episodes/*.jsonl")) == there
+    assert "not finished, and left out: " in lab(study, "--so-far").stdout
 
 
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
