@@ -57,13 +57,19 @@ def experiment(
 
 def _finished(study: Study) -> tuple[Study, list[str]]:
     """What can be answered now, and the runs that are still owed."""
-    from analysis.runs import open_runs
-
-    begun = [run for run in study.runs if (run.folder / "run.json").is_file()]
-    done = [run for run in begun if not open_runs(run.folder)[0].owed]
+    done = [run for run in study.runs if _is_finished(run.folder)]
     if not done:
         raise ConfigError(f"{study.folder}: no run of this study is finished; the command without --so-far runs it")
     return study._replace(runs=done), [str(run.folder) for run in study.runs if run not in done]
+
+
+def _is_finished(folder: Path) -> bool:
+    from analysis.runs import open_runs
+
+    try:
+        return not open_runs(folder)[0].owed
+    except ConfigError:  # there is no run, or no episode of it yet
+        return False
 
 
 def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
