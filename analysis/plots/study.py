@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 COLUMNS = ["arm", "model", "adapter", "adapter_digest", "phase", "experience", "success"]
 """Of `load_episodes`: what a panel needs."""
 _BINS = 8
+_NARROWEST = 6.6
+"""Inches that the legend takes."""
 _NOTE = "points: tasks solved at the first submission, with Wilson 95 % intervals; lines only join them"
 
 
@@ -51,7 +53,7 @@ def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int
     across = min(across, len(parts))
     bands = -(-len(parts) // across)
     down = bands * len(variants)
-    figure = style.figure(3.1 * across + 0.8, 2.5 * down + 0.7)
+    figure = style.figure(max(3.1 * across + 0.8, _NARROWEST), 2.5 * down + 0.7)
     axes = figure.subplots(down, across, squeeze=False, sharey=True)
     every = [frame for frames in parts.values() for frame in frames.values()]
     looks = style.looks(name for frame in every for name in series_of(frame).unique())
