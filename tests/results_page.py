@@ -28,7 +28,9 @@ def pack(folder: Path) -> Path:
     archive = ARCHIVES / f"{folder.name}.tar.xz"
     with tarfile.open(archive, "w:xz", preset=9) as tar:
         for path in sorted(folder.rglob("*")):
-            if (path.is_file() or path.is_symlink()) and not _MADE_AGAIN.search(path.as_posix()):
+            # An empty library is an empty folder.
+            kept = path.is_symlink() or not path.is_dir() or not any(path.iterdir())
+            if kept and not _MADE_AGAIN.search(path.as_posix()):
                 tar.add(path, path.as_posix(), recursive=False, filter=_nobody)
     return archive
 
