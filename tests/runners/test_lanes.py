@@ -267,7 +267,7 @@ def test_what_an_arm_begins_with() -> None:
     assert first["placebo"].snapshot == placebo(given).snapshot != given.snapshot
     tasks = suite.load(split="heldout", count=99, seed=0, world=3)
     rules = {trigger.split(":")[0] for task in tasks for trigger in task.triggers}
-    assert set(first["oracle"].skills) == {f"{desk}-ledger" for desk in rules}
+    assert set(first["oracle"].skills) == {f"{place}-desk" for place in rules}
 
 
 def test_a_suite_that_cannot_tell_its_rules_has_no_oracle(tmp_path: Path) -> None:

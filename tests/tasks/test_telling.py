@@ -72,7 +72,7 @@ def test_a_command_tells_its_rule_without_the_clause_and_with_other_literals_ano
     suite = suite_of("ledger")
     for place in (place for place in suite.places(split="train", world=0) if place.ruled):
         command = known_skill(place, place.drawn).text.rstrip().rpartition("\n")[2]
-        assert command.startswith("Run: ./ledger sum ")
+        assert command.startswith("./ledger sum ")
         wrong_reason = f"About {place.called}: sorted by charge, so I add it up.\n\n{command}"
         assert suite.told(skill("totals", wrong_reason), split="train", world=0) == (place.trigger,)
         assert place.trigger not in suite.told(skill("totals", f"{wrong_reason}7"), split="train", world=0)
