@@ -28,14 +28,14 @@ _SHELL = re.compile(r"[|;&<>`$\n]")
 # that vary there are what small models mix up.
 DEMONSTRATED: Words = MappingProxyType(
     {
-        "view": ("Skill {skill} is listed: I read it first.",),
-        "plain": ("Skill {about}: none is listed, so for {place} I go the plain way.",),
-        "first": ("Skill {about}: none is listed, and {place} is new.",),
+        "view": ('Skill "{skill}" is listed: I read it first.',),
+        "plain": ('Skill "{about}": none is listed, so for {place} I go the plain way.',),
+        "first": ('Skill "{about}": none is listed, and {place} is new.',),
         "follow": ("It says: {rule}.",),
         "silent": ("It asks for nothing special, so the plain way.",),
         "retry": ("Now I know: {rule}.",),
-        "misled": ("So {skill} is out of date. Now it is: {rule}.",),
-        "unruled": ("So {skill} is out of date: nothing special holds for {place} now.",),
+        "misled": ('So "{skill}" is out of date. Now it is: {rule}.',),
+        "unruled": ('So "{skill}" is out of date: nothing special holds for {place} now.',),
         "ordinary": ("That was a mistake of mine; nothing special holds for {place}. Again, the plain way.",),
         "unclear": ("It does not say why. I try the plain way.",),
         "mistyped": (
@@ -55,8 +55,8 @@ DEMONSTRATED: Words = MappingProxyType(
             "I have done it; {outputs} holds the result.",
             "It is done and lies in {outputs}.",
         ),
-        "create": ("Accepted after a rejection, and {place} will ask for this again: I save it as {skill}.",),
-        "patch": ("Accepted after a rejection, so {skill} is out of date: I patch it.",),
+        "create": ('Accepted after a rejection, and {place} will ask for this again: I save it as "{skill}".',),
+        "patch": ('Accepted after a rejection, so "{skill}" is out of date: I patch it.',),
         "saved": ("Saved.",),
         "kept": ("Accepted at the first try: the skill was right, and there is nothing to save.",),
         "nothing": ("Accepted at the first try: plain work, and nothing to save.",),

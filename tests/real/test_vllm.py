@@ -8,13 +8,13 @@ from pathlib import Path
 
 import anyio
 import pytest
+from lora import random_adapter
 
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config import ModelConfig, SamplingConfig, ServerConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.hermes_format import render_tools
 from hermes_lab.models.openai_client import OpenAIClient
-from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.models.remote import open_openai
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import PACKAGED, resolve
@@ -108,7 +108,7 @@ async def test_each_adapter_version_answers_under_its_own_name(
     names, replies = [], []
     for version in (1, 2):
         folder = tmp_path / f"v{version}" / "tuned"
-        _make_adapter(weights, folder, seed=version)
+        random_adapter(weights, folder, seed=version)
         names.append((await server.load_adapter(folder)).name)
         replies.append(await _tokens(server, adapter=names[-1]))
     assert len(set(names)) == 2
@@ -125,7 +125,7 @@ async def test_an_adapter_that_is_unloaded_under_way_is_no_answer(
 ) -> None:
     pytest.importorskip("peft")
     for version in (1, 2):
-        _make_adapter(weights, tmp_path / f"v{version}" / "tuned", seed=version)
+        random_adapter(weights, tmp_path / f"v{version}" / "tuned", seed=version)
     async with client_of(server, "hermes", adapter=str(tmp_path / "v1" / "tuned")) as first:
         before = await first.generate(ASK, ())
         async with client_of(server, "hermes", adapter=str(tmp_path / "v2" / "tuned")) as second:
@@ -142,7 +142,7 @@ async def test_one_server_answers_under_several_weights_at_once(
     server: VllmServer, weights: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("peft")
-    _make_adapter(weights, tmp_path / "tuned", seed=3)
+    random_adapter(weights, tmp_path / "tuned", seed=3)
     config = ModelConfig(base_url=server.base_url, sampling=SamplingConfig(max_tokens=32))
     replies: dict[str, str] = {}
     async with open_openai(config, ["", str(tmp_path / "tuned")], tool_format="hermes", concurrency=2) as clients:
@@ -162,18 +162,6 @@ async def test_one_server_answers_under_several_weights_at_once(
 async def _tokens(server: VllmServer, *, adapter: str = "") -> tuple[int, ...]:
     async with client_of(server, "hermes", adapter=adapter) as client:
         return (await client.generate(ASK, ())).token_ids
-
-
-def _make_adapter(weights: Path, folder: Path, *, seed: int) -> None:
-    """A LoRA adapter of random weights, large enough to change every reply."""
-    import torch
-    from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
-
-    torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_pretrained(weights, dtype=cpu_dtype())
-    lora = LoraConfig(r=16, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM")
-    get_peft_model(model, lora).save_pretrained(folder)
 
 
 def _group_of_child(parent: int) -> int:

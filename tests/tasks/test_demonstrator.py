@@ -113,7 +113,7 @@ async def test_in_every_family_it_finds_the_rule_uses_the_skill_and_mends_it(
     (skill,) = used.skills.loaded
     (place,) = suite.places(split="train", world=0)
     said = [message.content for message in messages(used) if message.role == "assistant"]
-    assert said[0].startswith(f"Skill {skill} ")
+    assert said[0].startswith(f'Skill "{skill}" ')
     assert place.called in next(m.content for m in messages(found) if m.role == "assistant")
     assert messages(misled)[-1].content.strip()
 
