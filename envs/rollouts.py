@@ -19,7 +19,7 @@ from hermes_lab.types import Episode, Task
 from hermes_lab.web import open_web
 from tasks import load_suite
 
-Executor = Callable[[RunConfig, Sequence[Lab], Say], AbstractAsyncContextManager[RunEpisode]]
+Executor = Callable[[RunConfig, Sequence[Lab], Sequence[str], Say], AbstractAsyncContextManager[RunEpisode]]
 """Opens what runs the rollouts of labs."""
 
 
@@ -55,8 +55,8 @@ class Rollouts:
 
 
 @asynccontextmanager
-async def _here(config: RunConfig, labs: Sequence[Lab], say: Say) -> AsyncIterator[RunEpisode]:
-    del config, labs, say
+async def _here(config: RunConfig, labs: Sequence[Lab], adapters: Sequence[str], say: Say) -> AsyncIterator[RunEpisode]:
+    del config, labs, adapters, say
     yield run_episode
 
 
@@ -79,5 +79,5 @@ async def open_rollouts(
         lab = Lab(
             config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox), open_web(config.web)
         )
-        async with executor(config, [lab], say) as run:
+        async with executor(config, [lab], [config.model.adapter], say) as run:
             yield Rollouts(lab, library or Library(), run)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -65,7 +65,8 @@ class BatchSampler:
     def retire(self, version: Path) -> None:
         """Takes a version off the server, where it is still there."""
         for url in self._urls if self._found else ():
-            anyio.run(_unload, url, version)
+            with suppress(ModelError):  # one that is gone has nothing loaded
+                anyio.run(_unload, url, version)
 
     def close(self) -> None:
         """Stops the server, if it is ours."""

@@ -10,15 +10,17 @@ from hermes_lab.rollout import Lab, RunEpisode, run_episode
 
 
 @asynccontextmanager
-async def open_executor(config: RunConfig, labs: Sequence[Lab], say: Say) -> AsyncIterator[RunEpisode]:
-    """What runs the rollouts of `labs`, for the time of the block. Raises `ConfigError` where there is no such cluster,
-    and `WorkerError` where no worker comes up."""
+async def open_executor(
+    config: RunConfig, labs: Sequence[Lab], adapters: Sequence[str], say: Say
+) -> AsyncIterator[RunEpisode]:
+    """What runs the rollouts of `labs`, whose models were opened under `adapters`, for the time of the block. Raises
+    `ConfigError` where there is no such cluster, and `WorkerError` where no worker comes up."""
     if config.run.executor == "local":
         yield run_episode
         return
     with need_ray("run.executor"):
         from runners.ray_pool import open_pool
-    async with open_pool(config, labs, say) as pool:
+    async with open_pool(config, labs, adapters, say) as pool:
         yield pool.run_episode
 
 

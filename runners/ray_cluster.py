@@ -20,12 +20,14 @@ def ray_cluster(address: str) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    # Not Ray's own default, which joins any cluster that somebody left on this machine.
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray asks the network otherwise
     try:
         _reach(address)
-        ray.init(address=address or None, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"run.ray.address: {address or 'a cluster of this machine'}: {one_line(error)}") from None
+        raise ConfigError(f"run.ray.address: {address}: {one_line(error)}") from None
     try:
         yield
     finally:

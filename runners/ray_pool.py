@@ -11,12 +11,13 @@ import anyio.abc
 import msgspec
 import ray
 from ray import cloudpickle
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import ObjectLostError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import ConfigError, WorkerError
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.models.weights import Say
 from hermes_lab.rollout import Job, Lab, errored_episode, now
 from hermes_lab.types import Episode
@@ -33,22 +34,24 @@ _CLOSE_SECONDS = 15.0
 
 @dataclass(eq=False)
 class _Member:
-    """A worker, and how many rollouts it has now."""
+    """A worker, the id of its node, and how many rollouts it has now."""
 
     actor: Any
     where: str
+    node: str
     busy: int = 0
 
 
 @asynccontextmanager
-async def open_pool(config: RunConfig, labs: Sequence[Lab], say: Say) -> AsyncIterator["Pool"]:
-    """Workers on the cluster that `config` names, for the time of the block.
+async def open_pool(config: RunConfig, labs: Sequence[Lab], adapters: Sequence[str], say: Say) -> AsyncIterator["Pool"]:
+    """Workers on the cluster that `config` names, for the time of the block. `adapters` are what the models of `labs`
+    were opened under.
 
     Raises `ConfigError` where there is no such cluster or no room in it, `WorkerError` where no worker comes up.
     """
     with ray_cluster(config.run.ray.address):
         async with anyio.create_task_group() as tasks:
-            pool = Pool(config, labs, tasks, say)
+            pool = Pool(config, labs, adapters, tasks, say)
             try:
                 await pool.start()
                 yield pool
@@ -62,7 +65,14 @@ class Pool:
     """The workers. A rollout goes to the one that has the fewest; where one dies, its rollouts begin again elsewhere,
     and another takes its place."""
 
-    def __init__(self, config: RunConfig, labs: Sequence[Lab], tasks: anyio.abc.TaskGroup, say: Say) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        labs: Sequence[Lab],
+        adapters: Sequence[str],
+        tasks: anyio.abc.TaskGroup,
+        say: Say,
+    ) -> None:
         self._config = config.run
         self._numbers = {id(lab): number for number, lab in enumerate(labs)}
         self._tasks = tasks
@@ -73,7 +83,7 @@ class Pool:
         self._changed = anyio.Event()
         names = (config.model.api_key_env, config.web.api_key_env)
         environment = {name: value for name in names if name and (value := os.environ.get(name))}
-        models = tuple(lab.model.identity for lab in labs)
+        models = tuple((_anywhere(name), lab.model.identity) for name, lab in zip(adapters, labs, strict=True))
         self._setup = ray.put(Setup(config, labs[0].config_digest, labs[0].suite, models, environment))
         # A vLLM of our own serves this machine alone.
         self._here = ray.get_runtime_context().get_node_id() if config.model.provider == "vllm" else ""
@@ -92,19 +102,16 @@ class Pool:
         await self._any()
 
     async def run_episode(self, lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
-        """`hermes_lab.rollout.run_episode`, on a worker."""
+        """`hermes_lab.rollout.run_episode`, on a worker. Raises `WorkerError` where there is none any more."""
         started_at = now()
         lost = ""
         for _ in range(_TRIES):
-            try:
-                member = await self._any()
-            except WorkerError as error:
-                return errored_episode(lab, job, knowledge, error, started_at)
+            member = await self._any()
             member.busy += 1
             try:
                 line = await self._ask(member, self._numbers[id(lab)], job, knowledge)
                 return msgspec.json.decode(line, type=Episode)
-            except RayActorError:
+            except (RayActorError, ObjectLostError):  # a large reply lay on the node that is gone
                 lost = member.where
                 self._lose(member)
             except RayError as error:
@@ -117,7 +124,7 @@ class Pool:
 
     async def close(self) -> None:
         """Ends every rollout and every worker."""
-        with anyio.move_on_after(_CLOSE_SECONDS), suppress(RayError):
+        with anyio.move_on_after(_CLOSE_SECONDS):
             async with anyio.create_task_group() as closing:
                 for member in self._members:
                     closing.start_soon(_wait, member.actor.close.remote())
@@ -146,14 +153,16 @@ class Pool:
             raise WorkerError(f"no worker came up within {_START_SECONDS:g} s; the cluster has {what_it_has()}")
         return min(self._members, key=lambda member: member.busy)
 
-    async def _add(self) -> None:
+    async def _add(self, near: str = "") -> None:
+        """A worker more; on the node `near` if there is room, which sweeps what a dead one left on its disk."""
+        node, soft = self._here or near, not self._here
         actor: Any = (
             ray.remote(Worker)
             .options(
                 num_cpus=self._config.ray.cpus,
                 resources=self._config.ray.resources,
                 max_concurrency=self._config.concurrency + 8,  # the calls that close it must come through
-                scheduling_strategy=NodeAffinitySchedulingStrategy(self._here, soft=False) if self._here else "SPREAD",
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=soft) if node else "SPREAD",
             )
             .remote(self._setup)
         )
@@ -162,19 +171,23 @@ class Pool:
             actor.serve.remote()
             self._failure = await actor.ready.remote()
             if not self._failure:
-                self._members.append(_Member(actor, await actor.node.remote()))
+                self._members.append(_Member(actor, *await actor.where.remote()))
         except RayError as error:
             self._failure = f"a worker did not start: {one_line(error)}"
         finally:
             self._starting.discard(actor)
             self._tell()
+        if self._failure and self._members:
+            self._say(f"one worker less: {self._failure}")
 
     def _lose(self, member: _Member) -> None:
         if member not in self._members:
             return
         self._members.remove(member)
+        self._failure = ""  # of a worker before it
         self._say(f"the worker on {member.where} is gone; what it ran begins again on another")
-        self._tasks.start_soon(self._add)
+        ray.kill(member.actor)  # it may be out of reach alone
+        self._tasks.start_soon(self._add, member.node)
 
     def _tell(self) -> None:
         self._changed.set()
@@ -182,4 +195,12 @@ class Pool:
 
 
 async def _wait(reply: Any) -> None:
-    await reply
+    """Waits for it, or until its worker turns out to be dead: the others are still to be closed."""
+    with suppress(RayError):
+        await reply
+
+
+def _anywhere(adapter: str) -> str:
+    """What names the adapter in every working directory: an absolute path where it is a folder here."""
+    folder = None if adapter in ("", PACKAGED) else adapter_folder(adapter)
+    return str(folder.resolve()) if folder else adapter

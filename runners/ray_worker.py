@@ -11,6 +11,7 @@ from typing import cast
 
 import anyio
 import msgspec
+import ray
 
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import HermesLabError
@@ -28,13 +29,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is made from. `models` has an identity for each lab of the driver, which has opened them already;
-    `environment` has the keys that the configuration names."""
+    """What a worker is made from. `models` has an adapter and an identity for each lab of the driver, which has opened
+    them already; `environment` has the keys that the configuration names."""
 
     config: RunConfig
     digest: str
     suite: Suite
-    models: tuple[ModelIdentity, ...]
+    models: tuple[tuple[str, ModelIdentity], ...]
     environment: Mapping[str, str]
 
 
@@ -59,7 +60,8 @@ class Worker:
                 await probe(config.sandbox)
                 opened = open_again(
                     config.model,
-                    self._setup.models,
+                    [adapter for adapter, _ in self._setup.models],
+                    [identity for _, identity in self._setup.models],
                     tool_format=config.agent.tool_format,
                     concurrency=config.run.concurrency,
                     say=_log.warning,
@@ -107,6 +109,6 @@ class Worker:
         self._closing.set()
         await self._closed.wait()
 
-    async def node(self) -> str:
-        """Where it is: host and process."""
-        return f"{os.uname().nodename}, process {os.getpid()}"
+    async def where(self) -> tuple[str, str]:
+        """Host and process, for a person, and the id of the node."""
+        return f"{os.uname().nodename}, process {os.getpid()}", ray.get_runtime_context().get_node_id()

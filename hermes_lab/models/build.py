@@ -56,21 +56,33 @@ async def open_models(
 
 @asynccontextmanager
 async def open_again(
-    config: ModelConfig, identities: Sequence[ModelIdentity], *, tool_format: ToolFormat, concurrency: int, say: Say
+    config: ModelConfig,
+    adapters: Sequence[str],
+    identities: Sequence[ModelIdentity],
+    *,
+    tool_format: ToolFormat,
+    concurrency: int,
+    say: Say,
 ) -> AsyncIterator[Sequence[ModelClient]]:
-    """The models that another process has opened and keeps open, for the time of the block: no server is started.
-    Raises as `open_models` does."""
+    """The models that another process has opened under `adapters` and keeps open, for the time of the block: no server
+    is started, and an adapter's folder need not be on this machine. Raises as `open_models` does."""
     if config.provider == "vllm":
         from hermes_lab.models.remote import open_served
 
         async with open_served(config, identities, tool_format=tool_format, concurrency=concurrency) as served:
             yield served
-        return
-    adapters = [identity.adapter for identity in identities]  # under the names by which they are served
-    async with open_models(
-        config, adapters, tool_format=tool_format, log=Path(os.devnull), concurrency=concurrency, say=say
-    ) as models:
-        yield models
+    elif config.provider == "openai":
+        from hermes_lab.models.remote import open_openai
+
+        async with open_openai(
+            config, adapters, tool_format=tool_format, concurrency=concurrency, say=say, known=identities
+        ) as known:
+            yield known
+    else:
+        async with open_models(
+            config, adapters, tool_format=tool_format, log=Path(os.devnull), concurrency=concurrency, say=say
+        ) as models:
+            yield models
 
 
 def _open_replay(run: Path) -> ModelClient:

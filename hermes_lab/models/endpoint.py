@@ -36,6 +36,10 @@ class Refused(ModelError):
         self.status = status
 
 
+class NoReply(ModelError):
+    """The server took longer than it may."""
+
+
 class _PassingError(Exception):
     """A failure that another try may mend, after `retry_after` seconds where the server said so."""
 
@@ -49,8 +53,8 @@ class Endpoint:
 
     Connection errors, 408, 429 and 5xx are tried again up to `max_retries` times, with exponential backoff
     and jitter, or after the server's Retry-After. Whatever still fails is a `ModelError`; other 4xx are
-    `Refused` at once. `timeout` is seconds for one try; running out of it is not tried again. The key goes
-    as a bearer token, or as it is in another `key_header`; it is in no error message.
+    `Refused` at once. `timeout` is seconds for one try; running out of it is a `NoReply`, and not tried again. The
+    key goes as a bearer token, or as it is in another `key_header`; it is in no error message.
     """
 
     def __init__(
@@ -112,7 +116,7 @@ class Endpoint:
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise _PassingError(ModelError(f"{self.base_url}: {_connection_reason(error)}")) from None
         except TimeoutError:
-            raise ModelError(f"{self.base_url}: no reply within {self._timeout:g} s") from None
+            raise NoReply(f"{self.base_url}: no reply within {self._timeout:g} s") from None
         except aiohttp.ClientError as error:
             raise ModelError(f"{self.base_url}: no HTTP reply: {' '.join(str(error).split())}") from None
         status = response.status

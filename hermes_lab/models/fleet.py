@@ -14,23 +14,27 @@ import anyio.abc
 import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models.endpoint import RETRIED, Refused, backoff
+from hermes_lab.models.endpoint import RETRIED, NoReply, Refused, backoff
 from hermes_lab.models.openai_client import OpenAIClient
 from hermes_lab.models.weights import Say
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
 
 LOOK_SECONDS = 5.0
 """Between two looks at a server that was taken out."""
+_ANSWER_SECONDS = 30.0
+"""For a server to say what it serves, and to load adapters."""
+_NOT_THERE = frozenset({401, 403, 404, 405})
+"""HTTP statuses of a server that is another one now, or of a request for what was never there."""
 
 
 @dataclass(eq=False)
 class Server:
-    """A server as rollouts see it. `clients` has one for each of the weights; `check` raises `ModelError` where it does
-    not serve all of them, and loads adapters that it lost."""
+    """A server as rollouts see it. `find` gives a client for each of the weights, and loads adapters that the server
+    lost; it raises `ModelError` or `ConfigError` where they are not to be had."""
 
     base_url: str
-    clients: Sequence[OpenAIClient]
-    check: Callable[[], Awaitable[None]]
+    find: Callable[[], Awaitable[Sequence[OpenAIClient]]]
+    clients: Sequence[OpenAIClient] = ()
     running: int = 0
     sick: bool = False
     since: float = 0.0
@@ -38,24 +42,59 @@ class Server:
 
 @asynccontextmanager
 async def open_fleet(servers: Sequence[Server], max_retries: int, say: Say) -> AsyncIterator[Sequence["FleetModel"]]:
-    """A model for each of the weights that all of `servers` serve, for the time of the block. Where all fail, all are
-    tried again up to `max_retries` times. The servers' clients stay whose they were."""
+    """A model for each of the weights that all of `servers` serve, for the time of the block. One that does not answer
+    begins as taken out. Where all fail, all are tried again up to `max_retries` times. The servers' endpoints stay
+    whose they were.
+
+    Raises `ModelError` where none answers, `ConfigError` where one serves other weights than the rest.
+    """
+    failed: dict[Server, ModelError] = {}
+    for server in servers:
+        try:
+            server.clients = await server.find()
+        except ModelError as error:
+            failed[server] = error
+    sound = [server for server in servers if server not in failed]
+    if not sound:
+        raise failed[servers[-1]]
+    _check_alike(sound)
     urls = ", ".join(server.base_url for server in servers)
     async with anyio.create_task_group() as tasks:
-        fleet = Fleet(servers, max_retries, say, tasks)
+        fleet = Fleet(servers, [client.identity.policy for client in sound[0].clients], max_retries, say, tasks)
+        for server, reason in failed.items():
+            fleet.take_out(server, reason)
         yield [
             FleetModel(fleet, number, msgspec.structs.replace(client.identity, base_url=urls))
-            for number, client in enumerate(servers[0].clients)
+            for number, client in enumerate(sound[0].clients)
         ]
         tasks.cancel_scope.cancel()
 
 
-class Fleet:
-    """Who is there, who is busy, and who is out."""
+def _check_alike(servers: Sequence[Server]) -> None:
+    first, *others = servers
+    for other in others:
+        for ours, theirs in zip(first.clients, other.clients, strict=True):
+            if ours.identity.policy != theirs.identity.policy:
+                raise ConfigError(
+                    f"model.base_url: {first.base_url} serves {ours.identity.policy}, and {other.base_url} "
+                    f"{theirs.identity.policy}; all must serve the same weights"
+                )
 
-    def __init__(self, servers: Sequence[Server], max_retries: int, say: Say, tasks: anyio.abc.TaskGroup) -> None:
+
+class Fleet:
+    """Who is there, who is busy, and who is out. `policies` are the weights that all serve."""
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        policies: Sequence[str],
+        max_retries: int,
+        say: Say,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
         self.max_retries = max_retries
         self._servers = servers
+        self._policies = policies
         self._say = say
         self._tasks = tasks
 
@@ -66,7 +105,7 @@ class Fleet:
         sound = [server for server in left if not server.sick]
         if sound:
             return min(sound, key=lambda server: (server.running, random.random()))
-        return min(left, key=lambda server: server.since, default=None)
+        return min((server for server in left if server.clients), key=lambda server: server.since, default=None)
 
     def take_out(self, server: Server, error: ModelError) -> None:
         """No rollout goes there until it serves the weights again."""
@@ -78,15 +117,24 @@ class Fleet:
             self._say(f"{server.base_url} is taken out: {error}")
             self._tasks.start_soon(self._until_well, server)
 
+    async def serves(self, server: Server) -> bool:
+        """Whether it answers, in time, and serves the weights; adapters that it lost are loaded again."""
+        with anyio.move_on_after(_ANSWER_SECONDS):
+            try:
+                clients = await server.find()
+            except (ModelError, ConfigError):  # not there, or there with other weights: no reason to end the run
+                return False
+            if [client.identity.policy for client in clients] == self._policies:
+                server.clients = clients
+                return True
+        return False
+
     async def _until_well(self, server: Server) -> None:
         while server.sick:
             await anyio.sleep(LOOK_SECONDS)
-            try:
-                await server.check()
-            except (ModelError, ConfigError):  # not there yet, or there with other weights: no reason to end the run
-                continue
-            server.sick = False
-            self._say(f"{server.base_url} is back")
+            if await self.serves(server):
+                server.sick = False
+                self._say(f"{server.base_url} is back")
 
 
 class FleetModel:
@@ -123,10 +171,11 @@ class _Rollout(FleetModel):
                 server.running += 1
                 try:
                     return await server.clients[self._number].generate(messages, tools)
-                except Refused as refused:
-                    if refused.status not in RETRIED:  # it would be refused anywhere
+                except (NoReply, Refused) as failure:
+                    # The request's own fault would be one anywhere, and a slow reply takes as long there.
+                    if not await self._is_of(server, failure):
                         raise
-                    error = refused
+                    error = failure
                 except ModelError as failure:
                     error = failure
                 finally:
@@ -134,6 +183,13 @@ class _Rollout(FleetModel):
                 failed.add(server)
                 self._fleet.take_out(server, error)
         raise error
+
+    async def _is_of(self, server: Server, failure: NoReply | Refused) -> bool:
+        """Whether the failure is the server's."""
+        if isinstance(failure, Refused) and failure.status in RETRIED:
+            return True
+        may_be = isinstance(failure, NoReply) or failure.status in _NOT_THERE
+        return may_be and not await self._fleet.serves(server)
 
     def _choose(self, failed: Collection[Server]) -> Server | None:
         """The server of the turn before, or another where that one is out; None where all have failed."""

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio.to_thread
 
 from hermes_lab.config import ModelConfig
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import (
     PACKAGED,
     Adapter,
@@ -24,7 +25,7 @@ from hermes_lab.models.endpoint import Endpoint, Refused
 from hermes_lab.models.fleet import Server, open_fleet
 from hermes_lab.models.openai_client import OpenAIClient, open_endpoint, read_key
 from hermes_lab.models.server import VllmServer
-from hermes_lab.models.weights import Say, merged, resolve
+from hermes_lab.models.weights import Say, merged, resolve, silent
 from hermes_lab.protocols import ModelClient
 from hermes_lab.types import ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
@@ -37,50 +38,33 @@ async def open_openai(
     *,
     tool_format: ToolFormat,
     concurrency: int,
-    say: Say = lambda _: None,
+    say: Say = silent,
+    known: Sequence[ModelIdentity] = (),
 ) -> AsyncIterator[Sequence[ModelClient]]:
-    """A model for each of `adapters` at an endpoint that somebody else runs, or at several of the same weights."""
+    """A model for each of `adapters` at an endpoint that somebody else runs, or at several of the same weights.
+
+    `known` are the identities of a process that has opened them already: where an adapter's folder is not on this
+    machine, it is the one that is served under the name of its identity.
+    """
     for url in (urls := config.servers):
         _check_url(url)
     if len(set(urls)) < len(urls):
         raise ConfigError("model.base_url: a server stands there twice")
-    # Of several servers each is tried once: the next one is the better second try.
-    each = config if len(urls) == 1 else config.model_copy(update={"max_retries": 0})
+    key = read_key(config)
+    if len(urls) == 1:
+        endpoint = open_endpoint(config, urls[0], connections=concurrency, key=key)
+        async with _clients(config, adapters, endpoint, tool_format, known) as clients:
+            yield clients
+        return
+    # Each is tried once: the next one is the better second try.
+    each = config.model_copy(update={"max_retries": 0})
     async with AsyncExitStack() as stack:
-        servers = [
-            await stack.enter_async_context(_server(each, adapters, url, tool_format, concurrency)) for url in urls
-        ]
-        if len(servers) == 1:
-            yield servers[0].clients
-            return
-        _check_alike(servers)
+        servers = []
+        for url in urls:
+            endpoint = open_endpoint(each, url, connections=concurrency, key=key)
+            await stack.enter_async_context(endpoint)
+            servers.append(Server(endpoint.base_url, partial(_find, each, adapters, endpoint, tool_format, known)))
         yield await stack.enter_async_context(open_fleet(servers, config.max_retries, say))
-
-
-@asynccontextmanager
-async def _server(
-    config: ModelConfig, adapters: Sequence[str], url: str, tool_format: ToolFormat, concurrency: int
-) -> AsyncIterator[Server]:
-    endpoint = open_endpoint(config, url, connections=concurrency, key=read_key(config))
-    async with _clients(config, adapters, endpoint, tool_format) as clients:
-
-        async def check() -> None:
-            found = [identity for identity, _ in await _identify(config, adapters, endpoint)]
-            if found != [client.identity for client in clients]:
-                raise ModelError(f"{url} serves other weights than it did")
-
-        yield Server(endpoint.base_url, clients, check)
-
-
-def _check_alike(servers: Sequence[Server]) -> None:
-    first, *others = servers
-    for other in others:
-        for ours, theirs in zip(first.clients, other.clients, strict=True):
-            if ours.identity.policy != theirs.identity.policy:
-                raise ConfigError(
-                    f"model.base_url: {first.base_url} serves {ours.identity.policy}, and {other.base_url} "
-                    f"{theirs.identity.policy}; all must serve the same weights"
-                )
 
 
 @asynccontextmanager
@@ -134,27 +118,41 @@ async def open_served(
 
 @asynccontextmanager
 async def _clients(
-    config: ModelConfig, adapters: Sequence[str], endpoint: Endpoint, tool_format: ToolFormat
+    config: ModelConfig,
+    adapters: Sequence[str],
+    endpoint: Endpoint,
+    tool_format: ToolFormat,
+    known: Sequence[ModelIdentity] = (),
 ) -> AsyncIterator[Sequence[OpenAIClient]]:
     async with endpoint:
-        yield [
-            OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format, still_served=check)
-            for identity, check in await _identify(config, adapters, endpoint)
-        ]
+        yield await _find(config, adapters, endpoint, tool_format, known)
 
 
-async def _identify(
-    config: ModelConfig, adapters: Sequence[str], endpoint: Endpoint
-) -> list[tuple[ModelIdentity, StillServed | None]]:
+async def _find(
+    config: ModelConfig,
+    adapters: Sequence[str],
+    endpoint: Endpoint,
+    tool_format: ToolFormat,
+    known: Sequence[ModelIdentity],
+) -> Sequence[OpenAIClient]:
     """Checks that the model is served, and loads or finds the adapters."""
     served = await _served(config, endpoint)
     if served is not None and config.name not in served:
         raise ConfigError(f"model.name: {endpoint.base_url} serves {_list(served)}, not {config.name!r}")
-    found = [await _adapter(name, endpoint, served) if name else Adapter("", "") for name in adapters]
+    found = [
+        await _adapter(name, endpoint, served, known[n] if known else None) if name else Adapter("", "")
+        for n, name in enumerate(adapters)
+    ]
     served = await _served(config, endpoint) if any(adapters) else {}
     checks = [StillServed(endpoint, adapter.name, (served or {}).get(adapter.name, "")) for adapter in found]
     return [
-        (ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter), check if adapter.name else None)
+        OpenAIClient(
+            config,
+            endpoint=endpoint,
+            identity=ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter),
+            tool_format=tool_format,
+            still_served=check if adapter.name else None,
+        )
         for adapter, check in zip(found, checks, strict=True)
     ]
 
@@ -171,12 +169,17 @@ async def _served(config: ModelConfig, endpoint: Endpoint) -> dict[str, str] | N
         raise
 
 
-async def _adapter(name: str, endpoint: Endpoint, served: Mapping[str, str] | None) -> Adapter:
+async def _adapter(
+    name: str, endpoint: Endpoint, served: Mapping[str, str] | None, known: ModelIdentity | None
+) -> Adapter:
     if folder := await anyio.to_thread.run_sync(adapter_folder, name):
         return await load_adapter(endpoint, folder)
+    name = known.adapter if known else name
     if served is None or name not in served:
         listed = f"{endpoint.base_url} serves {_list(served or ())}"
         raise ConfigError(f"model.adapter: {name!r} is neither a folder nor served: {listed}")
+    if known:
+        return Adapter(name, known.adapter_digest)
     return Adapter(name, await anyio.to_thread.run_sync(_known_digest, name, Path(served[name])))
 
 

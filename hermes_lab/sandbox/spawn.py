@@ -40,7 +40,13 @@ def spawn(
     try:
         with _as_user(owner):
             pid = os.posix_spawn(
-                command[0], command, environment, file_actions=moves, setsid=True, setsigdef=_UNCHANGED_SIGNALS
+                command[0],
+                command,
+                environment,
+                file_actions=moves,
+                setsid=True,
+                setsigdef=_UNCHANGED_SIGNALS,
+                setsigmask=(),  # a worker of a cluster blocks SIGINT
             )
     except BaseException:
         os.close(ours_in)

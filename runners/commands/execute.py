@@ -124,7 +124,7 @@ async def _run_owed(
         async with opened as models:
             digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
             labs = [Lab(config, digest, plan.suite, model, sandbox, web) for model in models]
-            async with open_executor(config, labs, say) as run_episode:
+            async with open_executor(config, labs, adapters, say) as run_episode:
                 with progress, narrated(say, named=plan.wanted > 1):
                     await run_lanes(labs, plan.lanes, folder, done, progress, plan.budget, run_episode)
 

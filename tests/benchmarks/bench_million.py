@@ -1,10 +1,12 @@
 """What a run folder of a million episodes takes: time and memory of what is done with it, and how they grow.
 
-python tests/benchmarks/bench_million.py [EPISODES...]      (default: 10000 100000 1000000; 5 GB of disk, some minutes)
+python tests/benchmarks/bench_million.py [EPISODES...]      (default: 10000 100000 1000000; 8 GB of disk, some minutes)
 """
 
 import json
+import math
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -18,16 +20,18 @@ from bench_resume import episode
 from hermes_lab.config import load_config
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
-from hermes_lab.types import Message, Trajectory
+from hermes_lab.types import Message, Trajectory, Verdict
 
 SIZES = (10_000, 100_000, 1_000_000)
 LANE = 100
-"""Episodes of a lane, at as many values of experience."""
+"""Values of experience that a lane goes through."""
+LANES = 40
+"""In the folder that is fitted, so that it has intervals; a plain run has one."""
 COMMANDS = {
     "summary": ["summary", "{run}", "--json"],
     "plan of a resume, all done": ["run", "-c", "{run}.yaml", "--out", "{run}", "--resume", "--quiet"],
     "export (hermes)": ["export", "{run}", "--format", "hermes", "-o", "{run}.out"],
-    "fit": ["fit", "{run}", "--json"],
+    "fit, with its bootstrap": ["fit", "{run}-lanes", "--json"],
 }
 
 
@@ -38,13 +42,15 @@ class Cost(NamedTuple):
     megabytes: float
 
 
-def line() -> bytes:
+def line(*, success: bool) -> bytes:
     """An episode of one call, 2 kB."""
     base = episode(0)
     assert base.trajectory is not None
     short = (*base.trajectory.messages[:4], Message("assistant", "Done."))
     steps = base.trajectory.steps[:2]
-    told = msgspec.structs.replace(base, trajectory=Trajectory(short, (), "native", "answered", steps))
+    trajectory, score = Trajectory(short, (), "native", "answered", steps), float(success)
+    verdicts = (Verdict(score, success),)
+    told = msgspec.structs.replace(base, trajectory=trajectory, score=score, success=success, verdicts=verdicts)
     return msgspec.json.encode(told) + b"\n"
 
 
@@ -73,12 +79,25 @@ def write(folder: Path, episodes: int) -> Path:
         versions={},
     )
     write_json(run / "run.json", manifest)
-    before, middle, after = _split(line())
+    _log(run, episodes, lanes=1)
+    fitted = Path(f"{run}-lanes")
+    (fitted / "episodes").mkdir(parents=True)
+    write_json(fitted / "run.json", manifest)
+    _log(fitted, episodes, lanes=LANES)
+    return run
+
+
+def _log(run: Path, episodes: int, lanes: int) -> None:
+    """Outcomes of a curve that rises from 0.2 to 0.8, at a rate of 1/20 a task."""
+    draws, halves = random.Random(0), [_split(line(success=success)) for success in (False, True)]
     with (run / "episodes" / "w0-0.jsonl").open("wb") as log:
         for number in range(episodes):
-            place = b'"lane":"main","round":0,"sample":0,"experience":%d,' % (number % LANE)
+            experience = number % LANE
+            solved = draws.random() < 0.2 + 0.6 * (1 - math.exp(-experience / 20))
+            lane = b"main" if lanes == 1 else b"on-r%d-w0" % (number // LANE % lanes)
+            before, middle, after = halves[solved]
+            place = b'"lane":"%b","round":0,"sample":0,"experience":%d,' % (lane, experience)
             log.write(before + b"tasks-%d" % episodes + middle + b"row-%06d" % (number + 1) + b'",' + place + after)
-    return run
 
 
 _DIGEST = """

@@ -152,6 +152,17 @@ def test_what_a_dead_worker_had_begun_is_run_on_another(
     assert rows(out) == undisturbed
 
 
+def test_workers_that_die_with_nothing_to_do_are_in_nobodys_way(nodes: Nodes, tmp_path: Path) -> None:
+    process = start(*tasks(), *on_ray(nodes, run__concurrency=1, run__ray__workers=4), "--out", tmp_path / "run")
+    wait_until(lambda: count(tmp_path / "run") >= 5 and len(workers()) == 4, process)
+    for worker in random.sample(workers(), 2):  # no more than one of them is busy
+        os.kill(worker, signal.SIGKILL)
+    code, errors = finish(process)
+    assert code == 0, errors
+    assert "Traceback" not in errors
+    assert len(keys(tmp_path / "run")) == TASKS
+
+
 def test_a_killed_driver_leaves_no_worker_and_resume_does_the_rest(
     nodes: Nodes, undisturbed: list[tuple[object, ...]], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port
 
 from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models import fleet, open_model
-from hermes_lab.models.endpoint import Refused
+from hermes_lab.models import fleet, open_again, open_model
+from hermes_lab.models.endpoint import NoReply, Refused
 from hermes_lab.protocols import MeetingModel, ModelClient
 from hermes_lab.types import Message, Task
 
@@ -38,6 +39,14 @@ async def serving(*servers: FakeOpenAIServer, **config: Any) -> AsyncIterator[tu
         model = await stack.enter_async_context(opened)
         assert isinstance(model, MeetingModel)
         yield model, said
+
+
+def _adapter(parent: Path) -> Path:
+    folder = parent / "tuned"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "adapter_model.safetensors").write_bytes(b"weights")
+    return folder
 
 
 async def reply(model: ModelClient) -> str:
@@ -100,6 +109,75 @@ async def test_no_request_goes_to_a_server_that_is_out() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_server_that_is_down_when_models_are_opened_joins_later() -> None:
+    with reserved_port() as port:
+        late, sound = FakeOpenAIServer(["late"], port=port), FakeOpenAIServer(["sound"])
+        late.base_url = f"http://127.0.0.1:{port}/v1"
+        async with sound:
+            config = ModelConfig(name="fake", base_url=f"{late.base_url},{sound.base_url}", max_retries=0)
+            said: list[str] = []
+            opened = open_model(config, tool_format="hermes", log=Path(), concurrency=8, say=said.append)
+            async with opened as model:
+                assert isinstance(model, MeetingModel)
+                assert {await reply(model.meet(TASK)) for _ in range(10)} == {"sound"}
+                assert [line.split(" ")[0] for line in said] == [late.base_url]
+                async with late:
+                    with anyio.fail_after(20):
+                        while len(said) < 2:  # noqa: ASYNC110
+                            await anyio.sleep(0.01)
+                    assert "late" in {await reply(model.meet(TASK)) for _ in range(40)}
+
+
+@pytest.mark.anyio
+async def test_none_of_them_there_is_an_error_of_the_endpoint() -> None:
+    with reserved_port() as one, reserved_port() as other:
+        urls = ",".join(f"http://127.0.0.1:{port}/v1" for port in (one, other))
+        with pytest.raises(ModelError, match="cannot connect"):
+            async with open_model(
+                ModelConfig(name="fake", base_url=urls), tool_format="hermes", log=Path(), concurrency=1, say=print
+            ):
+                pass
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_another_one_now_is_taken_out_by_its_first_refusal() -> None:
+    changed, sound = FakeOpenAIServer(["x"]), FakeOpenAIServer(["y"])
+    async with serving(changed, sound) as (model, said):
+        changed.script, changed.models = [Reply(status=404, body={"error": "no such model"})], ["another"]
+        assert {await reply(model.meet(TASK)) for _ in range(20)} == {"y"}
+        assert [line.split(" ")[0] for line in said] == [changed.base_url]
+        assert len(changed.requests) == 1
+
+
+@pytest.mark.anyio
+async def test_a_slow_reply_is_asked_for_once_and_takes_no_server_out() -> None:
+    slow = [Reply(delay=3.0)]
+    servers = [FakeOpenAIServer(slow), FakeOpenAIServer(slow)]
+    async with serving(*servers, timeout=0.3) as (model, said):
+        with pytest.raises(NoReply, match="no reply within"):
+            await reply(model.meet(TASK))
+    assert said == []
+    assert sum(len(server.requests) for server in servers) == 1
+
+
+@pytest.mark.anyio
+async def test_another_process_opens_the_same_weights_and_keeps_them_there(tmp_path: Path) -> None:
+    folder = _adapter(tmp_path)
+    servers = [FakeOpenAIServer(["one"]), FakeOpenAIServer(["other"])]
+    async with serving(*servers, adapter=str(folder)) as (model, _):
+        urls = ",".join(server.base_url for server in servers)
+        config = ModelConfig(name="fake", base_url=urls, max_retries=0)
+        again = partial(open_again, config, tool_format="hermes", concurrency=8, say=print)
+        async with again(["not/on/this/machine"], [model.identity]) as (elsewhere,):
+            assert elsewhere.identity == model.identity
+            assert await reply(elsewhere) in ("one", "other")
+        servers[0].adapters.clear()  # it is restarted, and this process is the one that notices
+        async with again([str(folder)], [model.identity]) as (here,):
+            assert list(servers[0].adapters) == [model.identity.adapter]
+            assert here.identity == model.identity
+
+
+@pytest.mark.anyio
 async def test_a_server_that_comes_back_with_another_model_stays_out() -> None:
     changed, sound = FakeOpenAIServer(["x"]), FakeOpenAIServer(["y"])
     async with serving(changed, sound) as (model, said):
@@ -112,10 +190,7 @@ async def test_a_server_that_comes_back_with_another_model_stays_out() -> None:
 
 @pytest.mark.anyio
 async def test_a_server_that_lost_its_adapter_gets_it_again(tmp_path: Path) -> None:
-    folder = tmp_path / "tuned"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text("{}")
-    (folder / "adapter_model.safetensors").write_bytes(b"weights")
+    folder = _adapter(tmp_path)
     one, other = FakeOpenAIServer(["one"]), FakeOpenAIServer(["other"])
     async with serving(one, other, adapter=str(folder)) as (model, said):
         assert list(one.adapters) == list(other.adapters) == [model.identity.adapter]

@@ -108,6 +108,18 @@ def test_a_started_process_gives_up_root_and_the_harness_keeps_it() -> None:
     assert (os.getresuid(), os.getresgid(), os.getgroups()) == ((0, 0, 0), (0, 0, 0), groups)
 
 
+def test_a_started_process_blocks_no_signal_though_the_harness_does() -> None:
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as in a worker of Ray
+    try:
+        piped = spawn.spawn(["/bin/grep", "SigBlk", "/proc/self/status"], {})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    os.close(piped.stdin)
+    with os.fdopen(piped.stdout, "rb") as out:
+        assert int(out.read().split()[1], 16) == 0
+    os.waitpid(piped.pid, 0)
+
+
 def test_a_process_that_cannot_be_started_leaves_the_harness_as_it_was() -> None:
     before, open_before = os.getresuid(), len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     with pytest.raises(FileNotFoundError):
