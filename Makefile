@@ -60,6 +60,7 @@ loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds 
 
 results: setup ## did it get better, by how much, skills or weights? all of docs/results.md: hours, and goes on where it was
 	$(LAB) experiment configs/experiments/flagship.yaml
+	$(LAB) experiment configs/experiments/course.yaml
 
 results-small: setup ## the same on one family, in minutes
 	$(LAB) experiment configs/experiments/flagship-small.yaml
