@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from envs.spaces import Actions, TurnSpace, action_space, turn_text
 from envs.stepwise import LoopThread, SteppedRollout, Turn
-from hermes_lab.config import load_config
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.rewards import doubts
 from hermes_lab.skills.library import Library

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from hermes_lab.config import Section, load_section
+from hermes_lab.config import Section
+from hermes_lab.config_sources import load_section
 from hermes_lab.errors import ConfigError
 
 MODEL_URL, MODEL_NAME = "HERMES_LAB_MODEL_URL", "HERMES_LAB_MODEL_NAME"

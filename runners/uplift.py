@@ -14,7 +14,8 @@ from pathlib import Path
 from analysis.funnel import read_seen
 from analysis.runs import open_runs
 from analysis.uplift import WHOLE, without
-from hermes_lab.config import RunConfig, load_config
+from hermes_lab.config import RunConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import lane_name, lane_place

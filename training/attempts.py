@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from hermes_lab.config import RunConfig, Section, load_config, load_section
+from hermes_lab.config import RunConfig, Section
+from hermes_lab.config_sources import load_config, load_section
 from hermes_lab.errors import ConfigError
 from training.lock import (
     HOW_TO_CHANGE,

@@ -6,7 +6,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, field_validator
 
-from hermes_lab.config import Section, load_section
+from hermes_lab.config import Section
+from hermes_lab.config_sources import load_section
 from hermes_lab.errors import ConfigError
 from training.attempts import Given, locked_fields, refusal
 

@@ -7,7 +7,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from hermes_lab.config import RunConfig, load_config
+from hermes_lab.config import RunConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home
 from hermes_lab.sessions.keys import check_name, is_id

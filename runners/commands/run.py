@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from hermes_lab.config import RunConfig, load_config
+from hermes_lab.config import RunConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
 from hermes_lab.skills.library import Library

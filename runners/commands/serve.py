@@ -6,7 +6,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from hermes_lab.config import ModelConfig, load_config
+from hermes_lab.config import ModelConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from runners.commands import options
 

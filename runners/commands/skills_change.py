@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hermes_lab.config import SkillsConfig, load_config
+from hermes_lab.config import SkillsConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import curate as curator
 from hermes_lab.skills import format as skill_format

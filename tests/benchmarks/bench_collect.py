@@ -61,7 +61,7 @@ def busy_seconds(requests: Sequence[Interval]) -> float:
 
 async def main() -> None:
     """Prints both measurements."""
-    from hermes_lab.config import load_config
+    from hermes_lab.config_sources import load_config
     from hermes_lab.models.adapters import load_adapter, unload_adapter
     from hermes_lab.models.endpoint import Endpoint
     from hermes_lab.models.server import VllmServer
@@ -90,7 +90,7 @@ async def main() -> None:
 async def collect(base_url: str) -> None:
     """Rolls out as GRPO does, and prints how busy the server was."""
     from envs.rollouts import Rollouts, open_rollouts
-    from hermes_lab.config import load_config
+    from hermes_lab.config_sources import load_config
     from hermes_lab.skills.library import Library
 
     config = load_config(

@@ -21,7 +21,8 @@ from envs.trl import (
     prompt_rows,
     rollout_columns,
 )
-from hermes_lab.config import RunConfig, load_config
+from hermes_lab.config import RunConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.tools.registry import check_toolsets

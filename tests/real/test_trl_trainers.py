@@ -11,7 +11,8 @@ import pytest
 from fakes.episodes import episode, write_run
 
 from envs.trl import environment_rows, episode_reward, make_environment, make_rollout_func, prompt_rows
-from hermes_lab.config import RunConfig, load_config
+from hermes_lab.config import RunConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.models.weights import PACKAGED

@@ -7,7 +7,8 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, reserved_port, running
 
 from envs.groups import build_groups
-from hermes_lab.config import RunConfig, load_config
+from hermes_lab.config import RunConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
 from hermes_lab.skills.library import Library

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from analysis.capture import captures
 from analysis.leaks import literals
-from hermes_lab.config import SandboxConfig, SuiteConfig, load_config
+from hermes_lab.config import SandboxConfig, SuiteConfig
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.records import episode_files, read_episodes
