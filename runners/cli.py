@@ -122,7 +122,10 @@ def _explain(error: BaseException) -> int:
 
 def _resumes() -> bool:
     """Whether the command that was typed has --resume."""
-    return sys.argv[1:2] in (["run"], ["learn"]) or sys.argv[1:3] == ["skills", "uplift"]
+    command = typer.main.get_command(app)
+    for word in sys.argv[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    return any("--resume" in parameter.opts for parameter in command.params)
 
 
 def _fail(message: str, code: int) -> int:
