@@ -4,7 +4,6 @@ node or the driver is killed."""
 import os
 import random
 import signal
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,9 +93,14 @@ def tasks(number: int = TASKS) -> list[str]:
 
 
 def workers() -> list[int]:
-    """The processes of all workers."""
-    found = subprocess.run(["pgrep", "-f", "^ray::Worker"], capture_output=True, text=True).stdout
-    return [int(pid) for pid in found.split()]
+    """The processes of all workers. What a worker starts has its name, too, until it executes its own program."""
+    named = [
+        process.info
+        for process in psutil.process_iter(["pid", "ppid", "cmdline"])
+        if (process.info["cmdline"] or [""])[0].startswith("ray::Worker")
+    ]
+    pids = {process["pid"] for process in named}
+    return [process["pid"] for process in named if process["ppid"] not in pids]
 
 
 @pytest.fixture(scope="module")
