@@ -16,20 +16,7 @@ from msgspec.structs import replace
 from analysis.intervals import Interval, Rate
 from analysis.multiple import holm
 from analysis.paired import units_of
-
-WHOLE = "all"
-"""The arm with the whole library."""
-_WITHOUT = "without-"
-
-
-def without(skill: str) -> str:
-    """The arm that lacks the skill. A skill's name has only small letters, digits and hyphens."""
-    return f"{_WITHOUT}{skill}"
-
-
-def left_out(arm: str) -> str:
-    """The skill that an arm lacks, "" of any other arm."""
-    return arm.removeprefix(_WITHOUT) if arm.startswith(_WITHOUT) else ""
+from hermes_lab.lane import WHOLE, left_out
 
 
 class Uplift(Struct, frozen=True, kw_only=True):

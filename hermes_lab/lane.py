@@ -1,9 +1,17 @@
-"""The name of a lane tells its place in the experiment: `on-r3-w0`, and `on-r3-w0-a1` where weights are a factor."""
+"""The name of a lane tells its place in the experiment: `on-r3-w0`, and `on-r3-w0-a1` where weights are a factor.
+
+The arms of `learn` are in the configuration. Those of `skills uplift` are `all`, with the whole library, and
+`without-<skill>`.
+"""
 
 import re
 from typing import NamedTuple
 
 _NAME = re.compile(r"(?P<arm>.+?)-r(?P<replicate>\d+)-w(?P<world>\d+)(?:-a(?P<weights>\d+))?")
+
+WHOLE = "all"
+"""The arm with the whole library."""
+_WITHOUT = "without-"
 
 
 class Place(NamedTuple):
@@ -26,3 +34,13 @@ def lane_place(name: str) -> Place | None:
     if not (found := _NAME.fullmatch(name)):
         return None
     return Place(found["arm"], int(found["replicate"]), int(found["world"]), int(found["weights"] or 0))
+
+
+def without(skill: str) -> str:
+    """The arm that lacks the skill. A skill's name has only small letters, digits and hyphens."""
+    return f"{_WITHOUT}{skill}"
+
+
+def left_out(arm: str) -> str:
+    """The skill that an arm lacks, "" of any other arm."""
+    return arm.removeprefix(_WITHOUT) if arm.startswith(_WITHOUT) else ""

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from analysis.funnel import read_seen
 from analysis.runs import open_runs
-from analysis.uplift import WHOLE, without
 from hermes_lab.config import RunConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.lane import lane_name, lane_place
+from hermes_lab.lane import WHOLE, lane_name, lane_place, without
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.skills.library import Library, load_snapshot

@@ -9,8 +9,8 @@ from synthetic_episodes import make_episode
 
 from analysis.intervals import Rate
 from analysis.load import load_episodes
-from analysis.uplift import left_out, uplift_sentence, uplifts, without
-from hermes_lab.lane import Place, lane_name, lane_place
+from analysis.uplift import uplift_sentence, uplifts
+from hermes_lab.lane import Place, lane_name, lane_place, left_out, without
 from hermes_lab.types import Episode
 
 
