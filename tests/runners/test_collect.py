@@ -97,5 +97,5 @@ def test_a_server_elsewhere_is_never_started_from_here(tmp_path: Path) -> None:
         url = f"http://localhost:{port}/elsewhere"
         sampler = BatchSampler(locked(url), tmp_path / "server.log", print, quiet=True)
         with pytest.raises(ConfigError, match=r"no server answers at .*/elsewhere"):
-            sampler.collect(batch(tmp_path / "run", run_config()))
+            sampler.collect(batch(tmp_path / "run", run_config(**{"model.max_retries": 0})))
     assert not (tmp_path / "run").exists()

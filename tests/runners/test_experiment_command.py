@@ -1,13 +1,12 @@
 """`experiment`: a study goes from learning to reports, and on from where it was."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 
 from analysis.verdict import verdict
 from hermes_lab.errors import ConfigError
@@ -21,9 +20,8 @@ WANTED = 2 * 3 * 4
 """Episodes of one run: arms x worlds x tasks."""
 
 
-def lab(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "runners", "experiment", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+def experiment(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return lab("experiment", *args, **environment)
 
 
 @pytest.fixture
@@ -42,11 +40,11 @@ def study(tmp_path: Path) -> Path:
 
 def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -> None:
     runs = [tmp_path / "runs" / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
-    stopped = lab(study, "-c", "budget.tasks=10")
+    stopped = experiment(study, "-c", "budget.tasks=10")
     assert stopped.returncode == 3
     assert stopped.stderr.splitlines()[-1] == f"the study ends here, at {runs[0]}; the same command goes on"
     assert not runs[1].exists()
-    done = lab(study, "--json")
+    done = experiment(study, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     answers = said["parts"]
@@ -65,7 +63,7 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
         page = Path(answer["report"])
         assert page == first.parent / "report.html"
         assert "<html" in page.read_text()[:200]
-    again = lab(study)
+    again = experiment(study)
     assert again.returncode == 0, again.stderr
     assert all(len(list(read_attempts(run, Episode))) == WANTED for run in runs)
     whole = answers[1]["verdicts"]["forgetful -> attentive"]["sentence"]
@@ -81,15 +79,15 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
 
 
 def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) -> None:
-    said = lab(study, "--plan", "-c", "learning.worlds=4")
+    said = experiment(study, "--plan", "-c", "learning.worlds=4")
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("x 4 worlds") == 4
-    plan = json.loads(lab(study, "--plan", "--json").stdout)
+    plan = json.loads(experiment(study, "--plan", "--json").stdout)
     assert str(tmp_path / "runs" / "varied" / "forgetful") in plan["runs"]
     together = plan["groups"]["both wordings"]
     (alone,) = plan["runs"][f"{tmp_path}/runs/near/attentive"]["power"]
     assert (together["worlds"], together["pairs"]) == (2 * 3, 2 * alone["pairs"])
-    wider = json.loads(lab(study, "--plan", "--json", "-c", "learning.worlds=6").stdout)
+    wider = json.loads(experiment(study, "--plan", "--json", "-c", "learning.worlds=6").stdout)
     assert together["sentence"] == wider["runs"][f"{tmp_path}/runs/near/attentive"]["power"][0]["sentence"]
     assert "both wordings: power over all rounds: with " in said.stdout
     assert not (tmp_path / "runs").exists()
@@ -97,27 +95,27 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
 
 def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(study: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    early = lab(study, "--so-far")
+    early = experiment(study, "--so-far")
     assert early.returncode == 2
     assert "no run of this study is finished" in early.stderr
-    assert lab(study).returncode == 0
-    whole = json.loads(lab(study, "--json").stdout)
+    assert experiment(study).returncode == 0
+    whole = json.loads(experiment(study, "--json").stdout)
     shutil.rmtree(runs / "varied" / "forgetful")
     episodes = next((runs / "near" / "attentive" / "episodes").glob("*.jsonl"))
     episodes.write_text("".join(episodes.read_text().splitlines(keepends=True)[:-1]))
     there = sorted(path for path in runs.rglob("episodes/*.jsonl"))
-    said = json.loads(lab(study, "--so-far", "--json").stdout)
+    said = json.loads(experiment(study, "--so-far", "--json").stdout)
     assert said["owed"] == [str(runs / "near" / "attentive"), str(runs / "varied" / "forgetful")]
     assert [list(part["rates"]) for part in said["parts"]] == [["forgetful"], ["attentive"]]
     assert said["parts"][1]["rates"]["attentive"] == whole["parts"][1]["rates"]["attentive"]
     assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]
     assert sorted(path for path in runs.rglob("episodes/*.jsonl")) == there
-    assert "not finished, and left out: " in lab(study, "--so-far").stdout
+    assert "not finished, and left out: " in experiment(study, "--so-far").stdout
 
 
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
     study.write_text(study.read_text().replace("varied: []", "varied: [suite.options.wording=loud]"))
-    failed = lab(study)
+    failed = experiment(study)
     assert failed.returncode == 2
     (line,) = failed.stderr.splitlines()
     assert "suite.options.wording: give near, varied, far, not 'loud'" in line

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from export_episodes import decoded, errored, make_run, mixed, native
+from fakes.command import lab
 from fakes.episodes import episode
 
 from hermes_lab.errors import ConfigError
@@ -16,10 +15,6 @@ from hermes_lab.records import read_episodes
 from runners.commands.export import export
 from runners.export.hermes import parse_row
 from runners.export.source import Source
-
-
-def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
 
 
 @pytest.fixture

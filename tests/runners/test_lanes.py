@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -29,10 +28,6 @@ from tasks.registry import load_suite
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ARMS = ("off", "on", "placebo", "oracle")
-
-
-def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")

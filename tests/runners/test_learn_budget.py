@@ -1,13 +1,12 @@
 """A budget is kept: once it is spent nothing new begins, lanes have come equally far, and a larger one goes on."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import anyio
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
 
 from hermes_lab.agent.review import REVIEW_REQUEST
@@ -25,10 +24,6 @@ SHAPE = [
     *("-c", "learning.heldout.tasks=1", "-c", "run.concurrency=4"),
 ]
 WANTED = 2 * 3 * (4 + 2)
-
-
-def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
 
 
 def finished(tokens: int = 0) -> Brief:

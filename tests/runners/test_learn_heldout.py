@@ -2,12 +2,11 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from typer.testing import CliRunner
 
@@ -24,10 +23,6 @@ SHAPE = [
 ]
 CHECKS, HELD_OUT = 5, 2
 WANTED = 2 * 2 * (4 + CHECKS * HELD_OUT)
-
-
-def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
 
 
 def said(*args: str | Path) -> str:

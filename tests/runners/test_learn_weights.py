@@ -1,21 +1,16 @@
 """The weights as a factor, up to the wire; and what a resume takes for the same experiment."""
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
 from hermes_lab.manifest import config_differences, read_manifest
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
-
-
-def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
 
 
 @pytest.fixture

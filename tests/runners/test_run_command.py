@@ -1,7 +1,6 @@
 """`hermes-lab run` and `learn` as a user calls them: the real command, the real sandbox, a scripted model."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
 from analysis.load import load_episodes
@@ -22,15 +22,6 @@ LEARN = [
     *("-c", "learning.rounds=3", "-c", "learning.round_size=2", "-c", "learning.worlds=2"),
 ]
 WANTED = 2 * 2 * 3 * 2
-
-
-def lab(*args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "runners", *map(str, args)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **env},
-    )
 
 
 def rows(run: Path) -> list[tuple[object, ...]]:

@@ -3,10 +3,10 @@
 import json
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 
 from hermes_lab.config import SuiteConfig
 from hermes_lab.skills.library import Library
@@ -16,7 +16,7 @@ from tasks.registry import domains, load_family, load_suite
 
 
 def tasks(*args: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-m", "runners", "tasks", *map(str, args)], capture_output=True, text=True)
+    done = lab("tasks", *args)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -165,7 +165,7 @@ def test_the_rubric_of_a_run_is_counted_from_its_episodes(tmp_path: Path) -> Non
     run = ("run", "-c", "suite.name=ledger", "-c", "suite.count=2", "-c", "run.samples=2", "--quiet", "--out")
     model = ("-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop")
     folder = tmp_path / "run"
-    subprocess.run([sys.executable, "-m", "runners", *run, folder, *model], check=True, capture_output=True)
+    assert lab(*run, folder, *model).returncode == 0
     done = tasks("check", "--runs", folder)
     assert "repeatability 1.00: 2 of 2 pairs of samples agree" in done.stdout
     assert "tool diversity 0.00: no tool is needed" in done.stdout
@@ -212,10 +212,8 @@ def test_play_needs_an_oracle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("at", "told"), [(1, True), (2, False), (0, False)])
 def test_a_fit_says_that_the_rules_change_within_the_run(tmp_path: Path, at: int, told: bool) -> None:
     options = ("-c", "learning.arms=[on]", "-c", "learning.rounds=2", "-c", f"suite.options.drift_at={at}", "--quiet")
-    command = (sys.executable, "-m", "runners")
-    learn = (*command, "learn", "-c", "configs/one-rule.yaml", *options, "--out", tmp_path / "run")
-    subprocess.run(learn, check=True, capture_output=True)
-    fitted = subprocess.run((*command, "fit", tmp_path / "run", "--draws", "0"), capture_output=True, text=True)
+    assert lab("learn", "-c", "configs/one-rule.yaml", *options, "--out", tmp_path / "run").returncode == 0
+    fitted = lab("fit", tmp_path / "run", "--draws", "0")
     assert fitted.returncode == 0, fitted.stderr
     assert (f"the rules change at task {at}: one curve does not describe this run" in fitted.stdout) == told
 

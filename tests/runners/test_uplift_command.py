@@ -2,13 +2,12 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
+from fakes.command import lab
 from typer.testing import CliRunner
 
 from analysis.capture import captures
@@ -38,10 +37,6 @@ BASE = [
     *("-c", "agent.toolsets=[terminal,file,skill_view,skill_manage]", "-c", "suite.name=ledger"),
     *("-c", f"suite.options={json.dumps(WORLD)}", "-c", "skills.review_every=0"),
 ]
-
-
-def lab(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
 
 
 def done(*args: str | Path) -> str:
