@@ -5,14 +5,14 @@ python tests/results_page.py fill                   run the page's commands agai
 """
 
 import contextlib
-import os
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from fakes.command import lab
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
@@ -57,9 +57,8 @@ def printed(command: str, folder: Path) -> str:
     program, *arguments = command.split()
     if program != "hermes-lab":
         raise RuntimeError(f"the page may run hermes-lab alone, not {program}")
-    known = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    run = [sys.executable, "-m", "runners", *arguments]
-    done = subprocess.run(run, cwd=folder, env=known, capture_output=True, text=True, check=False)
+    with contextlib.chdir(folder):
+        done = lab(*arguments, COLUMNS="120")
     if done.returncode:
         raise RuntimeError(f"{command}: exit {done.returncode}: {done.stderr}")
     return done.stdout

@@ -18,7 +18,7 @@ RUNS = ("1-", "2-", "4-", "5-", "8-")
 each = pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 each_executed = pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.real] * path.name.startswith(RUNS)) for path in notebooks()],
+    [pytest.param(path, marks=[pytest.mark.long] * path.name.startswith(RUNS)) for path in notebooks()],
     ids=lambda path: path.stem,
 )
 

@@ -126,7 +126,7 @@ def test_kill_9_in_mid_command_leaves_no_process(server: FakeOpenAIServer, tmp_p
     assert ended_in(scratch)
 
 
-@pytest.mark.real
+@pytest.mark.long
 def test_200_kills_at_random_moments_lose_no_row_and_double_none(
     server: FakeOpenAIServer, tmp_path: Path, scratch: Path
 ) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from tasks.registry import domains
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.long
 
 DOMAINS = sorted(set(domains()) - {"open_ended"})
 DRIFTS = ["data_analysis"]

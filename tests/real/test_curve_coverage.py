@@ -19,7 +19,7 @@ from analysis.pooling import pool_curves
 from analysis.profile import profile_interval
 from analysis.wald import wald_interval
 
-pytestmark = [pytest.mark.simulation, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 LANES, TASKS, DRAWS = 20, 100, 400
 TRUTH = {"initial": 0.45, "asymptote": 0.89, "rate": 0.08}

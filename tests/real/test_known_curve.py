@@ -14,7 +14,7 @@ from analysis.profile import profile_interval
 from tasks.expected import expected_success
 from tasks.worlds import WorldSpec
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.long
 
 
 def test_arm_on_rises_along_its_known_curve_and_arm_off_stays_flat(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from analysis.decomposition import decompose
 from analysis.paired import sign_flip, units_of
 from analysis.pairs import ARM_PLACE
 
-pytestmark = pytest.mark.simulation
+pytestmark = pytest.mark.long
 
 
 def null_report(luck: float, seed: int) -> Report:

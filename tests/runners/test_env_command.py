@@ -1,5 +1,6 @@
 """`hermes-lab env`: groups to a server and to files, held-out rates, and what a lock forbids."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fakes.command import lab
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 
@@ -62,9 +64,9 @@ def model() -> Iterator[FakeOpenAIServer]:
 
 
 def env(tmp_path: Path, verb: str, base_url: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        arguments(verb, base_url, *options), capture_output=True, text=True, cwd=tmp_path, timeout=120
-    )
+    _, *given = arguments(verb, base_url, *options)
+    with contextlib.chdir(tmp_path):
+        return lab(*given)
 
 
 def arguments(verb: str, base_url: str, *options: str) -> list[str]:

@@ -12,7 +12,7 @@ from fakes.openai_server import FakeOpenAIServer, running
 from test_serve import check_group
 from trajectory_server import RunApi, require_run_api
 
-pytestmark = pytest.mark.real  # atroposlib imports transformers
+pytestmark = pytest.mark.long  # atroposlib imports transformers
 
 ROOT = Path(__file__).parents[3]
 

@@ -75,7 +75,7 @@ def test_processes_that_write_at_once_lose_and_tear_nothing(tmp_path: Path) -> N
     run_writers(tmp_path, ["a", "b", "c", "d"], seconds=60, most=25)
 
 
-@pytest.mark.real
+@pytest.mark.long
 def test_sixteen_processes_that_write_for_a_minute_lose_and_tear_nothing(tmp_path: Path) -> None:
     run_writers(tmp_path, [f"w{number}" for number in range(16)], seconds=60)
 

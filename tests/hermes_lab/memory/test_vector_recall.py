@@ -49,7 +49,7 @@ class Corpus:
         return found / expected
 
 
-@pytest.mark.real
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_at_full_size_both_stores_find_what_an_exact_search_finds(tmp_path: Path) -> None:
     corpus = Corpus()

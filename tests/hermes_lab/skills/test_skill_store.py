@@ -361,6 +361,6 @@ def test_sixteen_processes_at_once_lose_and_tear_nothing(tmp_path: Path, kill: b
     many(tmp_path / "skills", 4, kill)
 
 
-@pytest.mark.real
+@pytest.mark.long
 def test_sixteen_processes_write_eighty_times_half_of_them_killed(tmp_path: Path) -> None:
     many(tmp_path / "skills", 80, kill=True)
