@@ -63,7 +63,7 @@ async def client_of(
         base_url=server.base_url,
         adapter=adapter,
         token_ids=True,
-        sampling=SamplingConfig(max_tokens=96, temperature=temperature),
+        sampling=SamplingConfig(max_tokens=32, temperature=temperature),
     )
     async with open_openai(config, [adapter], tool_format=tool_format, concurrency=4) as (client,):
         yield client

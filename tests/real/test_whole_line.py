@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,15 @@ from envs.groups import read_groups, validate_group
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
-TASKS = ["learning.worlds=2", "learning.rounds=2", "learning.round_size=4", "learning.arms=[off,on]"]
-SMALL = [*TASKS, "model.token_ids=true"]
-ARGS = [arg for field in SMALL for arg in ("-c", field)]
+PLAIN = ["learning.arms=[off]", "agent.toolsets=[terminal]", "suite.options.ruled=0"]
+"""No hidden rule, no skill, and one tool: what is learnt is to call it, from short rows."""
+SHOWN = [*PLAIN, "suite.options.plain=6", "suite.options.drift_at=0", "learning.worlds=20", "learning.rounds=2"]
+ASKED = [
+    *(*PLAIN, "suite.options.plain=4", "learning.worlds=12", "learning.rounds=1", "learning.round_size=2"),
+    *("model.token_ids=true", "model.sampling.max_tokens=128"),
+]
 
 
 def lab(*args: str | Path) -> str:
@@ -25,52 +30,31 @@ def lab(*args: str | Path) -> str:
     return done.stdout
 
 
+def given(sources: Sequence[str]) -> list[str]:
+    return [part for source in sources for part in ("-c", source)]
+
+
 @pytest.fixture(scope="module")
 def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs every station through the command line, once for all tests of this file."""
     root = tmp_path_factory.mktemp("line")
-    lab(
-        "learn",
-        "-c",
-        "configs/demonstrations.yaml",
-        "-c",
-        "learning.worlds=20",
-        "--out",
-        root / "demonstrations",
-    )
-    lab(
-        *("train", "sft", "-c", "configs/train/sft.yaml", "-c", "lock=configs/locks/sft-smoke.yaml"),
-        *("-c", f"data=[{root}/demonstrations]", "-c", f"adapters={root}/adapters"),
-    )
-    lab("learn", "-c", "configs/heldout.yaml", *ARGS, "--out", root / "base")
-    lab(
-        "learn",
-        "-c",
-        "configs/heldout.yaml",
-        *ARGS,
-        "-c",
-        f"model.adapter={root}/adapters/sft-v1",
-        "--out",
-        root / "tuned",
-    )
+    lab("learn", *given(["configs/demonstrations.yaml", *SHOWN]), "--out", root / "demonstrations")
+    shown = ["configs/train/sft.yaml", "lock=configs/locks/sft-smoke.yaml", f"data=[{root}/demonstrations]"]
+    lab("train", "sft", *given([*shown, f"adapters={root}/adapters"]))
+    asked = ["configs/heldout.yaml", *ASKED]
+    lab("learn", *given(asked), "--out", root / "base")
+    lab("learn", *given([*asked, f"model.adapter={root}/adapters/sft-v1"]), "--out", root / "tuned")
     return root
 
 
-def test_parsed_calls_rise_from_about_0_to_at_least_90_percent_on_held_out_worlds(line: Path) -> None:
-    report = json.loads(lab("compare", line / "base", line / "tuned", "--json"))
-    (calls,) = (c for c in report["comparisons"] if c["metric"] == "first_call_ok")
-    before, after = calls["before"], calls["after"]
-    assert before["rate"] <= 0.1
-    assert after["rate"] >= 0.9
-    assert calls["p_value"] < 0.001
-
-
-def test_success_rises_too(line: Path) -> None:
+def test_calls_and_success_rise_from_nothing_on_held_out_worlds(line: Path) -> None:
     report = json.loads(lab("compare", line / "base", line / "tuned", "--json"))
     by_metric = {c["metric"]: c for c in report["comparisons"]}
-    assert by_metric["success"]["after"]["count"] > by_metric["success"]["before"]["count"]
-    # So short a training shows most in what is solved once the rule was told.
-    assert by_metric["accepted"]["p_value"] < 0.05
+    for metric, least in (("first_call_ok", 0.9), ("success", 0.5)):
+        found = by_metric[metric]
+        assert found["before"]["rate"] <= 0.1
+        assert found["after"]["rate"] >= least
+        assert found["p_value"] < 0.01
 
 
 def test_the_served_adapters_digest_is_in_every_episode_and_in_its_card(line: Path) -> None:
@@ -96,31 +80,30 @@ def test_scored_groups_are_exported_and_whole(line: Path) -> None:
     path = line / "groups.jsonl"
     lab("export", line / "tuned", "--format", "groups", "-o", path)
     groups = read_groups(path)  # checks each of them
-    assert len({key for group in groups for key in group.episodes}) == 32
+    assert len({key for group in groups for key in group.episodes}) == 24
 
 
 def test_the_fit_is_drawn_and_does_not_claim_what_so_few_episodes_cannot_show(line: Path) -> None:
     said = lab("fit", line / "base", line / "tuned")
-    assert said.count("not identified") == 4
+    assert said.count("not identified") == 2
     assert (line / "base" / "plots" / "learning-curve.png").stat().st_size > 10_000
 
 
 def test_grpo_makes_three_rounds_each_by_the_version_before_it_with_rollouts_on_ray(line: Path, tmp_path: Path) -> None:
-    # What is always solved has nothing to compare: so the adapter of a short training, names that no demonstration had,
-    # a rule everywhere, and many rollouts a task.
+    # What is always solved has nothing to compare: so names that no demonstration had, sampled more at random.
     parent = line / "adapters" / "sft-v1"
     values = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
     del values["digest"]
     card = json.loads((parent / "card.json").read_text())
     values |= {"max_token_length": 2048} | {field: card["locked"][field] for field in ("lora_rank", "lora_alpha")}
-    values["grpo"] |= {"group_size": 6, "groups_per_round": 1}
+    values["grpo"] |= {"temperature": 1.5}
     source, lock = tmp_path / "values.yaml", tmp_path / "lock.yaml"
     source.write_text(yaml.safe_dump(values))
     lab("train", "lock", source, "-o", lock)
-    hard = "suite.options.names=many,suite.options.plain=0"
+    hard = [*PLAIN, "suite.options.plain=7", "suite.options.names=many", "agent.max_iterations=3", "run.executor=ray"]
     said = lab(
         *("train", "grpo", "-c", "configs/train/grpo.yaml", "-c", f"lock={lock}"),
-        *("-c", f"rollouts=[configs/rollouts.yaml,{hard},run.executor=ray]"),
+        *("-c", f"rollouts={json.dumps(['configs/rollouts.yaml', *hard])}"),
         *("-c", f"parent={parent}", "-c", f"out={tmp_path}/rounds", "-c", f"adapters={tmp_path}/adapters"),
     )
     policy = adapter_digest(parent)
