@@ -57,7 +57,7 @@ loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds 
 	$(LAB) fit $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo
 	$(LAB) report $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo -o $(LOOP)/report.html
 
-results: setup ## did it get better, by how much, skills or weights? all of docs/results.md: hours, and goes on where it was
+results: setup ## did it get better, by how much, skills or weights? the study of docs/results.md: hours, and goes on where it was
 	$(LAB) experiment configs/experiments/flagship.yaml
 	$(LAB) experiment configs/experiments/course.yaml
 

@@ -257,7 +257,8 @@ class SuiteConfig(Section):
     seed: int = 0
     """Draws the tasks."""
     world: Annotated[int, Field(ge=0)] = 0
-    """Draws the hidden rules, in suites that have them (`run` only; `learn` goes over `learning.worlds`)."""
+    """Draws the hidden rules, in suites that have them; of `learn` the first of `learning.worlds`. `seed` draws other
+    tasks of the same world."""
     options: dict[str, Any] = {}
     """Keyword arguments of the suite, such as how many rules a world has."""
 
@@ -304,7 +305,17 @@ class RayConfig(Section):
     cpus: Annotated[float, Field(gt=0)] = 1.0
     """CPUs that each of them takes."""
     resources: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """What else each takes, such as `docker: 1`: it goes to a node that has it (`ray start --resources`)."""
+    """What else each takes: `GPU`, `memory` (bytes), or a name of your own such as `docker: 1`. It goes to a node that
+    has it (`ray start --resources`)."""
+
+    @field_validator("resources")
+    @classmethod
+    def _has_no_field_of_its_own(cls, resources: dict[str, float]) -> dict[str, float]:
+        if "CPU" in resources:
+            raise ValueError("CPU is run.ray.cpus")
+        if "object_store_memory" in resources:
+            raise ValueError("object_store_memory is no resource of a worker; memory is")
+        return resources
 
 
 class RunSection(Section):

@@ -76,14 +76,19 @@ class Briefing(Struct, frozen=True, kw_only=True):
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
 
 
-def power_together(plans: Sequence[Briefing]) -> Power | None:
-    """Of the comparisons of several runs pooled, over all rounds, each world of each run being a unit; for the rates
-    that the first of them expects. None where they compare nothing."""
+def powers_together(plans: Sequence[Briefing]) -> list[Power]:
+    """Of the comparisons of several runs pooled, each world of each run being a unit, for the rates that the first of
+    them expects: over all rounds, and after learning. Empty where they compare nothing."""
+    by_part: dict[str, list[Power]] = {}
+    for plan in plans:
+        for one in plan.power:
+            by_part.setdefault(one.of, []).append(one)
+    return [_together(each) for each in by_part.values()]
+
+
+def _together(each: Sequence[Power]) -> Power:
     from analysis import power
 
-    each = [plan.power[0] for plan in plans if plan.power]
-    if not each:
-        return None
     lanes, worlds, pairs, tasks = (
         sum(getattr(one, of) for one in each) for of in ("lanes", "worlds", "pairs", "tasks")
     )

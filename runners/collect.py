@@ -1,7 +1,7 @@
 """The rollouts of a GRPO training: our own batch runner, on a server that stays up for the whole training."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
@@ -81,14 +81,15 @@ class BatchSampler:
             deadline = time.monotonic() + _STOP_SECONDS
             while time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
                 time.sleep(0.5)
-        if silent := [url for url in self._urls if not anyio.run(_answers, url)]:
-            self._server = anyio.run(self._start, model, silent)
+        # Of several, one that answers is enough to begin with: the others are taken out until they are there.
+        if not any(anyio.run(_answers, url) for url in self._urls):
+            self._server = anyio.run(self._start, model)
         self._found = True
 
-    async def _start(self, model: ModelConfig, silent: Sequence[str]) -> VllmServer:
+    async def _start(self, model: ModelConfig) -> VllmServer:
         """A server where none answers: there can be only one of ours."""
         folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
-        config = model.server.model_copy(update={"port": _local_port(", ".join(silent))})
+        config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls))})
         server = VllmServer(folder, config, name=self._locked.base_model, log=self._log, say=self._say)
         return await server.__aenter__()
 

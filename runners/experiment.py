@@ -101,9 +101,8 @@ def check_experiment(config: RunConfig) -> None:
     learning, model = config.learning, config.model
     if config.run.samples != 1:
         raise ConfigError("run.samples: `learn` takes 1; for more rollouts raise learning.replicates")
-    for field, value in (("count", config.suite.count), ("world", config.suite.world)):
-        if value:
-            raise ConfigError(f"suite.{field}: `learn` takes its tasks from learning.rounds, round_size and worlds")
+    if config.suite.count:
+        raise ConfigError("suite.count: `learn` takes its tasks from learning.rounds, round_size and worlds")
     if learning.rounds % learning.blocks:
         raise ConfigError(
             f"learning.rounds: {learning.rounds} rounds cannot be shared among {learning.blocks} blocks; give a "
@@ -135,7 +134,8 @@ def _course(
     config: RunConfig, suite: Suite, load: Callable[[int, int], list[Task]], replicate: int, world: int
 ) -> _Course:
     """The tasks of a replicate and world, each world's in its block, in the order that `learning.order` says."""
-    learning, seed, first = config.learning, _seed(config, replicate), world * config.learning.blocks
+    learning, seed = config.learning, _seed(config, replicate)
+    first = config.suite.world + world * learning.blocks
     if first + learning.blocks > 1 and load(seed, 0)[0] == load(seed, 1)[0]:
         raise ConfigError(f"learning.worlds: {suite.name} has no worlds, all have the same tasks; use 1, in 1 block")
     arrange = partial(order_of, learning.order, replicate=replicate, replicates=learning.replicates)

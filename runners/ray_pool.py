@@ -25,7 +25,8 @@ from runners.ray_cluster import one_line, ray_cluster, room_for, what_it_has
 from runners.ray_worker import Setup, Worker
 
 _TRIES = 3
-"""Of a rollout whose worker died; then it is errored, and owed to a resume: it may be what kills them."""
+"""Of a rollout whose worker died; then it is errored, and owed to a resume: it may be what kills them. And of the start
+of a worker."""
 _START_SECONDS = 120.0
 """Within which some worker has to be there."""
 _CLOSE_SECONDS = 15.0
@@ -79,6 +80,7 @@ class Pool:
         self._say = say
         self._members: list[_Member] = []
         self._starting: set[Any] = set()
+        self._coming = 0
         self._failure = ""
         self._changed = anyio.Event()
         names = (config.model.api_key_env, config.web.api_key_env)
@@ -146,7 +148,7 @@ class Pool:
         """The least busy worker; waits where there is none yet."""
         with anyio.move_on_after(_START_SECONDS):
             while not self._members:
-                if not self._starting and self._failure:
+                if not self._coming and self._failure:
                     raise WorkerError(self._failure)
                 await self._changed.wait()
         if not self._members:
@@ -154,13 +156,30 @@ class Pool:
         return min(self._members, key=lambda member: member.busy)
 
     async def _add(self, near: str = "") -> None:
-        """A worker more; on the node `near` if there is room, which sweeps what a dead one left on its disk."""
+        """A worker more; on the node `near` if there is room, which sweeps what a dead one left on its disk. One that
+        dies before it can begin is started again."""
+        self._coming += 1
+        try:
+            for _ in range(_TRIES):
+                if await self._begin(near):
+                    break
+        finally:
+            self._coming -= 1
+            self._tell()
+        if self._failure and self._members:
+            self._say(f"one worker less: {self._failure}")
+
+    async def _begin(self, near: str) -> bool:
+        """Starts a worker; False where it died."""
         node, soft = self._here or near, not self._here
+        named = dict(self._config.ray.resources)
         actor: Any = (
             ray.remote(Worker)
             .options(
                 num_cpus=self._config.ray.cpus,
-                resources=self._config.ray.resources,
+                num_gpus=named.pop("GPU", 0.0),
+                memory=named.pop("memory", None),
+                resources=named,
                 max_concurrency=self._config.concurrency + 8,  # the calls that close it must come through
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=soft) if node else "SPREAD",
             )
@@ -174,11 +193,10 @@ class Pool:
                 self._members.append(_Member(actor, *await actor.where.remote()))
         except RayError as error:
             self._failure = f"a worker did not start: {one_line(error)}"
+            return False
         finally:
             self._starting.discard(actor)
-            self._tell()
-        if self._failure and self._members:
-            self._say(f"one worker less: {self._failure}")
+        return True
 
     def _lose(self, member: _Member) -> None:
         if member not in self._members:

@@ -94,8 +94,9 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
     # A file may be called `out.yaml`: only what has a value is an override.
     own = [source for source in overrides if "=" in source and re.split(r"[.=]", source)[0] in StudyConfig.model_fields]
     config = load_section(StudyConfig, [str(file), *own])
-    of_all = [*config.shared, *(source for source in overrides if source not in own)]
+    of_every = [source for source in overrides if source not in own]
     folder, variants, compare = Path(config.out), config.variants, config.compare
+    endpoint: tuple[str, ...] = ()
     url, name = environment.get(MODEL_URL, ""), environment.get(MODEL_NAME, "")
     if bool(url) != bool(name):
         missing = MODEL_NAME if url else MODEL_URL
@@ -103,10 +104,11 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
     if url:
         plain = name.replace("/", "-")
         folder = folder.with_name(f"{folder.name}-{plain}")
-        endpoint = ("model.provider=openai", f"model.base_url={url}", f"model.name={name}")
-        variants, compare = {plain: (*endpoint, "model.adapter=", "model.merge=false")}, None
+        served = ("model.provider=openai", f"model.base_url={url}", f"model.name={name}")
+        endpoint = (*served, "model.adapter=", "model.merge=false")
+        variants, compare = {plain: ()}, None
     runs = [
-        Run(part, variant, folder / part / variant, [*of_all, *sources, *more])
+        Run(part, variant, folder / part / variant, [*config.shared, *sources, *more, *of_every, *endpoint])
         for part, sources in config.parts.items()
         for variant, more in variants.items()
     ]

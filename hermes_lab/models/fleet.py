@@ -51,7 +51,7 @@ async def open_fleet(servers: Sequence[Server], max_retries: int, say: Say) -> A
     failed: dict[Server, ModelError] = {}
     for server in servers:
         try:
-            server.clients = await server.find()
+            server.clients = await _found(server)
         except ModelError as error:
             failed[server] = error
     sound = [server for server in servers if server not in failed]
@@ -68,6 +68,13 @@ async def open_fleet(servers: Sequence[Server], max_retries: int, say: Say) -> A
             for number, client in enumerate(sound[0].clients)
         ]
         tasks.cancel_scope.cancel()
+
+
+async def _found(server: Server) -> Sequence[OpenAIClient]:
+    """What `find` gives, or raises; `NoReply` where it takes too long, as of a server that hangs."""
+    with anyio.move_on_after(_ANSWER_SECONDS):
+        return await server.find()
+    raise NoReply(f"{server.base_url} did not answer within {_ANSWER_SECONDS:g} s")
 
 
 def _check_alike(servers: Sequence[Server]) -> None:
@@ -119,15 +126,14 @@ class Fleet:
 
     async def serves(self, server: Server) -> bool:
         """Whether it answers, in time, and serves the weights; adapters that it lost are loaded again."""
-        with anyio.move_on_after(_ANSWER_SECONDS):
-            try:
-                clients = await server.find()
-            except (ModelError, ConfigError):  # not there, or there with other weights: no reason to end the run
-                return False
-            if [client.identity.policy for client in clients] == self._policies:
-                server.clients = clients
-                return True
-        return False
+        try:
+            clients = await _found(server)
+        except (ModelError, ConfigError):  # not there, or there with other weights: no reason to end the run
+            return False
+        if [client.identity.policy for client in clients] != self._policies:
+            return False
+        server.clients = clients
+        return True
 
     async def _until_well(self, server: Server) -> None:
         while server.sick:

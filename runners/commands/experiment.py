@@ -8,7 +8,7 @@ import typer
 
 from hermes_lab.config import Arm
 from hermes_lab.errors import ConfigError
-from runners.briefing import Briefing, power_together
+from runners.briefing import Briefing, powers_together
 from runners.commands import options
 from runners.commands.execute import run_all
 from runners.commands.report import save_report
@@ -111,15 +111,18 @@ def _tell(study: Study, plans: dict[str, Briefing], *, json: bool) -> None:
     together = {}
     for group in study.groups:
         runs = next(iter(study.of(group).values()))
-        if power := power_together([plans[str(folder)] for _, folder in runs]):
-            together[group] = power
+        if powers := powers_together([plans[str(folder)] for _, folder in runs]):
+            together[group] = powers
     if json:
         options.print_json({"runs": plans, "groups": together})
         return
     for folder, plan in plans.items():
         typer.echo("\n".join([f"{folder}:", *(f"  {line}" for line in plan.lines())]))
-    for group, power in together.items():
-        typer.echo(f"{group}: power {power.of}: {power.sentence}\n  assumed: {power.assumed}")
+    for group, powers in together.items():
+        typer.echo(f"{group}:")
+        for power in powers:
+            typer.echo(f"  power {power.of}: {power.sentence}")
+        typer.echo(f"  assumed: {powers[0].assumed}")
 
 
 def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:

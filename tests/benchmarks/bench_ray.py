@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import psutil
+from ray.cluster_utils import Cluster
 
 FEW, TASKS, AT_ONCE, TURNS = 100, 1_000, 8, 3
 SERVED, SLOTS, SECONDS = 300, 4, 0.2
@@ -34,18 +35,17 @@ def main() -> None:
 
 def overhead(folder: Path) -> None:
     """CPU a task, here and on a cluster that is up before."""
-    ray = Path(sys.executable).with_name("ray")
-    start = [ray, "start", "--head", "--num-cpus=2", "--include-dashboard=false"]
-    subprocess.run(start, check=True, capture_output=True)
+    cluster = Cluster()
+    cluster.add_node(num_cpus=2, include_dashboard=False)
     costs: dict[str, list[Cpu]] = {"local": [], "ray": []}
     try:
         for turn in range(TURNS):
             for name, found in costs.items():
-                few, more = (cpu_of(folder, name, turn, number) for number in (FEW, FEW + TASKS))
+                few, more = (cpu_of(folder, name, cluster.address, turn, number) for number in (FEW, FEW + TASKS))
                 # What starting costs is in both.
                 found.append(Cpu(*(1000 * (y - x) / TASKS for x, y in zip(few, more, strict=True))))
     finally:
-        subprocess.run([ray, "stop", "--force"], check=True, capture_output=True)
+        cluster.shutdown()
     print(f"| executor, medians of {TURNS} | own ms a task | ms of sandboxes |")
     print("|---|---|---|")
     own = {name: median(cpu.own for cpu in found) for name, found in costs.items()}
@@ -61,11 +61,11 @@ class Cpu(NamedTuple):
     children: float
 
 
-def cpu_of(folder: Path, executor: str, turn: int, tasks: int) -> Cpu:
+def cpu_of(folder: Path, executor: str, address: str, turn: int, tasks: int) -> Cpu:
     """Of a run with all of its processes, and of the cluster while it runs."""
     out = folder / f"{executor}-{turn}-{tasks}"
     model = ["model.provider=scripted", "model.name=tasks.learner:noop", "agent.toolsets=[terminal]"]
-    where = [f"run.executor={executor}", f"run.concurrency={AT_ONCE}", "run.ray.address=auto"]
+    where = [f"run.executor={executor}", f"run.concurrency={AT_ONCE}", f"run.ray.address={address}"]
     fields = ["suite.name=ledger", f"suite.count={tasks}", *model, *where]
     command = [sys.executable, "-m", "runners", "run", *(part for field in fields for part in ("-c", field))]
     before, last = _cluster(), dict[int, Cpu]()

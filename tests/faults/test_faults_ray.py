@@ -45,10 +45,11 @@ class Nodes:
         self._cluster = Cluster()
         self._cluster.add_node(num_cpus=0, object_store_memory=80_000_000, include_dashboard=False)
         self.address = self._cluster.address
-        self._added = [self._add(), self._add({"special": 2})]
+        # A GPU of a node is a number that it is started with; nothing here computes on one.
+        self._added = [self._add(), self._add({"special": 2}, num_gpus=2)]
 
-    def _add(self, resources: dict[str, float] | None = None):
-        return self._cluster.add_node(num_cpus=2, object_store_memory=80_000_000, resources=resources or {})
+    def _add(self, resources: dict[str, float] | None = None, **more: int):
+        return self._cluster.add_node(num_cpus=2, object_store_memory=80_000_000, resources=resources or {}, **more)
 
     def kill_one(self) -> None:
         """With -9, the node and all of its processes; another one comes in its place."""
@@ -233,9 +234,10 @@ def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_p
     assert "2 groups (8 sequences) sent" in done.stdout
 
 
-def test_workers_go_where_their_resources_are(nodes: Nodes, tmp_path: Path) -> None:
-    there = on_ray(nodes, run__ray__resources="{special: 1}")
-    process = start(*tasks(100), *there, "--out", tmp_path / "run")
+@pytest.mark.parametrize("resources", ["{special: 1}", "{GPU: 1, memory: 1000000}"])
+def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_path: Path) -> None:
+    there = on_ray(nodes, run__ray__resources=resources)
+    process = start(*tasks(40), *there, "--out", tmp_path / "run")
     wait_until(lambda: count(tmp_path / "run") >= 20, process)
     assert {psutil.Process(worker).ppid() for worker in workers()} == {nodes.special()}
     assert finish(process)[0] == 0
@@ -251,6 +253,7 @@ def test_workers_go_where_their_resources_are(nodes: Nodes, tmp_path: Path) -> N
     [
         ({"run__ray__resources": "{gpu_that_is_not_there: 1}"}, "run.ray: no node of the cluster has"),
         ({"run__ray__address": "127.0.0.1:1"}, "run.ray.address: 127.0.0.1:1:"),
+        ({"run__ray__resources": "{CPU: 1}"}, "run.ray.resources={CPU: 1}: run.ray.resources: CPU is run.ray.cpus"),
     ],
 )
 def test_a_cluster_that_cannot_do_it_is_told_in_one_line(

@@ -92,6 +92,18 @@ def test_what_errors_is_tried_once_more_and_then_left_out(tmp_path: Path) -> Non
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["finished"] == 0
 
 
+def test_of_several_servers_one_is_enough_to_begin_with(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server, reserved_port() as port:
+        both = f"http://localhost:{port}/v1,{server.base_url}"
+        sampler = BatchSampler(locked(both), tmp_path / "server.log", print, quiet=True)
+        sampler.collect(
+            batch(tmp_path / "run", run_config(**{"model.base_url": both, "model.max_retries": 0}), tasks=1)
+        )
+        sampler.close()
+    assert {episode.status for episode in read_episodes(tmp_path / "run")} == {"ok"}
+    assert not (tmp_path / "server.log").exists()
+
+
 def test_a_server_elsewhere_is_never_started_from_here(tmp_path: Path) -> None:
     with reserved_port() as port:
         url = f"http://localhost:{port}/elsewhere"

@@ -9,6 +9,7 @@ import pytest
 from fakes.command import lab
 
 from analysis.verdict import verdict
+from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_attempts
@@ -84,12 +85,18 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
     assert said.stdout.count("x 4 worlds") == 4
     plan = json.loads(experiment(study, "--plan", "--json").stdout)
     assert str(tmp_path / "runs" / "varied" / "forgetful") in plan["runs"]
-    together = plan["groups"]["both wordings"]
+    (together,) = plan["groups"]["both wordings"]
     (alone,) = plan["runs"][f"{tmp_path}/runs/near/attentive"]["power"]
     assert (together["worlds"], together["pairs"]) == (2 * 3, 2 * alone["pairs"])
     wider = json.loads(experiment(study, "--plan", "--json", "-c", "learning.worlds=6").stdout)
     assert together["sentence"] == wider["runs"][f"{tmp_path}/runs/near/attentive"]["power"][0]["sentence"]
-    assert "both wordings: power over all rounds: with " in said.stdout
+    assert "both wordings:\n  power over all rounds: with " in said.stdout
+    learnt = json.loads(experiment(study, "--plan", "--json", "-c", "learning.heldout.tasks=2").stdout)
+    both = learnt["groups"]["both wordings"]
+    assert [(power["of"], power["pairs"]) for power in both] == [
+        ("over all rounds", together["pairs"]),
+        ("after learning", 2 * 3 * 2),
+    ]
     assert not (tmp_path / "runs").exists()
 
 
@@ -159,6 +166,14 @@ def test_an_override_is_of_the_file_or_of_every_run(study: Path, tmp_path: Path)
     assert found.folder == tmp_path / "other"
     assert all({"out.yaml", "learning.worlds=2"} <= set(run.sources) for run in found.runs)
     assert not any(source.startswith("out=") for run in found.runs for source in run.sources)
+
+
+def test_an_override_holds_in_parts_and_variants_that_say_otherwise_too(study: Path) -> None:
+    study.write_text(study.read_text().replace("varied: []", "varied: [learning.worlds=5, learning.rounds=3]"))
+    found = read_study(study, ["learning.worlds=2", "model.options.capture=0.5"], {})
+    configs = [load_config(run.sources) for run in found.runs]
+    assert [(each.learning.worlds, each.model.options["capture"]) for each in configs] == [(2, 0.5)] * 4
+    assert [each.learning.rounds for each in configs] == [4, 4, 3, 3]
 
 
 def test_variants_that_are_compared_must_be_there(study: Path) -> None:

@@ -116,6 +116,22 @@ def test_a_lane_goes_through_its_worlds_in_blocks_and_every_check_measures_all_o
         assert [(job.block, job.task.world - 3 * number) for job in last] == [(b, b) for b in (0, 0, 1, 1, 2, 2)]
 
 
+def test_the_worlds_of_a_plan_begin_where_the_suite_says() -> None:
+    shape = {"arms": ["oracle"], "worlds": 2, "blocks": 2, "rounds": 4}
+    suite = {"suite": {"name": "ledger", "world": 100}}
+    lanes = plan_learn(
+        config := RunConfig.model_validate(suite | {"learning": shape}), load_suite(config.suite), Library()
+    )
+    assert [lane.name for lane in lanes] == ["oracle-r0-w0", "oracle-r0-w1"]
+    assert [[task.world for tasks in lane.rounds for task in tasks] for lane in lanes] == [
+        [100, 100, 101, 101],
+        [102, 102, 103, 103],
+    ]
+    own = suite.known_skills(split="train", world=103).skills.items()
+    assert own <= lanes[1].known[1].skills.items()
+    assert ids(lanes[0].rounds) != ids(planned(shape)[0].rounds)
+
+
 @pytest.mark.parametrize("every", [0, 3, 4])
 def test_every_border_of_blocks_has_a_check(every: int) -> None:
     shape = {"arms": ["on"], "blocks": 2, "rounds": 8, "heldout": {"tasks": 1, "every": every}}

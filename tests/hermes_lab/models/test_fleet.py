@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port
 
@@ -245,3 +246,18 @@ async def test_a_server_twice_is_refused() -> None:
         with pytest.raises(ConfigError, match="twice"):
             async with open_model(config, tool_format="hermes", log=Path(), concurrency=1, say=lambda line: None):
                 pass
+
+
+@pytest.mark.anyio
+async def test_a_server_that_hangs_at_the_start_is_taken_out_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "_ANSWER_SECONDS", 0.5)
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    hanging = f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}/v1"
+    said: list[str] = []
+    async with listener, FakeOpenAIServer(["x"]) as sound:
+        made = ModelConfig(name="fake", base_url=f"{hanging},{sound.base_url}", timeout=600)
+        opened = open_model(made, tool_format="hermes", log=Path("unused"), concurrency=8, say=said.append)
+        with anyio.fail_after(60):
+            async with opened as model:
+                assert await reply(model) == "x"
+    assert said[0] == f"{hanging} is taken out: {hanging} did not answer within 0.5 s"
