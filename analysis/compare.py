@@ -38,11 +38,15 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import config_differences, read_manifest
 
 
-def compare_runs(before: Path, after: Path) -> Report:
-    """Pairs two runs by episode key. Raises `ConfigError` where their tasks are not the same."""
+def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
+    """Pairs two runs by episode key: all of their arms together, or one of them.
+
+    Raises `ConfigError` where their tasks are not the same, or one has no such arm.
+    """
     _refuse_other_tasks(before, after)
-    olds, news = load_episodes(before, columns=COLUMNS), load_episodes(after, columns=COLUMNS)
-    report = compare_frames(olds, news, RUN_PLACE, (str(before), str(after)))
+    olds, news = (_of_arm(load_episodes(run, columns=COLUMNS), arm, run) for run in (before, after))
+    of = f", {arm}" if arm else ""
+    report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
     fields = config_differences(read_manifest(before), read_manifest(after))
     notes = (*_notes(before, olds), *_notes(after, news))
     return replace(report, differences=tuple(name for name, _, _ in fields), notes=notes)
@@ -64,17 +68,24 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
     frame = load_episodes(run, columns=COLUMNS)
     if frame.empty:
         raise ConfigError(f"{run} holds no episode yet: there is nothing to compare")
-    for arm in arms:
-        if not frame["arm"].eq(arm).any():
-            held = ", ".join(sorted(frame["arm"].unique()))
-            raise ConfigError(f"{run} has no arm {arm!r}; it has {held}; give a second run to compare with")
-    first = frame[frame["arm"] == arms[0]]
+    first, *others = (_of_arm(frame, arm, run) for arm in arms)
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
     reports = [
-        replace(compare_frames(first, frame[frame["arm"] == arm], ARM_PLACE, (arms[0], arm), str(run)), notes=notes)
-        for arm in arms[1:]
+        replace(compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run)), notes=notes)
+        for arm, other in zip(arms[1:], others, strict=True)
     ]
     return adjust(reports)
+
+
+def _of_arm(frame: pd.DataFrame, arm: str, run: Path) -> pd.DataFrame:
+    """The episodes of an arm; all where it is ""."""
+    if not arm:
+        return frame
+    found = frame[frame["arm"] == arm]
+    if found.empty:
+        held = ", ".join(sorted(frame["arm"].unique()))
+        raise ConfigError(f"{run} has no arm {arm!r}; it has {held}; give a second run to compare with")
+    return found
 
 
 def compare_frames(

@@ -60,7 +60,10 @@ def pair_rates(baseline: float, effect: float, correlation: float = CORRELATION)
     """
     after = baseline + effect
     if not (0 <= baseline <= 1 and -1e-12 <= after <= 1 + 1e-12):
-        raise ConfigError(f"a baseline of {baseline:g} and an effect of {effect:g} make no success rate: {after:g}")
+        raise ConfigError(
+            f"a baseline of {baseline:g} and an effect of {effect:g} make no success rate: {after:g}; "
+            "rates are shares, such as 0.6"
+        )
     if not -1 <= correlation <= 1:
         raise ConfigError(f"a correlation lies between -1 and 1, not at {correlation:g}")
     after = min(max(after, 0.0), 1.0)

@@ -184,7 +184,7 @@ def _detectable(found: Comparison) -> str:
         effects.append(None if few else detectable(*asked, lanes=lanes, alpha=level))
     known = [effect for effect in effects if effect is not None]
     if len(known) < len(effects):
-        return "no rise could have been detected"
+        return f"no rise, however large, would have been detected with probability {POWER}"
     return f"{points(max(known))} would have been detected with probability {POWER}"
 
 

@@ -1,5 +1,5 @@
-"""Every number of `docs/results.md`, and of the top of the README, is printed by a command that stands on that page, from
-the runs that are kept."""
+"""Every number of `docs/results.md`, and of the top of the README, is printed by a command of that page, from the
+runs that are kept."""
 
 import re
 from collections.abc import Iterator

@@ -67,6 +67,8 @@ class Findings:
     uplifts: list[Uplift] | None
     """None of every run but one that `hermes-lab skills uplift` made."""
     transfers: Mapping[str, Transfer]
+    several: bool = False
+    """Whether it is of more than one run."""
     from_suite: FromSuite = FromSuite()
     warnings: list[str] = field(default_factory=list)
 
@@ -103,6 +105,7 @@ def find(
         funnels=[funnel for run in runs for funnel in funnels(read_seen(run))] if len(runs) == 1 else [],
         uplifts=skills,
         transfers=_named(_per_run(frame, transfers)),
+        several=len(runs) > 1,
         from_suite=from_suite,
         warnings=warnings,
     )

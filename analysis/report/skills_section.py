@@ -25,9 +25,9 @@ def skills(found: Findings, book: SkillBook) -> Markup:
     timeline = _timeline(lines, book.rounds) if lines else none("No skill was written or loaded.")
     return section(
         "skills", "Skills", timeline,
-        element("h3", "From eligible to solved"), _funnel(found.funnels),
+        element("h3", "From eligible to solved"), _funnel(found),
         element("h3", "Uplift of each skill"), _uplift(found),
-        element("h3", "Hidden rules that the library tells"), _capture(found.from_suite.captures),
+        element("h3", "Hidden rules that the library tells"), _capture(found),
         element("h3", "Leaks"), _leaks(found.from_suite),
     )  # fmt: skip
 
@@ -70,7 +70,13 @@ def _row(line: SkillLine, rounds: int, width: int) -> Markup:
     )
 
 
-def _funnel(funnels: Sequence[Funnel]) -> Markup:
+_SEVERAL = "Not counted here: this is done of one run at a time, by `hermes-lab skills effects RUN`."
+
+
+def _funnel(found: Findings) -> Markup:
+    if found.several:
+        return none(_SEVERAL)
+    funnels = found.funnels
     if not funnels:
         return none("Not measured: no episode tells of a skill that was eligible or loaded.")
     total: dict[str, list[Funnel]] = {}
@@ -140,7 +146,10 @@ def _uplift(found: Findings) -> Markup:
     return element("p", "See the head of this page.")
 
 
-def _capture(captures: Sequence[Capture] | None) -> Markup:
+def _capture(found: Findings) -> Markup:
+    if found.several:
+        return none(_SEVERAL)
+    captures = found.from_suite.captures
     if not captures:
         return none("Not measured: only a suite with known rules can tell.")
     last: dict[str, Capture] = {each.lane: each for each in sorted(captures, key=lambda each: each.round)}

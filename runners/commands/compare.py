@@ -16,7 +16,8 @@ def register(app: typer.Typer) -> None:
         help="Did it get better? Two runs on the same tasks, paired; or two arms of one run.\n\n"
         "hermes-lab compare runs/base runs/tuned\n\nhermes-lab compare runs/demo\n\n"
         "hermes-lab compare runs/one-rule --arms placebo,on   (what the content of the skills is worth)\n\n"
-        "hermes-lab compare runs/one-rule --arms off,on,placebo,oracle   (each against the first)",
+        "hermes-lab compare runs/one-rule --arms off,on,placebo,oracle   (each against the first)\n\n"
+        "hermes-lab compare runs/base runs/tuned --arms on   (of two runs, one arm of both)",
     )(compare)
 
 
@@ -24,17 +25,24 @@ def compare(
     before: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     after: Annotated[Path | None, typer.Argument(help="A second one, on the same tasks.", show_default=False)] = None,
     arms: Annotated[
-        str, typer.Option(help="Of one run: the arms, each against the first. [default: off,on]", show_default=False)
+        str,
+        typer.Option(
+            help="Of one run: the arms, each against the first [default: off,on]. Of two: the one arm that is compared "
+            "[default: all together].",
+            show_default=False,
+        ),
     ] = "",
     json: options.Json = False,
 ) -> None:
     """`hermes-lab compare`."""
-    from analysis.compare import compare_to_first
+    from analysis.compare import compare_runs, compare_to_first
     from analysis.verdict import of_report, verdict
 
     if arms and after:
-        raise ConfigError("--arms is of one run; two runs are compared arm by arm")
-    if arms:
+        if "," in arms:
+            raise ConfigError(f"--arms: give one arm of two runs, such as on, not {arms!r}")
+        found = [of_report(compare_runs(before, after, arms), "runs")]
+    elif arms:
         found = [of_report(report, "arms") for report in compare_to_first(before, _several(arms))]
     else:
         found = [verdict(before, after) if after else verdict(before)]

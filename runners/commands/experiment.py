@@ -118,6 +118,8 @@ def _tell(study: Study, plans: dict[str, Briefing], *, json: bool) -> None:
         return
     for folder, plan in plans.items():
         typer.echo("\n".join([f"{folder}:", *(f"  {line}" for line in plan.lines())]))
+    episodes = sum(plan.episodes for plan in plans.values())
+    typer.echo(f"in all: {len(plans)} runs, {episodes:,} episodes")
     for group, powers in together.items():
         typer.echo(f"{group}:")
         for power in powers:

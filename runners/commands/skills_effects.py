@@ -1,8 +1,8 @@
 """`skills effects`: what a run's skills caught, what they did, what carried over, and what it cost."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from analysis.over_lanes import Estimate
 
 Lines = Iterator[str]
+T = TypeVar("T")
 
 
 def effects(
@@ -31,11 +32,13 @@ def effects(
 ) -> None:
     """`hermes-lab skills effects`."""
     from analysis.load import load_episodes
+    from analysis.report.data import usual_order
     from analysis.runs import open_runs
 
     (opened,) = open_runs(run)
     options.warn(opened.warning())
-    config, frame = config_of(run), load_episodes(run)
+    config = config_of(run)
+    frame = load_episodes(run).sort_values("arm", key=lambda arms: arms.map(usual_order), kind="stable")
     told = told_in(run)
     caught = None if told is None else captures(told)
     chain = funnels(read_seen(run))
@@ -90,6 +93,12 @@ def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     ]
 
 
+def _in_order(arms: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+    from analysis.report.data import usual_order
+
+    yield from ((arm, arms[arm]) for arm in sorted(arms, key=usual_order))
+
+
 def _capture(caught: Sequence[Capture] | None) -> Lines:
     """Each arm's libraries after the last round, counted together."""
     if caught is None:
@@ -109,7 +118,7 @@ def _capture(caught: Sequence[Capture] | None) -> Lines:
             _rate(_sum(each.recall for each in lanes)),
             str(sum(each.silent for each in lanes)),
         )
-        for arm, lanes in arms.items()
+        for arm, lanes in _in_order(arms)
     ]
     if rows:
         yield from table(("ARM", "LANES", "SKILLS", "PRECISION", "RECALL OF MET", "RECALL", "TELL NO RULE"), rows)
@@ -127,7 +136,7 @@ def _chain(chain: Sequence[Funnel]) -> Lines:
         yield "no skill was eligible or loaded"
         return
     rows = []
-    for arm, skills in arms.items():
+    for arm, skills in _in_order(arms):
         counts = [[count for each in skills if (count := getattr(each, name)) is not None] for name in names]
         rows.append((arm, str(len(skills)), *(str(sum(found)) if found else "-" for found in counts)))
     yield from table(("ARM", "SKILLS", *(name.upper() for name in names)), rows)
@@ -242,6 +251,10 @@ def _leaks(scan: LeakScan | None, *, asked: bool) -> Lines:
     for lane, leaks in scan.leaks.items():
         for leak in leaks:
             yield f"{lane}: {leak.skill} tells {', '.join(leak.literals[:3])} of {leak.task_id}"
+    if not scan.findable:
+        tasks = counted(scan.tasks, "held-out task")
+        yield f"not measured: none of {tasks} has an answer by which a leak would be found"
+        return
     found = counted(sum(map(len, scan.leaks.values())), "leak")
     yield (
         f"{found} in {counted(scan.lanes, 'library').replace('librarys', 'libraries')}; {scan.findable} of "

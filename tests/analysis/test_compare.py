@@ -31,6 +31,20 @@ def test_tuning_that_teaches_the_call_format_is_shown(write_run: WriteRun) -> No
     assert "no difference shown: +0 points" in solved.sentence()
 
 
+def test_two_runs_are_compared_in_one_arm_where_that_is_asked(write_run: WriteRun) -> None:
+    def lanes(on: bool) -> list[Episode]:
+        arms = {"off-r0-w0": False, "on-r0-w0": on}
+        return [make_episode(solved, task=t, lane=lane) for lane, solved in arms.items() for t in range(8)]
+
+    before, after = write_run(lanes(False), "before"), write_run(lanes(True), "after")
+    assert by_metric(compare_runs(before, after), "success").after == Rate(8, 16)
+    report = compare_runs(before, after, "on")
+    assert (report.before, report.after) == (f"{before}, on", f"{after}, on")
+    assert by_metric(report, "success").after == Rate(8, 8)
+    with pytest.raises(ConfigError, match="has no arm 'oracle'; it has off, on"):
+        compare_runs(before, after, "oracle")
+
+
 def test_pairs_are_made_by_key_and_not_by_order(write_run: WriteRun) -> None:
     a = write_run([make_episode(t < 5, task=t) for t in range(10)], "a")
     b = write_run([make_episode(t < 5, task=t) for t in reversed(range(10))], "b")
