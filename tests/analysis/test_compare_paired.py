@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from fakes.paired_frames import experiment
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
@@ -136,6 +136,7 @@ def test_intraclass_correlation_finds_what_lanes_share() -> None:
     assert intraclass_correlation(np.arange(4.0), np.arange(4)) == 0.0
 
 
+@settings(max_examples=20)  # theirs takes 50 ms
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]), abs=1e-12)
