@@ -57,20 +57,20 @@ async def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Asy
 
 @asynccontextmanager
 async def client_of(
-    server: VllmServer, tool_format: ToolFormat, *, adapter: str = "", temperature: float = 0.0
+    server: VllmServer, tool_format: ToolFormat, *, adapter: str = "", max_tokens: int = 32
 ) -> AsyncIterator[OpenAIClient]:
     config = ModelConfig(
         base_url=server.base_url,
         adapter=adapter,
         token_ids=True,
-        sampling=SamplingConfig(max_tokens=32, temperature=temperature),
+        sampling=SamplingConfig(max_tokens=max_tokens, temperature=0.0),
     )
     async with open_openai(config, [adapter], tool_format=tool_format, concurrency=4) as (client,):
         yield client
 
 
 async def test_the_tokens_of_two_turns_are_one_unbroken_sequence(server: VllmServer) -> None:
-    async with client_of(server, "hermes") as client:
+    async with client_of(server, "hermes", max_tokens=96) as client:
         first = await client.generate(ASK, ())
         second = await client.generate([*ASK, first.message, Message("user", "Another one.")], ())
     assert first.finish_reason == "stop"
