@@ -2,7 +2,7 @@
 
 What is read: `rows` documents every column, `load` makes tables of them, `columns` and `line` read no more of the log
 than is asked for; `runs` tells how far runs are, `series` what belongs to one curve, `timeline` what became of skills;
-`summary` adds a run up.
+`summary` adds a run up, `warnings` and `unread` tell what makes its score meaningless.
 
 How success grows: `curves` holds the models, a file each; `likelihood` finds the maximum, `fit` says what the data
 tell, `identification` when they tell nothing; `bootstrap`, `profile` and `wald` make intervals, `forms` chooses among

@@ -53,8 +53,20 @@ def _usage(line: Line) -> Usage:
     return line.trajectory.usage if line.trajectory else Usage()
 
 
+def _first_line(message: str) -> str:
+    return message.strip().partition("\n")[0]
+
+
+def _count(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
 def _review_usage(line: Line) -> Usage:
     return line.review.trajectory.usage if line.review and line.review.trajectory else Usage()
+
+
+def _review_stop(line: Line) -> str:
+    return line.review.trajectory.stop_reason if line.review and line.review.trajectory else ""
 
 
 def _review_calls(line: Line) -> int:
@@ -64,6 +76,16 @@ def _review_calls(line: Line) -> int:
 def _first_call_ok(line: Line) -> bool | None:
     ok = line.metrics.first_call_ok
     return None if ok is None or line.status == "errored" else bool(ok)
+
+
+def _first_call(line: Line) -> bool | None:
+    metrics = line.metrics
+    if line.status == "errored" or metrics.first_call_ok is None:
+        return None
+    if metrics.first_call is not None:
+        return bool(metrics.first_call)
+    # An older record: where the call ran there was one, and where nothing was called there was none.
+    return True if metrics.first_call_ok else None if metrics.tool_calls else False
 
 
 _JUDGED = "status success"
@@ -89,6 +111,7 @@ _COLUMNS: Mapping[str, _Column] = {
     "block": _plain("block"),
     "status": _plain("status"),
     "error_kind": _Column("error", lambda e: e.error.kind if e.error else ""),
+    "error_message": _Column("error", lambda e: _first_line(e.error.message) if e.error else ""),
     "score": _Column(f"{_JUDGED} score", lambda e: e.score if _judged(e) else None),
     "success": _Column(_JUDGED, lambda e: e.success if _judged(e) else None),
     "accepted": _Column(f"{_JUDGED} verdicts", lambda e: any(v.success for v in e.verdicts) if _judged(e) else None),
@@ -100,6 +123,10 @@ _COLUMNS: Mapping[str, _Column] = {
     "api_calls": _Column("metrics", lambda e: int(e.metrics.api_calls)),
     "tool_calls": _Column("metrics", lambda e: int(e.metrics.tool_calls)),
     "tool_errors": _Column("metrics", lambda e: int(e.metrics.tool_errors)),
+    "cut_replies": _Column("metrics", lambda e: _count(e.metrics.cut_replies)),
+    "unparsed_calls": _Column("metrics", lambda e: _count(e.metrics.unparsed_calls)),
+    "refused_calls": _Column("metrics", lambda e: _count(e.metrics.refused_calls)),
+    "first_call": _Column("metrics status", _first_call),
     "first_call_ok": _Column("metrics status", _first_call_ok),
     "prompt_tokens": _Column("trajectory", lambda e: _usage(e).prompt_tokens),
     "completion_tokens": _Column("trajectory", lambda e: _usage(e).completion_tokens),
@@ -120,6 +147,7 @@ _COLUMNS: Mapping[str, _Column] = {
     "learning_value": _Column("observation", lambda e: e.observation.value if e.observation else None),
     "reviewed": _Column("review", lambda e: e.review is not None),
     "review_error": _Column("review", lambda e: e.review.error.message if e.review and e.review.error else ""),
+    "review_stop_reason": _Column("review", _review_stop),
     "review_seconds": _Column("review", lambda e: e.review.seconds if e.review else 0.0),
     "children": _Column("children", lambda e: len(e.children)),
     "provider": _plain("model.provider"),

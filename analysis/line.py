@@ -74,6 +74,10 @@ class _Metrics(Struct, frozen=True):
     iterations: float = 0
     tool_calls: float = 0
     tool_errors: float = 0
+    cut_replies: float | None = None
+    unparsed_calls: float | None = None
+    refused_calls: float | None = None
+    first_call: float | None = None
     first_call_ok: float | None = None
 
 

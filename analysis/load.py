@@ -18,6 +18,7 @@ _DTYPES = {
     int: "int64",
     float: "float64",
     bool: "bool",
+    int | None: "Int64",
     float | None: "Float64",
     bool | None: "boolean",
 }

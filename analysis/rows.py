@@ -50,6 +50,8 @@ class EpisodeRow(Struct, frozen=True):
     """`ok`, or `errored` where the infrastructure failed: no attempt, no score."""
     error_kind: str
     """The part that failed, "" where none did."""
+    error_message: str
+    """The first line of what it said, "" where none did."""
     score: float | None
     """[0, 1]."""
     success: bool | None
@@ -72,6 +74,14 @@ class EpisodeRow(Struct, frozen=True):
     """Tool calls, without the review's."""
     tool_errors: int
     """Tool calls that were answered with an error."""
+    cut_replies: int | None
+    """Model calls whose reply was cut at a limit, without the review's; None in records of before this was counted."""
+    unparsed_calls: int | None
+    """Tool calls that could not be parsed; None as above."""
+    refused_calls: int | None
+    """Tool calls that were refused before they ran, those included; None as above."""
+    first_call: bool | None
+    """Whether the first reply asked for a tool, in a format that is read or not; None where a record does not tell."""
     first_call_ok: bool | None
     """Whether the first reply held a well-formed call of a known tool with valid arguments."""
     prompt_tokens: int
@@ -108,6 +118,8 @@ class EpisodeRow(Struct, frozen=True):
     """Whether the agent looked back on it."""
     review_error: str
     """Why that failed, "" where it did not."""
+    review_stop_reason: str
+    """Why its loop ended, "" without a review."""
     review_seconds: float
     """Wall clock of the review."""
     children: int

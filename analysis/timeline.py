@@ -66,7 +66,7 @@ def read_borders(run: Path) -> Iterator[tuple[str, Border]]:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 yield path.parent.name, _border.decode(line)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise ConfigError(f"{path}:{number}: not a border of rounds: {error}") from None
 
 

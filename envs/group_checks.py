@@ -48,6 +48,8 @@ def _faults(group: ScoredGroup) -> Iterator[str]:
         yield "policy: is empty; it names the adapter or the model that sampled"
     axes = {name: len(getattr(group, name)) for name in ("token_ids", "masks", "logprobs", "rewards", "advantages")}
     axes |= {"episodes": len(group.episodes), "samples": len(group.samples)}
+    if group.stop_reasons:
+        axes["stop_reasons"] = len(group.stop_reasons)
     if len(set(axes.values())) > 1:
         yield f"axis G has several lengths: {', '.join(f'{name} {length}' for name, length in axes.items())}"
     if not group.episodes:

@@ -28,8 +28,9 @@ def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
 
     An episode whose prompt was rewritten on the way has several branches; each is a sequence of its own with the
     episode's reward. Episodes that are errored or unscored have no reward, and those without a reply no tokens: they
-    are left out, and never a reward of 0. Raises `ConfigError` where an episode has no token ids, since tokenising its
-    text again would train on tokens that nobody sampled.
+    are left out, and never a reward of 0. An episode whose reply was cut, withheld or not read is a member like any
+    other: it was sampled, and its reward is what became of it; `stop_reasons` marks it. Raises `ConfigError` where an
+    episode has no token ids, since tokenising its text again would train on tokens that nobody sampled.
     """
     groups: dict[tuple[object, ...], list[Episode]] = defaultdict(list)
     for episode in episodes:
@@ -56,7 +57,8 @@ def one_sequence_each(group: ScoredGroup) -> ScoredGroup:
             kept[episode] = place
     if len(kept) == len(group.episodes):
         return group
-    rows = ("episodes", "samples", "token_ids", "masks", "logprobs", "rewards", "advantages")
+    rows = ["episodes", "samples", "token_ids", "masks", "logprobs", "rewards", "advantages"]
+    rows += ["stop_reasons"] if group.stop_reasons else []
     chosen = {row: tuple(getattr(group, row)[place] for place in kept.values()) for row in rows}
     return msgspec.structs.replace(group, **chosen)
 
@@ -109,6 +111,7 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
         logprobs=tuple(_of_the_sampled(branch) for _, _, branch in rows),
         rewards=tuple(episode.reward.value for episode, _, _ in rows if episode.reward),
         advantages=tuple(advantage for _, advantage, _ in rows),
+        stop_reasons=tuple(episode.trajectory.stop_reason for episode, _, _ in rows if episode.trajectory),
     )
     validate_group(group)
     return group

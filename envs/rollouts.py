@@ -9,7 +9,7 @@ import anyio
 
 from hermes_lab.config import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.models import open_model
+from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.weights import Say
 from hermes_lab.rewards import doubts
 from hermes_lab.rollout import Job, Lab, RunEpisode, run_episode
@@ -75,9 +75,8 @@ async def open_rollouts(
     opened = open_model(
         config.model, tool_format=config.agent.tool_format, log=log, concurrency=config.run.concurrency, say=say
     )
-    async with opened as model:
-        lab = Lab(
-            config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox), open_web(config.web)
-        )
+    async with opened as model, open_auxiliary(config, say=say) as auxiliary:
+        sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
+        lab = Lab(config, config_digest(config), suite, model, sandbox, web, auxiliary)
         async with executor(config, [lab], [config.model.adapter], say) as run:
             yield Rollouts(lab, library or Library(), run)

@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from hermes_lab.config_paths import InputPath, LibraryPath, ModelName, NameOrPath, OutputPath
 from hermes_lab.types.trajectory import ToolFormat
 
 
@@ -18,14 +21,26 @@ class Section(BaseModel):
 
 
 class SamplingConfig(Section):
-    """How the server samples."""
+    """How the server samples. A field that is null is not sent: the endpoint's own default holds."""
 
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    temperature: Annotated[float, Field(ge=0)] | None = 0.0
     """0 is greedy."""
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
     """Nucleus mass."""
-    max_tokens: Annotated[int, Field(gt=0)] = 1024
-    """Completion tokens of one reply."""
+    max_tokens: Annotated[int, Field(gt=0)] | None = 1024
+    """Completion tokens of one reply, reasoning included."""
+    top_k: Annotated[int, Field(ge=-1)] | None = None
+    """Sample from the k most likely tokens; vLLM, SGLang, llama.cpp, Ollama and Anthropic know it."""
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The least probability, as a share of the most likely token's; vLLM, SGLang and llama.cpp know it."""
+    seed: int | None = None
+    """The server's own seed. Samples of one task then come out alike."""
+    stop: Annotated[tuple[str, ...], Field(max_length=16)] = ()
+    """Texts that end a reply."""
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    """Penalty on tokens that occurred."""
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    """Penalty on tokens by how often they occurred."""
 
 
 class ServerConfig(Section):
@@ -47,7 +62,11 @@ class PriceConfig(Section):
     prompt: Annotated[float, Field(ge=0)] = 0.0
     """A million prompt tokens."""
     completion: Annotated[float, Field(ge=0)] = 0.0
-    """A million completion tokens."""
+    """A million completion tokens, reasoning included."""
+    cached: Annotated[float, Field(ge=0)] | None = None
+    """A million prompt tokens that were read from a prompt cache; null: as `prompt`."""
+    cache_write: Annotated[float, Field(ge=0)] | None = None
+    """A million prompt tokens that were written to one; null: as `prompt`."""
 
 
 def addresses(urls: str) -> tuple[str, ...]:
@@ -58,18 +77,27 @@ def addresses(urls: str) -> tuple[str, ...]:
 class ModelConfig(Section):
     """Which model answers."""
 
-    provider: Literal["openai", "vllm", "scripted", "replay"] = "openai"
-    """`openai`: any OpenAI-compatible endpoint. `vllm`: a local server that Hermes Lab manages. `scripted`: the shipped
-    test double, a Python policy named by `name`. `replay`: the replies that a run recorded."""
-    name: str = "packaged"
-    """openai: the model's name at the endpoint. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`.
-    replay: a run folder."""
+    provider: Literal["openai", "anthropic", "responses", "vllm", "scripted", "replay"] = "openai"
+    """`openai`: any OpenAI-compatible chat-completions endpoint. `anthropic`: the Anthropic Messages API. `responses`:
+    the OpenAI Responses API. `vllm`: a local server that Hermes Lab manages. `scripted`: the shipped test double, a
+    Python policy named by `name`. `replay`: the replies that a run recorded."""
+    name: ModelName = "packaged"
+    """An endpoint: the model's name there. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`. replay:
+    a run folder."""
     base_url: str = "http://127.0.0.1:8000/v1"
-    """openai only. Several servers of the same model stand with commas between them: a rollout goes to the one with the
-    least to do and stays there, and one that fails is taken out until it answers again."""
-    api_key_env: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; the key itself is never stored."""
-    adapter: str = ""
+    """An endpoint's address, `/v1` included; it may have a query (`?api-version=...`). Several servers of the same
+    model stand with commas between them: a rollout goes to the one with the least to do and stays there, and one that
+    fails is taken out until it answers again."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key; the key itself is never stored. null: OPENAI_API_KEY, or
+    ANTHROPIC_API_KEY with `provider: anthropic`. Empty: no key is sent. For several servers, one variable for all of
+    them, or one each, with commas between them."""
+    headers: dict[str, str] = {}
+    """Further headers of each request. `${NAME}` stands for an environment variable, whose value is never stored."""
+    extra_body: dict[str, Any] = {}
+    """Further fields of each request's body, sent as they are, such as `chat_template_kwargs`. A field that Hermes Lab
+    sets itself goes before them."""
+    adapter: NameOrPath = ""
     """A LoRA adapter: `packaged` (the one that comes with Hermes Lab, trained for the packaged model), a folder, or a
     name under which the endpoint serves it."""
     merge: bool = False
@@ -78,6 +106,18 @@ class ModelConfig(Section):
     """Tries after the first for a connection failure, a 429 or a 5xx."""
     timeout: Annotated[float, Field(gt=0)] = 600.0
     """Seconds for one reply."""
+    limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
+    """openai only: the name under which `sampling.max_tokens` is sent. `auto`: `max_tokens`, and the other one from
+    then on where the endpoint refuses that."""
+    stream: bool = False
+    """Ask for each reply as a stream. An endpoint that refuses anything else is found out by itself."""
+    finish_reasons: tuple[str, ...] = ()
+    """Further finish reasons of this endpoint that stand for a complete reply; `null` is that of a reply without one.
+    Known words need not be listed. A reply with any other word is an error, never an answer."""
+    overflow_pattern: str = ""
+    """A regular expression for this endpoint's way to say that a prompt is too long, where it is not recognised."""
+    prompt_cache: bool = True
+    """anthropic only: mark the prompt for the provider's cache."""
     token_ids: bool = False
     """Ask for token ids and log-probabilities (vLLM gives them; scored groups need them)."""
     sampling: SamplingConfig = SamplingConfig()
@@ -87,17 +127,33 @@ class ModelConfig(Section):
     options: dict[str, Any] = {}
     """scripted only: keyword arguments of the factory."""
     tool_parser: str = ""
-    """`agent.tool_format: native` at a server that leaves tool calls in the text: the model family whose calls are read
-    from it (hermes, mistral, llama, qwen, ...). Empty: the server reads them."""
+    """openai and vllm only, with `agent.tool_format: native`: the model family whose calls are read from the text, of a
+    server that leaves them there (hermes, mistral, llama, qwen, ...). Empty: the server reads them."""
     reasoning_effort: Literal["", "minimal", "low", "medium", "high", "xhigh", "max"] = ""
     """Passed to the endpoint; empty leaves it to the server."""
     price: PriceConfig = PriceConfig()
     """What tokens cost, for `agent.max_cost`."""
 
+    @field_validator("overflow_pattern")
+    @classmethod
+    def _is_a_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from None
+        return pattern
+
     @property
     def servers(self) -> tuple[str, ...]:
         """The addresses in `base_url`."""
         return addresses(self.base_url)
+
+    @property
+    def key_variable(self) -> str:
+        """`api_key_env`, or its default."""
+        if self.api_key_env is None:
+            return "ANTHROPIC_API_KEY" if self.provider == "anthropic" else "OPENAI_API_KEY"
+        return self.api_key_env
 
 
 class DelegationConfig(Section):
@@ -136,6 +192,9 @@ class AgentConfig(Section):
     """The share of `context_tokens` at which the middle turns are summarised; 0 never does."""
     tool_format: ToolFormat = "native"
     """`native`: the endpoint's tool calls. `hermes`: calls and answers as text in the conversation."""
+    max_repeats: Annotated[int, Field(ge=0)] | None = None
+    """The work ends as `repeated` once the same call has got the same result so many times in a row; 0 is no limit.
+    null: 6 with `prompt: full`, no limit with `prompt: compact`."""
     delegation: DelegationConfig = DelegationConfig()
     """Limits of `delegate_task`."""
 
@@ -166,7 +225,7 @@ class SandboxConfig(Section):
 class SkillsConfig(Section):
     """The skill library and how the agent learns."""
 
-    library: str = ""
+    library: LibraryPath = ""
     """A folder of skills to begin with; empty begins with none. `run` and `learn` only read it, and take RUN:LANE and
     the like, too (`hermes-lab skills`). A `chat` writes what it learns to it; empty means that of the Hermes home."""
     max_listed: Annotated[int, Field(ge=0)] = 200
@@ -224,7 +283,7 @@ class WebConfig(Section):
 
     provider: Literal["none", "corpus", "tavily", "brave", "exa"] = "none"
     """`corpus`: pages on this machine. The others are services that need a key; `brave` searches only."""
-    corpus: str = ""
+    corpus: InputPath = ""
     """corpus only: a JSONL file of pages, or a folder of .md and .txt files."""
     api_key_env: str = ""
     """The environment variable that holds the key, never stored; empty is TAVILY_API_KEY, BRAVE_API_KEY or
@@ -248,7 +307,7 @@ class SuiteConfig(Section):
 
     name: str = ""
     """A suite by name (`hermes-lab tasks list`)."""
-    path: str = ""
+    path: InputPath = ""
     """Or a JSONL file of tasks."""
     split: str = "train"
     """The part of the suite."""
@@ -331,7 +390,7 @@ class RunSection(Section):
     """Where rollouts run: in this process, or on a Ray cluster. It decides no row."""
     ray: RayConfig = RayConfig()
     """The cluster of executor `ray`."""
-    out: str = ""
+    out: OutputPath = ""
     """The run folder; `--out` goes before it."""
 
 
@@ -392,7 +451,7 @@ class LearningConfig(Section):
     `random`, or rows of a balanced Latin square, in which every task stands in every place equally often."""
     heldout: HeldoutConfig = HeldoutConfig()
     """What learning is measured on besides the tasks that are learnt from."""
-    adapters: tuple[str, ...] = ()
+    adapters: tuple[NameOrPath, ...] = ()
     """The weights as a factor: each arm is run under each of them. An adapter as in `model.adapter`, "" for the bare
     model. Empty: `model.adapter` alone."""
     expect: ExpectedEffect = ExpectedEffect()
@@ -435,6 +494,8 @@ class RunConfig(Section):
 
     model: ModelConfig = ModelConfig()
     """Which model answers."""
+    auxiliary: ModelConfig | None = None
+    """A cheaper model that writes the summaries of compression, at an endpoint; null: the model itself."""
     agent: AgentConfig = AgentConfig()
     """The loop."""
     sandbox: SandboxConfig = SandboxConfig()
@@ -456,27 +517,60 @@ class RunConfig(Section):
     budget: BudgetConfig = BudgetConfig()
     """What may be spent."""
 
+    @field_validator("auxiliary")
+    @classmethod
+    def _is_not_started(cls, auxiliary: ModelConfig | None) -> ModelConfig | None:
+        if auxiliary and auxiliary.provider == "vllm":
+            raise ValueError("provider vllm starts one server, for the model; give an endpoint (`hermes-lab serve`)")
+        return auxiliary
+
 
 def config_digest(config: RunConfig) -> str:
-    """sha256 of all that decides a run's rows. The usual reward is left out, as are terms of no weight: it was that of
-    every run before there was a choice."""
+    """sha256 of all that decides a run's rows. The usual reward is left out, as are terms of no weight, and fields at
+    the value at which a run is what it was before there was such a field."""
     rows = decisive(config.model_dump(mode="json", exclude={"reward"}))
     if config.reward != RewardConfig():
         rows["reward"] = config.reward.weights
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
+_REACHING = ("base_url", "api_key_env", "timeout", "max_retries", "limit_field", "stream")
+_ADDED: Mapping[str, Mapping[str, Any]] = {
+    "model": {"headers": {}, "extra_body": {}, "finish_reasons": [], "overflow_pattern": "", "prompt_cache": True},
+    "sampling": {**dict.fromkeys(("top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")), "stop": []},
+    "price": {"cached": None, "cache_write": None},
+    "agent": {"max_repeats": None},
+}
+"""Fields that were added since runs have digests, with the value that stands for what was before."""
+
+
 def decisive(content: dict[str, Any]) -> dict[str, Any]:
     """A dumped configuration without where the run is written, where it runs and how much at once, and where and how
     hard it looks for its model and its search service: a server may come back under another address. What may be spent
     decides how far a run comes, and what is expected of it what its plan says, but neither decides a row."""
-    model, run = content["model"], content["run"]
-    reaching = ("base_url", "api_key_env", "timeout", "max_retries")
-    rows = {name: value for name, value in content.items() if name != "budget"}
+    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary")}
+    if auxiliary := content.get("auxiliary"):
+        rows["auxiliary"] = _decisive_model(auxiliary)
     return rows | {
-        "learning": {name: value for name, value in content["learning"].items() if name != "expect"},
-        "model": {name: value for name, value in model.items() if name not in reaching}
-        | {"server": {n: v for n, v in model["server"].items() if n not in ("port", "startup_seconds")}},
-        "web": {name: value for name, value in content.get("web", {}).items() if name not in reaching},
-        "run": {name: value for name, value in run.items() if name not in ("out", "concurrency", "executor", "ray")},
+        "model": _decisive_model(content["model"]),
+        "agent": _as_before("agent", content["agent"]),
+        "learning": _without(content["learning"], "expect"),
+        "web": _without(content.get("web", {}), *_REACHING),
+        "run": _without(content["run"], "out", "concurrency", "executor", "ray"),
     }
+
+
+def _decisive_model(model: dict[str, Any]) -> dict[str, Any]:
+    rows = _as_before("model", _without(model, *_REACHING)) | {
+        "server": _without(model["server"], "port", "startup_seconds")
+    }
+    return rows | {name: _as_before(name, model[name]) for name in ("sampling", "price")}
+
+
+def _without(section: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if name not in names}
+
+
+def _as_before(name: str, section: dict[str, Any]) -> dict[str, Any]:
+    added = _ADDED[name]
+    return {field: value for field, value in section.items() if field not in added or value != added[field]}

@@ -130,7 +130,7 @@ def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
 def _decode(decoder: msgspec.json.Decoder[R], line: bytes, where: str) -> R:
     try:
         record = decoder.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{where}: not an episode: {error}") from None
     if record.v > VERSION:
         raise ConfigError(f"{where}: record version {record.v} is newer than this Hermes Lab reads ({VERSION})")

@@ -1,5 +1,6 @@
 """One task -> one Episode: the single path of the runner, the environments and training."""
 
+import sysconfig
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -7,13 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import anyio.to_thread
 import msgspec
 
 from hermes_lab.agent.delegate import Delegation
-from hermes_lab.agent.loop import Agent
+from hermes_lab.agent.loop import Agent, summariser_of
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.config import RunConfig, SkillsConfig
@@ -21,6 +23,7 @@ from hermes_lab.errors import InfraError, SandboxError, VerifierError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
+from hermes_lab.models.finish import ending_of
 from hermes_lab.protocols import MeetingModel, ModelClient, Sandbox, Stage, StagedSuite, Suite
 from hermes_lab.rewards import compose
 from hermes_lab.skills.listing import choose
@@ -61,6 +64,8 @@ class Lab:
     open_sandbox: Callable[[], Sandbox]
     web: WebProvider | None = None
     """What tasks without pages of their own can search."""
+    auxiliary: ModelClient | None = None
+    """The model that writes summaries, where it is another one (`auxiliary`)."""
 
 
 ReviewWhen = Literal["never", "due", "always"]
@@ -112,7 +117,7 @@ async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
     try:
         outcome = await _roll_out(lab, job, knowledge)
     except InfraError as failure:
-        error = EpisodeError(kind=failure.kind, message=str(failure))
+        error = EpisodeError(kind=failure.kind, message=str(failure), detail=_bug_in_a_verifier(failure))
     except Exception as failure:
         error = EpisodeError(
             kind="internal", message=f"{type(failure).__name__}: {failure}", detail=traceback.format_exc()
@@ -133,7 +138,7 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
         await lay_out(task, sandbox)
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
         system = partial(_system, lab, knowledge, listed, await _context_files(task))
-        delegation = Delegation(model, config, sandbox, skills, system)
+        delegation = Delegation(model, config, sandbox, skills, system, auxiliary=lab.auxiliary)
         context = ToolContext(
             sandbox=sandbox,
             skills=skills,
@@ -145,8 +150,12 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
             web=lab.web,
         )
         given = stage.tools if stage else ()
-        toolbox = Toolbox(_toolsets(lab, job), context, disabled=config.agent.disabled_tools, given=given)
-        agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price)
+        tools = config.agent
+        toolbox = Toolbox(
+            _toolsets(lab, job), context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
+        )
+        summariser = summariser_of(config, lab.auxiliary)
+        agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price, summariser=summariser)
         delegation.serve(agent, toolbox)
         trajectory, verdicts = await _submissions(lab, task, expand(task.prompt, skills), agent, toolbox, stage)
         observation = observe(trajectory, verdicts, config.skills)
@@ -227,7 +236,7 @@ async def _submissions(
         except InfraError:
             raise
         except Exception as error:
-            raise VerifierError(f"{type(error).__name__}: {error}") from error
+            raise VerifierError(f"{type(error).__name__}: {error} ({_where(error)})") from error
         if verdict is None:
             return trajectory, tuple(verdicts)
         verdicts.append(verdict)
@@ -235,6 +244,29 @@ async def _submissions(
         if accepted or stop != "answered" or len(verdicts) >= task.attempts:
             return trajectory, tuple(verdicts)
         prompt = verdict.feedback
+
+
+def _bug_in_a_verifier(failure: InfraError) -> str:
+    """The traceback of what a verifier raised; "" for any other failure, of which a traceback says nothing."""
+    if not isinstance(failure, VerifierError) or failure.__cause__ is None:
+        return ""
+    return "".join(traceback.format_exception(failure.__cause__))[-_MOST_DETAIL:]
+
+
+_MOST_DETAIL = 20_000
+"""Characters of a traceback in a record; the end names the line."""
+
+
+def _where(error: Exception) -> str:
+    """`file:line` of the innermost frame that is the user's own: not this package, not the standard library and not
+    an installed one. Where there is none, of the innermost frame."""
+    frames = traceback.extract_tb(error.__traceback__)
+    paths = sysconfig.get_paths()
+    others = [Path(__file__).parent, *(Path(paths[name]) for name in ("stdlib", "purelib", "platlib"))]
+    files = [frame for frame in frames if not frame.filename.startswith("<")]  # `<string>` is no place to look at
+    own = [frame for frame in files if not any(Path(frame.filename).is_relative_to(other) for other in others)]
+    last = (own or frames)[-1]
+    return f"{last.filename}:{last.lineno}"
 
 
 def _toolsets(lab: Lab, job: Job) -> Sequence[str]:
@@ -322,15 +354,31 @@ def _record(
 
 
 def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
+    """The numbers of an episode that are counted over a run.
+
+    `cut_replies`: replies that were cut at a limit. `unparsed_calls`: tool calls that could not be parsed.
+    `refused_calls`: tool calls that were refused before they ran, those included. `first_call`: whether the first reply
+    asked for a tool at all, in a format that is read here or not; `first_call_ok`: whether that call ran.
+    """
+    replies = [m for m in trajectory.messages if m.role == "assistant"]
     results = [r for m in trajectory.messages for r in m.results]
-    first_reply = next((m for m in trajectory.messages if m.role == "assistant"), None)
+    first_reply = replies[0] if replies else None
     # Calls are answered in their order, so the first result answers the first call.
     well_formed = first_reply is not None and bool(first_reply.tool_calls and results and results[0].executed)
+    unread = trajectory.stop_reason == "unparsed" and len(replies) == 1
     return {
         "api_calls": len(trajectory.steps),
         "iterations": tool_iterations(trajectory.messages),
         "tool_calls": len(results),
         "tool_errors": sum(not r.ok for r in results),
+        "cut_replies": sum(ending_of(step.finish_reason) == "length" for step in trajectory.steps),
+        "unparsed_calls": sum(bool(call.error) for reply in replies for call in reply.tool_calls),
+        "refused_calls": sum(not r.executed and _BUDGET_USED_UP not in r.content for r in results),
+        "first_call": float(first_reply is not None and (bool(first_reply.tool_calls) or unread)),
         "first_call_ok": float(well_formed),
         "submissions": submissions,
     }
+
+
+_BUDGET_USED_UP = "not run: the budget is used up"
+"""In the answer to a call for which no budget was left: nothing is wrong with it, so it does not count as refused."""

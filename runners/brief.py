@@ -21,6 +21,7 @@ class _Memory(Struct, frozen=True):
 
 
 class _Spent(Struct, frozen=True):
+    stop_reason: str = ""
     usage: Usage = Usage()
 
 
@@ -67,6 +68,11 @@ class Brief(Struct, frozen=True, kw_only=True):
         return self.memory.writes + (self.review.memory if self.review else ())
 
     @property
+    def stop_reason(self) -> str:
+        """Why its loop ended, "" without a trajectory."""
+        return self.trajectory.stop_reason if self.trajectory else ""
+
+    @property
     def tokens(self) -> int:
         """Prompt and completion tokens, the review's too."""
         spent = [self.trajectory, self.review.trajectory if self.review else None]
@@ -101,4 +107,4 @@ def read_briefs(run: Path) -> Iterator[Brief]:
 
 
 def _spent(trajectory: Trajectory | None) -> _Spent | None:
-    return _Spent(trajectory.usage) if trajectory else None
+    return _Spent(trajectory.stop_reason, trajectory.usage) if trajectory else None

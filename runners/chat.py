@@ -18,7 +18,7 @@ import anyio.to_thread
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.config import RunConfig
-from hermes_lab.models import open_model
+from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
@@ -73,8 +73,9 @@ class Chat:
         async with AsyncExitStack() as opened:
             with self._wondering():
                 model = await opened.enter_async_context(self._open_model())
+                auxiliary = await opened.enter_async_context(open_auxiliary(config, say=options.say))
             sandbox = await opened.enter_async_context(open_sandbox(config.sandbox))
-            talk = await opened.enter_async_context(self._session(model, sandbox))
+            talk = await opened.enter_async_context(self._session(model, sandbox, auxiliary))
             for promise in unkept_promises(config.sandbox):
                 self._terminal.note(f"sandbox.backend {config.sandbox.backend}: {promise}")
             self._terminal.note("files that the agent makes are lost when this chat ends")
@@ -97,12 +98,14 @@ class Chat:
     def _wondering(self) -> AbstractContextManager[None]:
         """Says what is waited for; a server of our own tells of itself."""
         model = self._config.model
-        if model.provider != "openai":
+        if model.provider not in REMOTE:
             return nullcontext()
         return self._terminal.note_unless_soon(f"no answer from {model.base_url} yet; still trying")
 
     @asynccontextmanager
-    async def _session(self, model: ModelClient, sandbox: Sandbox) -> AsyncIterator[Talk]:
+    async def _session(
+        self, model: ModelClient, sandbox: Sandbox, auxiliary: ModelClient | None
+    ) -> AsyncIterator[Talk]:
         """A stored session with the prompt and the tools that it began with, or a new one."""
         stored = await anyio.to_thread.run_sync(self._store.load, self._kept.id) if self._kept else None
         id = stored.id if stored else new_id(datetime.now(UTC))
@@ -114,7 +117,7 @@ class Chat:
         view = partial(self._knowledge.views, library, session=id, model=model.identity.name)
         views = await anyio.to_thread.run_sync(view)
         system = partial(self._system, library, background)
-        delegation = Delegation(model, self._config, sandbox, views.skills, system)
+        delegation = Delegation(model, self._config, sandbox, views.skills, system, auxiliary=auxiliary)
         toolbox = SessionToolbox(
             self._config.agent.toolsets,
             self._context(sandbox, views, delegation),
@@ -122,11 +125,19 @@ class Chat:
             failed=self._terminal.failure,
             disabled=self._config.agent.disabled_tools,
             frozen=stored.tools if stored else None,
+            profile=self._config.agent.prompt,
         )
         if (begun := stored) is None:
             begun = await anyio.to_thread.run_sync(self._begin, id, model.identity, system(toolbox), toolbox)
         conversation = Conversation(
-            self._store, begun, model, toolbox, self._config, self._knowledge, say=self._terminal.note
+            self._store,
+            begun,
+            model,
+            toolbox,
+            self._config,
+            self._knowledge,
+            auxiliary=auxiliary,
+            say=self._terminal.note,
         )
         try:
             yield Talk(conversation, views.skills, self._terminal)

@@ -15,7 +15,8 @@ from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.lane import Place, lane_name
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import identify, served_models, unload_adapter
-from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.refusals import Refused
 from hermes_lab.models.server import VllmServer
 from hermes_lab.protocols import Suite
 from hermes_lab.skills.library import Library

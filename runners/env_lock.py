@@ -33,12 +33,13 @@ def load_locked(sources: Sequence[str], lock: Path | None) -> EnvConfig:
     locked = load_lock(lock)
     decided = {name: locked_value(locked, field) for name, field in _ENV_FIELDS.items()} | locked_overrides(locked)
     refuse_environment(locked)
-    refuse_other_values(sources, str(lock), decided, _ENV_FIELDS)
-    config = load_env_config([*sources, *(f"{name}={yaml.safe_dump(value)}" for name, value in decided.items())])
+    own_server: dict[str, list[str]] = {"model.server.args": []}
+    refuse_other_values(sources, str(lock), decided | own_server, _ENV_FIELDS | dict.fromkeys(own_server, "base_model"))
+    config = load_env_config(sources)
     refuse_server_options(config, str(lock))
     if config.model.provider == "vllm":
         raise ConfigError(
             f"model.provider: vllm starts a server of its own, but the rollout server is locked at "
             f"{locked.rollout_server_url} by {lock}; start that one with `hermes-lab serve`, and give openai"
         )
-    return config
+    return load_env_config([*sources, *(f"{name}={yaml.safe_dump(value)}" for name, value in decided.items())])

@@ -137,7 +137,7 @@ def _file(run: Path, lane: str) -> Path:
 def _decode(line: bytes, where: str) -> Border:
     try:
         border = _decoder.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{where}: not a border of rounds: {error}") from None
     if border.v > VERSION:
         raise ConfigError(f"{where}: version {border.v} is newer than this Hermes Lab reads ({VERSION})")

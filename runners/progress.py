@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,7 +11,9 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
+from analysis.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
 from hermes_lab.types.episode import Phase
 from runners.brief import Brief
 from runners.budget import Budget
@@ -28,8 +30,10 @@ class ArmTally:
     scored: int = 0
     solved: int = 0
     called: int = 0
+    parsed: int = 0
     wrote: int = 0
     tokens: int = 0
+    stops: Counter[str] = field(default_factory=Counter)
 
 
 class Tally:
@@ -48,11 +52,14 @@ class Tally:
     def start(self) -> None:
         """From here on episodes count for the pace."""
         self._started = time.monotonic()
+        self._first: Counter[str] = Counter()
         self._before = (self.total("finished"), self.total("tokens"))
 
     def add(self, episode: Brief) -> None:
         """Counts one episode."""
         arm = self.arms[arm_of(episode.lane, episode.phase)]
+        if self._first.total() < EARLY:
+            self._first["errored" if episode.error else episode.stop_reason] += 1
         if episode.error:
             arm.errored += 1
             self.last_error = f"{episode.error.kind}: {episode.error.message}"
@@ -60,10 +67,25 @@ class Tally:
         arm.finished += 1
         arm.scored += episode.success is not None
         arm.solved += episode.success is True
-        arm.called += episode.metrics.get("first_call_ok", 0.0) == 1.0
+        arm.stops[episode.stop_reason] += 1
+        parsed = episode.metrics.get("first_call_ok", 0.0) == 1.0
+        arm.parsed += parsed
+        arm.called += parsed or bool(episode.metrics.get("first_call", episode.metrics.get("tool_calls", 0.0)))
         arm.wrote += len(episode.writes)
         arm.tokens += episode.tokens
         self.budget.add(episode)
+
+    @property
+    def early_warning(self) -> str:
+        """One line once the first episodes of this start are there and none of them came to an answer; else ""."""
+        if self._first.total() < EARLY or not set(self._first) <= set(EARLY_REASONS):
+            return ""
+        return early_warning(self._first, self.last_error)
+
+    def endings(self) -> str:
+        """How episodes ended that did not end with an answer: `7 reply cut, 1 no answer`; "" where all did."""
+        # By reason, since another thread may add one to a counter meanwhile.
+        return endings_of(Counter({reason: sum(arm.stops[reason] for arm in self.arms.values()) for reason in PLAIN}))
 
     def headline(self) -> str:
         """How far, how well, how fast, and how long still."""
@@ -74,6 +96,8 @@ class Tally:
         parts += [f"{share.used / share.limit:.0%} of budget.{name}" for name, share in self.budget.shares.items()]
         if scored := self.total("scored"):
             parts.append(f"{self.total('solved') / scored:.0%} solved at once")
+        if endings := self.endings():
+            parts.append(endings)
         if errored:
             parts.append(f"{errored} errored")
         if fresh and elapsed > 0:
@@ -94,6 +118,13 @@ def arm_of(lane: str, phase: Phase = "learn") -> str:
     in no experiment is its own arm."""
     name = re.sub(r"-r\d+-w\d+(?=(-a\d+)?$)", "", lane)
     return f"{name}, held out" if phase == "heldout" else name
+
+
+def endings_of(stops: Counter[str]) -> str:
+    """`7 reply cut, 1 no answer`: the stop reasons that are no answer, in plain words."""
+    return ", ".join(
+        f"{stops[reason]} {plain}" for reason, plain in PLAIN.items() if reason != "answered" and stops[reason]
+    )
 
 
 class Progress(Protocol):
@@ -126,6 +157,7 @@ class Plain(Quiet):
 
     say: Callable[[str], None]
     _tenths: int = 0
+    _warned: bool = False
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> "Plain":
@@ -138,6 +170,9 @@ class Plain(Quiet):
 
     def __call__(self, episode: Brief) -> None:
         super().__call__(episode)
+        if not self._warned and (warning := self.tally.early_warning):
+            self._warned = True
+            self.say(f"warning: {warning}")
         done = self.tally.total("finished") + self.tally.total("errored")
         if (tenths := 10 * done // self.tally.total("wanted")) > self._tenths:
             self._tenths = tenths
@@ -164,32 +199,29 @@ class LiveTable(Quiet):
         self._live.stop()
 
     def _table(self) -> Table:
-        table = Table(title=self._headline(), title_justify="left", title_style="")
-        for name in (
-            "arm",
-            "episodes",
-            "solved at once",
-            "parsed first calls",
-            "skills written",
-            "errored",
-            "tokens",
-        ):
+        table = Table(title=Text(self._headline()), title_justify="left", title_style="")
+        names = ["arm", "episodes", "solved at once", "parsed first calls", "skills written", "errored", "tokens"]
+        if unanswered := bool(self.tally.endings()):
+            names.append("ended without an answer")
+        for name in names:
             table.add_column(name, justify="left" if name == "arm" else "right")
         for name, arm in self.tally.arms.items():
             table.add_row(
                 name,
                 f"{arm.finished}/{arm.wanted}",
                 share(arm.solved, arm.scored),
-                share(arm.called, arm.finished),
+                share(arm.parsed, arm.called),
                 str(arm.wrote),
                 str(arm.errored) if arm.errored else "-",
                 f"{arm.tokens:,}",
+                *([endings_of(arm.stops) or "-"] if unanswered else []),
             )
         return table
 
     def _headline(self) -> str:
         error = f"\nlast error: {self.tally.last_error}" if self.tally.last_error else ""
-        return self.tally.headline() + error
+        warning = f"\nwarning: {early}" if (early := self.tally.early_warning) else ""
+        return self.tally.headline() + error + warning
 
 
 def _rate(per_second: float) -> str:

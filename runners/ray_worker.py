@@ -16,7 +16,7 @@ import ray
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.models import open_again
+from hermes_lab.models import open_again, open_auxiliary
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
@@ -67,9 +67,11 @@ class Worker:
                     say=_log.warning,
                 )
                 models = await stack.enter_async_context(opened)
+                auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.warning))
                 sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
                 self._labs = [
-                    Lab(config, self._setup.digest, self._setup.suite, model, sandbox, web) for model in models
+                    Lab(config, self._setup.digest, self._setup.suite, model, sandbox, web, auxiliary)
+                    for model in models
                 ]
                 self._opened.set()
                 await self._closing.wait()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from hermes_lab.config import Section
+from hermes_lab.config_paths import OutputPath, Source
 from hermes_lab.config_sources import load_section
 from hermes_lab.errors import ConfigError
 
@@ -19,13 +20,13 @@ MODEL_URL, MODEL_NAME = "HERMES_LAB_MODEL_URL", "HERMES_LAB_MODEL_NAME"
 class StudyConfig(Section):
     """The file of `hermes-lab experiment`. Sources are YAML files and `key=value` overrides, as of `learn -c`."""
 
-    out: str
+    out: OutputPath
     """The folder of all runs."""
-    shared: tuple[str, ...] = ()
+    shared: tuple[Source, ...] = ()
     """Sources of every run."""
-    parts: dict[str, tuple[str, ...]]
+    parts: dict[str, tuple[Source, ...]]
     """What is worked on, such as a family of tasks: a name, and its sources. Each part has a report of its own."""
-    variants: dict[str, tuple[str, ...]]
+    variants: dict[str, tuple[Source, ...]]
     """Who works on it, such as weights: a name, and its sources."""
     compare: tuple[str, str] | None = None
     """Two variants, `[before, after]`, that are compared in each part."""

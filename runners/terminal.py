@@ -28,6 +28,7 @@ _WHY_NO_ANSWER = {
     "max_seconds": "the turn's time is used up (agent.max_seconds)",
     "max_tokens": "the turn's tokens are used up (agent.max_tokens)",
     "max_cost": "the turn's money is used up (agent.max_cost)",
+    "repeated": "the same call gave the same result again and again (agent.max_repeats)",
 }
 
 _SOON = 2.0

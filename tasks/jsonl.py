@@ -12,6 +12,8 @@ from hermes_lab.types import Page, Task, Verdict
 from tasks.draws import Draws
 
 SPLIT = "train"
+_MOST_NESTED = 100
+"""Levels of `metadata`: it goes into each episode, which is written and read where the stack is deeper than here."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,7 +97,7 @@ class JsonlSuite:
         try:
             with self.path.open("rb") as file:
                 for number, line in enumerate(file, 1):
-                    text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                    text = line.removeprefix(b"\xef\xbb\xbf")  # files that were put together have one inside, too
                     if text.strip():
                         yield number, text.rstrip(b"\n")
         except OSError as error:
@@ -127,6 +129,8 @@ def _decode(line: bytes, where: str) -> Row:
             raise ConfigError(f"{where}: field {field}: {_lower(reason)}; give the right type") from None
         fields = ", ".join(Row.__struct_fields__)
         raise ConfigError(f"{where}: {_lower(reason)}; a row is an object with the fields {fields}") from None
+    except RecursionError:
+        raise ConfigError(f"{where}: nested too deeply; {_MOST_NESTED} levels are read") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: not JSON: {error}; write one JSON object a line") from None
 
@@ -152,8 +156,19 @@ def _check(row: Row, where: str) -> None:
                 raise ConfigError(f"{where}: field {name}: an empty command always succeeds; leave the field out")
             if "\0" in command:
                 raise ConfigError(f"{where}: field {name}: a command holds a NUL character; take it out")
+    if _levels(row.metadata) > _MOST_NESTED:
+        raise ConfigError(f"{where}: field metadata: nested too deeply; {_MOST_NESTED} levels are read")
     for path in row.files:
         _check_path(path, row.files, where)
+
+
+def _levels(value: Any) -> int:
+    """How deeply lists and mappings stand in each other."""
+    levels, inside = 0, [value]
+    while inside := [each for each in inside if isinstance(each, dict | list)]:
+        levels += 1
+        inside = [each for outer in inside for each in (outer.values() if isinstance(outer, dict) else outer)]
+    return levels
 
 
 def _check_path(path: str, files: dict[str, str], where: str) -> None:

@@ -145,7 +145,8 @@ def _held(sources: Sequence[str], lock: str, decided: Mapping[str, Any]) -> RunC
     refuse_other_values(sources, lock, decided)
     # A name is quoted: one that looks like a number stays a name.
     texts = {name: json.dumps(value) if isinstance(value, str) else value for name, value in decided.items()}
-    run = load_config([*sources, *(f"{name}={text}" for name, text in texts.items())])
+    # The locked server is an endpoint, whatever the sources say; what they set for another provider is then left alone.
+    run = load_config([*sources, "model.provider=openai", *(f"{name}={text}" for name, text in texts.items())])
     refuse_server_options(run, lock)
     return run
 

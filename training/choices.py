@@ -9,13 +9,13 @@ from typing import Any, cast, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_section
+from hermes_lab.config_sources import load_section, read_values
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.models.adapters import packaged_folder
 from hermes_lab.models.cards import Method
 from training.adapters import find_adapter
-from training.attempts import Given, locked_fields, locked_run_config, refusal
+from training.attempts import locked_fields, locked_run_config, refusal
 from training.config import Training
 from training.grpo_config import GrpoConfig, grpo_lock
 from training.lock import HOW_TO_CHANGE, RUN_FIELDS, LockedConfig, load_lock, lock_digest
@@ -133,7 +133,7 @@ def _template(method: Method) -> dict[str, Any]:
     if not path.is_file():
         there = ", ".join(templates()) or "none"
         raise ConfigError(f"method: a person has no {path} here; methods that can be proposed: {there}")
-    return Given.by(str(path))
+    return read_values(SCHEMAS[method], [str(path)])
 
 
 def _parent(config: Training) -> Path:

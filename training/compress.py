@@ -15,7 +15,8 @@ import msgspec
 from hermes_lab.agent.compress import begins_turn
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
-from hermes_lab.models.wire import wire
+from hermes_lab.models.reasoning import apart
+from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Message, ToolResult, Trajectory
 from training.select import Conversation, Selection
 from training.tokens import RefusedError, rows_of
@@ -128,8 +129,8 @@ def text_tokens(messages: Sequence[Message], trajectory: Trajectory, tokenizer: 
         call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     tools = list(trajectory.tools) if native else None
     text = str(tokenizer.apply_chat_template(sent, tools=tools, tokenize=False, add_generation_prompt=False))
-    apart = [message.reasoning for message in messages if message.reasoning not in message.content]
-    return sum(len(tokenizer.encode(part, add_special_tokens=False)) for part in [text, *apart])
+    thoughts = [apart(message.content, message.reasoning) for message in messages]
+    return sum(len(tokenizer.encode(each, add_special_tokens=False)) for each in [text, *thoughts])
 
 
 def named_tokenizer(name: str) -> Any:

@@ -7,7 +7,8 @@ from typing import Annotated, TypeVar
 from pydantic import Field, field_validator
 
 from hermes_lab.config import Section
-from hermes_lab.config_sources import load_section
+from hermes_lab.config_paths import InputPath, NameOrPath, OutputPath
+from hermes_lab.config_sources import load_section, read_values
 from hermes_lab.errors import ConfigError
 from training.attempts import Given, locked_fields, refusal
 
@@ -21,7 +22,7 @@ class Gate(Section):
 
     splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("train",)
     """Splits of the suite; tasks of any other split are held out."""
-    held_out: tuple[str, ...] = ()
+    held_out: tuple[InputPath, ...] = ()
     """Run folders that the adapter will be judged by: none of their tasks is trained on."""
     compress: bool = False
     """Leave middle turns out of conversations longer than the locked max_token_length, in place of refusing them."""
@@ -30,15 +31,15 @@ class Gate(Section):
 class Training(Section):
     """What every training is told."""
 
-    lock: str
+    lock: InputPath
     """The locked file."""
     gate: Gate = Gate()
     """Which of the episodes."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "sft"
     """The adapter's name; each training makes the next version `<name>-v<N>`."""
-    adapters: str = ADAPTERS
+    adapters: OutputPath = ADAPTERS
     """The folder of all adapters."""
-    parent: str = ""
+    parent: NameOrPath = ""
     """An adapter to continue from, its folder or name; empty starts a new one."""
     resume: bool = False
     """Continue the newest version from its last checkpoint, after a kill."""
@@ -47,7 +48,7 @@ class Training(Section):
 class TrainConfig(Training):
     """A training on run folders that are there."""
 
-    data: Annotated[tuple[str, ...], Field(min_length=1)]
+    data: Annotated[tuple[InputPath, ...], Field(min_length=1)]
     """Run folders whose episodes are the data."""
 
     @field_validator("data")
@@ -73,7 +74,8 @@ def load_training(schema: type[T], sources: Sequence[str]) -> T:
     attempts: list[tuple[str, str]] = []
     for source in sources:
         given = Given.by(source)
-        lock = named if isinstance(named := given.get("lock"), str) and named else lock
+        if isinstance(given.get("lock"), str):
+            lock = str(read_values(schema, [source])["lock"]) or lock
         attempts += [(source, field) for field in locked_fields(given)]
     if attempts:
         source, field = attempts[0]

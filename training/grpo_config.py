@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from hermes_lab.config import RunConfig
+from hermes_lab.config_paths import OutputPath, Source
 from hermes_lab.errors import ConfigError
 from training.attempts import locked_evaluation_config, locked_run_config
 from training.config import Training, load_training
@@ -20,12 +21,12 @@ class GrpoConfig(Training):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "grpo"
     """The adapter's name."""
-    out: str = "runs/grpo"
+    out: OutputPath = "runs/grpo"
     """The folder of rollouts, groups, checkpoints and metrics."""
-    rollouts: Annotated[tuple[str, ...], Field(min_length=1)]
+    rollouts: Annotated[tuple[Source, ...], Field(min_length=1)]
     """The run that is sampled from: YAML files and `key=value` overrides, as `learn` takes them. Tasks are shared among
     its `learning.arms` and `learning.worlds`; each round has new worlds, from `suite.world` on."""
-    heldout: tuple[str, ...] = ()
+    heldout: tuple[Source, ...] = ()
     """The run that versions are judged by, in the same way; empty: none."""
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hermes_lab.models.wire import wire
+from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Episode, Trajectory
+from training.sound import is_whole, spoilt, unfinished
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -26,35 +27,44 @@ class _Sample(NamedTuple):
     score: float
     place: tuple[str, int, int]
     key: str
+    sound: bool
+    """Whether it may be chosen: it ended with an answer, and no reply of it was cut."""
 
 
 class _Samples(NamedTuple):
     """What is kept of a group while the log is read: not its conversations."""
 
     size: int
-    best: _Sample
+    best: _Sample | None
+    """Of those that are sound enough to be chosen."""
     worst: _Sample
+    top: float
+    """The best score of all."""
 
     def add(self, sample: _Sample) -> "_Samples":
         """The group with one more sample."""
-        best = min(self.best, sample, key=lambda s: (-s.score, s.place))
+        sound = [each for each in (self.best, sample) if each and each.sound]
+        best = min(sound, key=lambda s: (-s.score, s.place)) if sound else None
         worst = min(self.worst, sample, key=lambda s: (s.score, s.place))
-        return _Samples(self.size + 1, best, worst)
+        return _Samples(self.size + 1, best, worst, max(self.top, sample.score))
 
 
 def find_pairs(finished: Iterable[tuple[Episode, Trajectory]], left_out: Counter[str]) -> list[tuple[str, str]]:
     """The keys of chosen and rejected, at most one pair a prompt. What is in no pair is counted by its reason.
 
     Samples belong together where task, weights, library, configuration, tools and every byte of the prompt are equal.
+    One that did not end with an answer, or with a reply that was cut, is rejected or in no pair, never chosen.
     """
     groups: dict[str, _Samples] = {}
     for episode, trajectory in finished:
         if reason := _refusal(episode, trajectory):
             left_out[reason] += 1
             continue
-        sample = _Sample(episode.score or 0.0, (episode.lane, episode.round, episode.sample), episode.key)
+        sound = unfinished(trajectory) is None and is_whole(trajectory)
+        sample = _Sample(episode.score or 0.0, (episode.lane, episode.round, episode.sample), episode.key, sound)
         name = _group(episode, trajectory)
-        groups[name] = groups[name].add(sample) if name in groups else _Samples(1, sample, sample)
+        known = groups.get(name)
+        groups[name] = known.add(sample) if known else _Samples(1, sample if sound else None, sample, sample.score)
     return list(_pairs(groups, left_out))
 
 
@@ -86,6 +96,8 @@ def _refusal(episode: Episode, trajectory: Trajectory) -> str | None:
         return "not scored"
     if not trajectory.steps:
         return "without a reply"
+    if reason := spoilt(trajectory):
+        return reason
     if trajectory.compressions:
         return "compressed on the way"
     if trajectory.tool_format == "native" and any(call.error for m in trajectory.messages for call in m.tool_calls):
@@ -112,8 +124,10 @@ def _pairs(groups: dict[str, _Samples], left_out: Counter[str]) -> Iterator[tupl
     for group in groups.values():
         if group.size == 1:
             left_out["without another sample"] += 1
-        elif group.best.score == group.worst.score:
+        elif group.top == group.worst.score:
             left_out["no better and no worse than the others"] += group.size
+        elif group.best is None or group.best.score == group.worst.score:
+            left_out["without a better sample that ended with an answer"] += group.size
         else:
             if group.size > 2:
                 left_out["neither best nor worst"] += group.size - 2

@@ -11,6 +11,7 @@ from hermes_lab.types import Episode, Trajectory
 from training.config import Gate
 from training.pairs import Pair, find_pairs, join_pairs
 from training.select import Conversation, held_out_tasks, task_digest
+from training.sound import unsound_turns
 from training.tokens import RefusedError, Row, rows_of
 
 
@@ -113,12 +114,13 @@ def _conversation(episode: Episode) -> Conversation:
     trajectory = episode.trajectory
     if trajectory is None:
         raise ValueError(f"{episode.key}: changed while it was read")
+    cut = unsound_turns(trajectory.steps)
     return Conversation(
         episode=episode.key,
         messages=trajectory.messages,
         tools=trajectory.tools,
         tool_format=trajectory.tool_format,
-        trained=tuple(s.message for s in trajectory.steps if trajectory.branches or s.finish_reason != "length"),
+        trained=tuple(s.message for s in trajectory.steps if trajectory.branches or s.message not in cut),
         branches=trajectory.branches,
         sampled=tuple(step.message for step in trajectory.steps),
     )

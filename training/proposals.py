@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from hermes_lab.config_sources import absolute_paths
 from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import Method
@@ -162,7 +163,7 @@ def _header(method: Method, path: Path, reason: str) -> str:
 
 def _content(config: Training) -> str:
     given: Mapping[str, Any] = config.model_dump(mode="json", exclude_unset=True)
-    return yaml.safe_dump(dict(given), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(absolute_paths(type(config), given), sort_keys=False, allow_unicode=True)
 
 
 def _write_new(path: Path, text: str) -> None:

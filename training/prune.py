@@ -77,7 +77,7 @@ def _versions_of_rounds(runs: Path) -> Iterator[Path]:
 def _field(path: Path, name: str) -> str:
     try:
         return str(json.loads(path.read_text()).get(name, ""))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return ""
 
 

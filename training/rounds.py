@@ -82,7 +82,7 @@ class Rounds:
             return cls(out)
         try:
             before = json.loads(path.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             raise ConfigError(f"resume: {out} holds no training; start without resume") from None
         for part, digest in made_from.items():
             if before.get(part) != digest:

@@ -47,7 +47,7 @@ def check_seal(checkpoint: Path, made_from: Mapping[str, str], lock: str) -> Non
     try:
         seal = json.loads((checkpoint / SEAL).read_text())
         files, belongs_to = dict(seal["files"]), dict(seal["made_from"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ConfigError(f"resume: {checkpoint / SEAL} is no seal; start without resume") from None
     if belongs_to != made_from:
         raise ConfigError(f"resume: {checkpoint} is of another training; start without resume")

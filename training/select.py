@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from hermes_lab.models.wire import wire
+from hermes_lab.models.wires.chat import wire
 from hermes_lab.records import read_episodes
-from hermes_lab.types import Episode, Message, Step, TokenBranch, Trajectory
+from hermes_lab.types import Episode, Message, TokenBranch, Trajectory
 from hermes_lab.types.trajectory import ToolFormat
 from training.config import Gate
+from training.sound import spoilt, unfinished, unsound_turns
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -114,6 +115,8 @@ def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
         return "not judged"
     if not episode.verdicts[-1].success:
         return "not accepted"
+    if reason := unfinished(episode.trajectory) or spoilt(episode.trajectory):
+        return reason
     if episode.trajectory.final_response is None:
         return "without a final answer"
     if episode.trajectory.compressions:
@@ -144,20 +147,26 @@ def _conversation(episode: Episode, trajectory: Trajectory) -> Conversation:
         messages=messages,
         tools=trajectory.tools,
         tool_format=trajectory.tool_format,
-        trained=tuple(_trained(messages, steps)),
+        trained=tuple(_trained(messages, unsound_turns(steps) | _unread(messages, review))),
         branches=_join(trajectory.branches, review.branches if review else ()),
         sampled=tuple(step.message for step in steps),
     )
 
 
-def _trained(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[int]:
-    """Assistant turns, but none with a call that was refused unexecuted, and none that was cut off.
+def _unread(messages: Sequence[Message], review: Trajectory | None) -> set[int]:
+    """The last turn of a review that ended with a call which was not read."""
+    if review is None or review.stop_reason != "unparsed":
+        return set()
+    return {max(index for index, message in enumerate(messages) if message.role == "assistant")}
+
+
+def _trained(messages: Sequence[Message], unsound: Collection[int]) -> Iterator[int]:
+    """Assistant turns, but none with a call that was refused unexecuted, and none that is `unsound`, such as cut off.
 
     A call that ran and failed stays: recovering from a failure is worth learning, a broken call is not.
     """
-    cut = {step.message for step in steps if step.finish_reason == "length"}
     for index, message in enumerate(messages):
-        if message.role != "assistant" or index in cut:
+        if message.role != "assistant" or index in unsound:
             continue
         malformed = any(call.error for call in message.tool_calls)
         if not malformed and all(result.executed for result in _results(messages[index + 1 :])):

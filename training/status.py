@@ -95,7 +95,7 @@ def _rounds(folder: Path) -> list[Done]:
     try:
         while (path := folder / f"round-{len(found) + 1}" / "done.json").is_file():
             found.append(msgspec.json.decode(path.read_bytes(), type=Done))
-    except (msgspec.DecodeError, OSError):
+    except (msgspec.DecodeError, OSError, RecursionError):
         pass  # what was read until there is the status
     return found
 
@@ -118,6 +118,6 @@ def _card(folder: Path, done: list[Done]) -> Card | None:
     try:
         card = read_card(Path(done[-1].version.folder))
         lock = json.loads((folder / "checkpoints" / MADE_FROM).read_text())["lock"]
-    except (ConfigError, OSError, ValueError, KeyError):
+    except (ConfigError, OSError, ValueError, KeyError, RecursionError):
         return None  # the version was removed since
     return card if card.lock_digest == lock else None

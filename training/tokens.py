@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.wire import wire
+from hermes_lab.models.reasoning import apart
+from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import TokenBranch
 from training.select import Conversation
 
@@ -135,7 +136,7 @@ def _renderer(conversation: Conversation, tokenizer: Any) -> Callable[[int, bool
 def _unpack(conversation: Conversation, messages: Sequence[dict[str, Any]]) -> None:
     """Templates take a call's arguments as an object, servers as text."""
     for message in conversation.messages:
-        if message.reasoning or any(call.error for call in message.tool_calls):
+        if apart(message.content, message.reasoning) or any(call.error for call in message.tool_calls):
             raise RefusedError("native turns whose text is not known without token ids")
     for sent in messages:
         for call in sent.get("tool_calls", ()):

@@ -37,7 +37,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             rows.append(msgspec.json.decode(line, type=dict[str, Any]))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ConfigError(f"{path}:{number}: not a step of training: {error}") from None
     return rows
 

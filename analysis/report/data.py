@@ -14,7 +14,8 @@ from analysis.series import series_of
 
 COLUMNS = (
     *("run", "key", "suite", "task_id", "domain", "world", "lane", "arm", "replicate", "weights", "round", "sample"),
-    *("experience", "place", "phase", "block", "status", "error_kind", "success", "accepted", "censored", "recovered"),
+    *("experience", "place", "phase", "block", "status", "error_kind", "error_message", "stop_reason"),
+    *("success", "accepted", "censored", "recovered"),
     *("prompt_tokens", "completion_tokens", "review_tokens", "review_completion_tokens", "seconds", "review_seconds"),
     *("api_calls", "review_calls", "tool_errors", "skills_listed", "skills_loaded", "reused", "skills_written"),
     *("model", "adapter", "adapter_digest"),

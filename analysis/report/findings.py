@@ -17,8 +17,10 @@ from analysis.forms import Forms, choose_series
 from analysis.funnel import Funnel, funnels, read_seen
 from analysis.intervals import Rate
 from analysis.report.data import Losses, Sides, choose_sides, compared_series, losses, pair_up, per_run, usual_order
+from analysis.summary import summarize
 from analysis.uplift import Uplift, uplift_sentence, uplifts
 from analysis.verdict import Verdict, verdict
+from analysis.warnings import error_warnings
 from hermes_lab.manifest import RunManifest
 
 T = TypeVar("T")
@@ -84,7 +86,7 @@ def find(
     pairs = pair_up(frame, sides)
     arms = list(_arms(frame))
     fits = _named(_per_run(frame, fit_series))
-    warnings = [*_owed(frame, runs, manifests), *_absent(frame, manifests)]
+    warnings = [*_owed(frame, runs, manifests), *_absent(frame, manifests), *_scores(runs)]
     if len(runs) > 2:
         warnings.append(f"{len(runs)} runs: the verdict is of the first against the last")
     if from_suite.leaks:
@@ -170,9 +172,23 @@ def _owed(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[RunMani
             )
         if errored := Counter(rows.loc[rows["status"] == "errored", "error_kind"]):
             kinds = ", ".join(f"{kind} {count}" for kind, count in errored.most_common())
-            yield f"{where}{errored.total():,} episodes errored and have no score ({kinds}); --resume tries them again"
+            messages = Counter(rows.loc[rows["status"] == "errored", "error_message"])
+            often = min(messages, key=lambda message: (-messages[message], message))
+            yield (
+                f"{where}{errored.total():,} episodes errored and have no score ({kinds}); most often: {often[:300]}; "
+                "--resume tries them again"
+            )
         if unjudged := int((rows["status"].eq("ok") & rows["success"].isna()).sum()):
             yield f"{where}{unjudged:,} episodes were judged by nothing and have no score"
+
+
+def _scores(runs: Sequence[Path]) -> Iterator[str]:
+    """What makes a run's score meaningless, in the words of its summary."""
+    for run in runs:
+        content = summarize(run)
+        told = set(error_warnings(content))  # by `_owed`
+        where = f"{run.name}: " if len(runs) > 1 else ""
+        yield from (f"{where}{warning}" for warning in content["warnings"] if warning not in told)
 
 
 def _absent(frame: pd.DataFrame, manifests: Sequence[RunManifest]) -> Iterator[str]:

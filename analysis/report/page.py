@@ -155,7 +155,7 @@ def _body(
         sections.course(found) if learns else None,
         skills(found, book),
         sections.transfer(found) if learns else None,
-        sections.provenance(manifests, names, embedding(len(frame), embedded)),
+        sections.provenance(manifests, names, frame, embedding(len(frame), embedded)),
     ]
     return join([part for part in parts if part])
 

@@ -11,8 +11,9 @@ from analysis.pairs import METRICS
 from analysis.report import charts
 from analysis.report.data import usual_order
 from analysis.report.findings import Findings
-from analysis.report.markup import Markup, element
+from analysis.report.markup import Markup, element, join
 from analysis.report.words import NONE, duration, interval, number, percent, points, rate
+from analysis.warnings import PLAIN, ending
 from hermes_lab.manifest import RunManifest
 
 
@@ -250,8 +251,29 @@ def _matrix(transfer: Transfer) -> Markup:
     )
 
 
-def provenance(manifests: Sequence[RunManifest], names: Sequence[str], shown: str) -> Markup:
-    """Which runs these are."""
+def endings(frame: pd.DataFrame) -> Markup | None:
+    """How the episodes of each arm ended, with shares; None where all ended with an answer."""
+    ended = frame[frame["status"] == "ok"].assign(how=frame["stop_reason"])
+    errored = frame[frame["status"] == "errored"].assign(how="errored")
+    counts = pd.concat([ended, errored]).groupby(["series", "how"]).size().unstack(fill_value=0)
+    if not set(counts.columns) - {"answered"}:
+        return None
+    known = [reason for reason in ("answered", *PLAIN, "errored") if reason in counts]
+    columns = list(dict.fromkeys([*known, *counts.columns]))
+    rows = []
+    for name in sorted(counts.index, key=usual_order):
+        of_arm = counts.loc[name]
+        cells = [f"{of_arm[how]:,} · {percent(of_arm[how] / of_arm.sum())}" if of_arm[how] else NONE for how in columns]
+        rows.append((str(name), *cells))
+    header = ("arm", *(ending(str(how)) for how in columns))
+    note = (
+        "How episodes ended, and their share. Where a reply was cut, withheld or not read there is no answer to judge."
+    )
+    return join([table(header, rows), element("p", note, class_="axis")])
+
+
+def provenance(manifests: Sequence[RunManifest], names: Sequence[str], frame: pd.DataFrame, shown: str) -> Markup:
+    """Which runs these are, and how their episodes ended."""
     rows = []
     for manifest, name in zip(manifests, names, strict=True):
         model, suite = manifest.config.get("model", {}), manifest.config.get("suite", {})
@@ -269,4 +291,7 @@ def provenance(manifests: Sequence[RunManifest], names: Sequence[str], shown: st
             )
         )
     header = ("run", "command", "suite", "model", "episodes wanted", "configuration", "begun", "version")
-    return section("runs", "Runs", table(header, rows, text=8), element("p", shown, class_="axis"))
+    ended = endings(frame)
+    return section(
+        "runs", "Runs", table(header, rows, text=8), *([ended] if ended else []), element("p", shown, class_="axis")
+    )

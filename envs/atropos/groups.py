@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from envs.atropos.config import EnvSection
 from envs.atropos.messages import MASKED, MASKED_LOGPROB, ScoredData
 from envs.groups import build_groups, one_sequence_each
-from hermes_lab.models.wire import wire
+from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Episode, ScoredGroup
 
 

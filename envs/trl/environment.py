@@ -137,7 +137,7 @@ def _schemas(config: RunConfig) -> list[dict[str, Any]]:
     if "delegate_task" in names:
         raise ConfigError("agent.toolsets: an environment has one actor, and so no delegate_task; disable that tool")
     known = known_tools()
-    return [known[name].beside(names).schema["function"] for name in sorted(names)]
+    return [known[name].beside(names, agent.prompt).schema["function"] for name in sorted(names)]
 
 
 def _method(schema: Mapping[str, Any]) -> Callable[..., str]:

@@ -141,11 +141,11 @@ class RolloutFunc:
 
     async def _retire(self, folder: Path) -> None:
         from hermes_lab.models.adapters import identify, unload_adapter
-        from hermes_lab.models.endpoint import Refused
-        from hermes_lab.models.openai_client import open_endpoint, read_key
+        from hermes_lab.models.client import open_endpoint, read_keys
+        from hermes_lab.models.refusals import Refused
 
         model = self._config.model
-        async with open_endpoint(model, model.base_url, connections=1, key=read_key(model)) as endpoint:
+        async with open_endpoint(model, model.base_url, connections=1, key=read_keys(model)[0]) as endpoint:
             with suppress(Refused):  # somebody else took it off
                 await unload_adapter(endpoint, identify(folder)[1].name)
         shutil.rmtree(folder.parent)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from hermes_lab.config import AgentConfig
 from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.models.finish import SOUND, ending_of
+from hermes_lab.models.reasoning import part
 from hermes_lab.protocols import ModelClient
 from hermes_lab.sandbox.output import clip
 from hermes_lab.types import Compression, Message, Usage
@@ -74,8 +76,8 @@ class Context:
             reply = await model.generate(summary_request(self._messages, self.compressions, start, end, room), ())
         except (ModelError, ContextFull):
             return None
-        text = reply.message.content.strip()
-        if not text or reply.finish_reason == "length":
+        text = part(reply.message.content).answer.strip()
+        if not text or ending_of(reply.finish_reason) not in SOUND:
             return None
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started

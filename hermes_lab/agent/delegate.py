@@ -9,10 +9,9 @@ from typing import Any
 
 import anyio
 
-from hermes_lab.agent.loop import Agent, result_messages
+from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import InfraError, ToolError
-from hermes_lab.models.hermes_format import parse_reply
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, known_toolsets, unavailable_tools
@@ -48,6 +47,7 @@ class Delegation:
         system: Callable[[Toolbox], Message],
         *,
         depth: int = 1,
+        auxiliary: ModelClient | None = None,
     ) -> None:
         limits = config.agent.delegation
         self._model = model
@@ -57,6 +57,7 @@ class Delegation:
         self._skills = skills
         self._system = system
         self._depth = depth
+        self._auxiliary = auxiliary
         self._may_delegate = depth < limits.max_depth
         self._slots = anyio.Semaphore(limits.at_once)
         self._children: list[Child] = []
@@ -101,7 +102,7 @@ class Delegation:
                     _log.warning("a child agent failed", exc_info=True)
                     error = _described(failure)
                 finally:
-                    trajectory = None if error else self._trajectory(agent, stop)
+                    trajectory = None if error else self._trajectory(agent, below._skills, stop)
                     seconds = time.monotonic() - started
                     self._children[place] = Child(goal, self._depth, trajectory, seconds, error, below.children)
                     if self._skills and below._skills:  # what helped the child helped the episode
@@ -111,17 +112,22 @@ class Delegation:
     def _begin(self, sandbox: Sandbox, tools: Sequence[str]) -> tuple[Agent, "Delegation"]:
         """A child that has been told nothing yet, and its own children."""
         skills = self._skills.fork("foreground") if self._skills else None
-        below = Delegation(self._model, self._config, sandbox, skills, self._system, depth=self._depth + 1)
+        below = Delegation(
+            self._model, self._config, sandbox, skills, self._system, depth=self._depth + 1, auxiliary=self._auxiliary
+        )
         context = ToolContext(sandbox, skills, self._config.sandbox, delegate=below, pages=self._pages, web=self._web)
-        toolbox = Toolbox(tools, context)
+        toolbox = Toolbox(tools, context, profile=self._config.agent.prompt)
         system, price = self._system(toolbox), self._config.model.price
-        agent = Agent(self._model, toolbox, self._agent_config, [system], price, self._parent)
+        summariser = summariser_of(self._config, self._auxiliary)
+        agent = Agent(self._model, toolbox, self._agent_config, [system], price, self._parent, summariser)
         below.serve(agent, toolbox)
         return agent, below
 
-    def _trajectory(self, agent: Agent, stop: StopReason) -> Trajectory:
+    def _trajectory(self, agent: Agent, skills: SkillSession | None, stop: StopReason) -> Trajectory:
         if calls := agent.messages[-1].tool_calls:  # cancelled at work; a call is never parted from its answer
             results = [ToolResult(call.id, call.name, _STOPPED, ok=False) for call in calls]
+            if skills:
+                skills.settle(results)
             agent.messages += result_messages(results, self._agent_config.tool_format)
         return agent.trajectory(stop)
 
@@ -142,11 +148,9 @@ def _told(child: Child) -> dict[str, Any]:
         return {"error": f"the child failed: {child.error.message}"}
     assert child.trajectory is not None
     answer, stop = child.trajectory.final_response, child.trajectory.stop_reason
-    if answer and child.trajectory.tool_format == "hermes":
-        answer = parse_reply(answer).content.strip()
     if not answer:
         return {"error": f"the child gave no answer: {stop}"}
-    return {"answer": answer} | ({} if stop == "answered" else {"stopped": stop})
+    return {"answer": answer.strip()} | ({} if stop == "answered" else {"stopped": stop})
 
 
 def _narrowed(tools: Sequence[str], wanted: Sequence[str]) -> list[str]:

@@ -3,32 +3,51 @@
 import json
 import logging
 import time
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
 
 import anyio
 import msgspec
 
 from hermes_lab.agent.compress import Context
+from hermes_lab.agent.repeats import Repeats
 from hermes_lab.agent.tokens import TokenTrace
-from hermes_lab.config import AgentConfig, PriceConfig
+from hermes_lab.config import AgentConfig, PriceConfig, RunConfig
 from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.models.finish import SOUND, Ending, ending_of
 from hermes_lab.models.hermes_format import parse_reply, render_results
+from hermes_lab.models.reasoning import part
+from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.registry import Toolbox
 from hermes_lab.types import Generation, Message, Recorded, Step, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import Budget, StopReason, ToolFormat
 
+_NO_ANSWER: Mapping[Ending, StopReason] = {
+    "length": "length",
+    "content_filter": "filtered",
+    "refusal": "refused",
+    "malformed_call": "unparsed",
+}
+_WITHOUT_ANSWER = frozenset({"empty", "length", "filtered", "refused", "unparsed", "context_full", "failed"})
 CONCLUDE = "The budget for tools is used up. Answer now, without tools."
 _SPENT = "not run: the budget is used up"
 REPLAY_LOG = logging.getLogger("hermes_lab.replay")
 """Where a replay says what tools answer otherwise than they did."""
 
 
+class Summariser(NamedTuple):
+    """The model that writes the summaries of compression, and its price."""
+
+    model: ModelClient
+    price: PriceConfig
+
+
 class Agent:
     """One conversation with one model. `submit` may be called again: the conversation, and its budget, go on.
 
-    `messages` is all that was said, in order; `context` is what of it the model still sees. What the agent spends is
+    `messages` is all that was said, in order; `context` is what of it the model still sees, after `summariser` has
+    written summaries. `cost` is what the model calls have cost so far, by `model.price`. What the agent spends is
     spent by its `parent` too, the agent that delegated the work to it, and their budgets end together.
     """
 
@@ -40,31 +59,34 @@ class Agent:
         messages: Sequence[Message],
         price: PriceConfig | None = None,
         parent: "Agent | None" = None,
+        summariser: Summariser | None = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
         self._config = config
         self._price = price or PriceConfig()
         self._parent = parent
+        self._summariser = summariser or Summariser(model, self._price)
         self._deadline = time.monotonic() + config.max_seconds
         self._trace = TokenTrace()
         self.messages = list(messages)
         self.context = Context(self.messages, config)
         self.steps: list[Step] = []
         self.usage = Usage()
+        self.cost = 0.0
 
     async def submit(self, prompt: str) -> StopReason:
         """Works on `prompt` until the model answers without a tool call, or a budget ends.
 
-        After a budget the model gets one grace call to conclude. Model and sandbox failures are raised as
-        `InfraError`s; whatever the agent itself does wrong is an outcome. The clock ends running tools, but never a
-        model call: a server that hangs is not the agent's failure.
+        After a budget, or too many repeats, the model gets one grace call to conclude. Model and sandbox failures are
+        raised as `InfraError`s; whatever the agent itself does wrong is an outcome. The clock ends running tools, but
+        never a model call: a server that hangs is not the agent's failure.
         """
         self.messages.append(Message(role="user", content=prompt))
         try:
             stop = await self._work()
             if isinstance(stop, Generation):
-                return _how_it_ended(stop)
+                return self._how_it_ended(stop)
             self.messages.append(Message(role="user", content=CONCLUDE))
             last = await self._call_model()
             if calls := last.message.tool_calls:  # a call is never parted from its answer, or servers refuse the rest
@@ -75,8 +97,9 @@ class Agent:
                 raise ModelError(f"not even the first prompt fits the model: {error}") from None
             return "context_full"
 
-    async def _work(self) -> Generation | Budget:
-        """The last reply, one without tool calls; or the budget that ended before there was one."""
+    async def _work(self) -> Generation | StopReason:
+        """The last reply, one without tool calls; or the budget that ended, or the repeats, before there was one."""
+        repeats = Repeats(self._config)
         for _ in range(self._config.max_iterations):
             if spent := self._spent():
                 return spent
@@ -86,9 +109,11 @@ class Agent:
             if spent := self._spent():
                 self._answer([_unanswered(call, _SPENT) for call in calls])
                 return spent
-            self._answer(await self._run_tools(calls, reply.then))
+            self._answer(await self._run_tools(calls, reply.then, repeats))
             if reply.then and reply.then.spent:
-                return cast(Budget, reply.then.spent)
+                return cast(StopReason, reply.then.spent)
+            if repeats.reached and reply.then is None:  # a recorded run ended where it ended
+                return "repeated"
         return "max_iterations"
 
     def _spent(self) -> Budget | None:
@@ -100,24 +125,23 @@ class Agent:
             return "max_cost"
         return self._parent._spent() if self._parent else None
 
-    def _spend(self, usage: Usage) -> None:
+    def _spend(self, usage: Usage, price: PriceConfig) -> None:
         self.usage += usage
+        self.cost += cost_of(usage, price)
         if self._parent:
-            self._parent._spend(usage)
+            self._parent._spend(usage, price)
 
-    @property
-    def cost(self) -> float:
-        """What the model calls have cost so far, by `model.price`."""
-        price = self._price
-        return (self.usage.prompt_tokens * price.prompt + self.usage.completion_tokens * price.completion) / 1e6
-
-    async def _run_tools(self, calls: Sequence[ToolCall], then: Recorded | None) -> Sequence[ToolResult]:
-        """The answers. Those of a recorded reply are the recorded ones, whatever tools answer now: for the clock, a
-        race or another machine the agent is not replayed, and what they answer now is said in the log."""
+    async def _run_tools(
+        self, calls: Sequence[ToolCall], then: Recorded | None, repeats: Repeats
+    ) -> Sequence[ToolResult]:
+        """The answers. Those of a recorded reply are the recorded ones, notes and all, whatever tools answer now: for
+        the clock, a race or another machine the agent is not replayed, and what they answer now is said in the log."""
         if then is None or len(then.answers) != len(calls):
-            return await self._run_live(calls)
-        if any(answer.executed for answer in then.answers):
-            for was, now in zip(then.answers, await self._run_live(calls), strict=True):
+            return repeats.count(calls, await self._run_live(calls))
+        executed = any(answer.executed for answer in then.answers)
+        answers = repeats.count(calls, await self._run_live(calls) if executed else then.answers)
+        if executed:
+            for was, now in zip(then.answers, answers, strict=True):
                 if was.content != now.content:
                     REPLAY_LOG.info("%s answered %.200s and now %.200s", was.name, was.content, now.content)
         return then.answers
@@ -146,7 +170,7 @@ class Agent:
         self.messages.append(reply.message)
         seconds = time.monotonic() - started
         self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
-        self._spend(reply.usage)
+        self._spend(reply.usage, self._price)
         self.context.measured(reply.usage)
         self._trace.add(reply)
         return reply
@@ -154,17 +178,19 @@ class Agent:
     async def compress(self) -> bool:
         """Has the middle turns summarised; False where there is nothing to gain, or the summary failed: then nothing
         is lost."""
-        used = await self.context.compress(self._model)
-        self._spend(used or Usage())
+        used = await self.context.compress(self._summariser.model)
+        self._spend(used or Usage(), self._summariser.price)
         return used is not None
 
     def _answer(self, results: Sequence[ToolResult]) -> None:
+        if skills := self._toolbox.context.skills:
+            skills.settle(results)
         self.messages += result_messages(results, self._config.tool_format)
 
     def fork(self, toolbox: Toolbox, *, max_iterations: int) -> "Agent":
         """A new agent that continues a copy of this conversation, with a budget of its own."""
         config = self._config.model_copy(update={"max_iterations": max_iterations})
-        fork = Agent(self._model, toolbox, config, self.messages, self._price)
+        fork = Agent(self._model, toolbox, config, self.messages, self._price, summariser=self._summariser)
         fork.context.compressions += self.context.compressions
         return fork
 
@@ -182,14 +208,43 @@ class Agent:
             compressions=tuple(self.context.compressions),
         )
 
+    def _how_it_ended(self, reply: Generation) -> StopReason:
+        """A reply without tool calls is an answer only where it ended soundly and says something beside its
+        reasoning."""
+        ending = ending_of(reply.finish_reason)
+        if ending in _NO_ANSWER:
+            return _NO_ANSWER[ending]
+        if ending not in SOUND:
+            raise ModelError(f"the reply ended with {reply.finish_reason!r}, which is no end of a complete reply")
+        if not (answer := part(reply.message.content).answer).strip():
+            return "empty"
+        tools = [schema["function"]["name"] for schema in self._toolbox.schemas]
+        return "unparsed" if tools and family_of(answer, tools) else "answered"
+
     def _final_response(self, stop: StopReason) -> str | None:
-        """The text of an answer; a reply that was cut off, asks for tools or says nothing is none."""
+        """The text of an answer without its reasoning; a reply that was cut off, asks for tools or says nothing is
+        none."""
         last = self.messages[-1]
-        if stop in ("empty", "length", "context_full", "failed") or last.role != "assistant" or last.tool_calls:
+        if stop in _WITHOUT_ANSWER or last.role != "assistant" or last.tool_calls:
             return None
-        if self.steps[-1].finish_reason == "length":
+        if ending_of(self.steps[-1].finish_reason) not in SOUND:
             return None
-        return last.content if last.content.strip() else None
+        answer = part(last.content).answer
+        return answer if answer.strip() else None
+
+
+def summariser_of(config: RunConfig, auxiliary: ModelClient | None) -> Summariser | None:
+    """The `auxiliary` model of a run with its price; None where there is none."""
+    return Summariser(auxiliary, config.auxiliary.price) if auxiliary and config.auxiliary else None
+
+
+def cost_of(usage: Usage, price: PriceConfig) -> float:
+    """What the tokens cost. Cached ones are a part of the prompt, and have a price of their own where one is set."""
+    cached = price.prompt if price.cached is None else price.cached
+    written = price.prompt if price.cache_write is None else price.cache_write
+    plain = max(usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens, 0)
+    prompt = plain * price.prompt + usage.cached_tokens * cached + usage.cache_write_tokens * written
+    return (prompt + usage.completion_tokens * price.completion) / 1e6
 
 
 def result_messages(results: Sequence[ToolResult], tool_format: ToolFormat) -> list[Message]:
@@ -201,13 +256,6 @@ def result_messages(results: Sequence[ToolResult], tool_format: ToolFormat) -> l
 
 def _unanswered(call: ToolCall, why: str, *, executed: bool = False) -> ToolResult:
     return ToolResult(call.id, call.name, json.dumps({"error": why}), ok=False, executed=executed)
-
-
-def _how_it_ended(reply: Generation) -> StopReason:
-    """A reply without tool calls is an answer only when it was not cut off and says something."""
-    if reply.finish_reason == "length":
-        return "length"
-    return "answered" if reply.message.content.strip() else "empty"
 
 
 def _read_calls(message: Message) -> Message:

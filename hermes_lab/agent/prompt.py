@@ -106,8 +106,10 @@ def system_prompt(
     else:
         isolation = ", without a network" if isolated else ""
         parts = [IDENTITY, PLACE.format(workspace=workspace, isolation=isolation), WORK, *_guidance(schemas)]
-    if tool_format == "hermes":
-        parts.append(_compact_tools(schemas) if profile == "compact" else render_tools(schemas))
+    if tool_format == "hermes" and profile == "compact":
+        parts.append(_compact_tools(schemas))
+    elif tool_format == "hermes":
+        parts += [render_tools(schemas), *_names(schemas)]
     parts += filter(None, background)
     if skills:
         more = f"\n(and {more_skills} more: skills_list)" if more_skills else ""
@@ -119,6 +121,12 @@ def _guidance(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
     enabled = {schema["function"]["name"] for schema in schemas}
     lines = [f"- {line}" for needed, line in GUIDANCE if needed <= enabled]
     return ["# Your tools\n" + "\n".join(lines)] if lines else []
+
+
+def _names(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Small models that were never trained on the format call tools that do not exist, unless they are told this."""
+    names = [schema["function"]["name"] for schema in schemas]
+    return [f"The only functions are: {', '.join(names)}. The name of a call must be one of these."] if names else []
 
 
 def _compact_tools(schemas: Sequence[Mapping[str, Any]]) -> str:

@@ -111,7 +111,7 @@ def _was_made(line: bytes, notes: Notes) -> bool:
     edited the notes since."""
     try:
         write = msgspec.json.decode(line, type=MemoryWrite)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False  # the line itself is torn, and was written before anything else
     entries = notes.of(write.target)
     done = write.text in entries if write.text else write.old not in entries

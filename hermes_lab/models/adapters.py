@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import anyio.to_thread
-import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.cards import ADAPTER_CONFIG, WEIGHTS, check_card
-from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.model_list import ModelList, NoModelList, read_model_list
+from hermes_lab.models.refusals import Refused
 from hermes_lab.models.weights import sha256_files
 
 PACKAGED = "packaged"
@@ -23,17 +24,6 @@ class Adapter(NamedTuple):
 
     name: str
     digest: str
-
-
-class ServedModel(msgspec.Struct):
-    """One entry of `/models`. vLLM gives as `root` the folder that it loaded."""
-
-    id: str
-    root: str | None = None
-
-
-class _ServedModels(msgspec.Struct):
-    data: list[ServedModel]
 
 
 def packaged_folder() -> Path:
@@ -67,12 +57,16 @@ def adapter_digest(folder: Path) -> str:
 
 async def served_models(endpoint: Endpoint) -> dict[str, str]:
     """The models and adapters that a server serves: name -> folder, or "" where the server does not tell."""
+    return (await list_models(endpoint)).models
+
+
+async def list_models(endpoint: Endpoint) -> ModelList:
+    """The same, with how certain it is. Raises `NoModelList` where the server gives none."""
     content, _ = await endpoint.get("/models")
     try:
-        models = msgspec.json.decode(content, type=_ServedModels)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f"{endpoint.base_url}/models: no list of models: {error}") from None
-    return {model.id: model.root or "" for model in models.data}
+        return read_model_list(content)
+    except NoModelList as error:
+        raise NoModelList(f"{endpoint.base_url}/models: {error}") from None
 
 
 async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:

@@ -7,12 +7,27 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config import ModelConfig, RunConfig
 from hermes_lab.models.scripted import ScriptedModel, load_policy
 from hermes_lab.models.weights import Say
 from hermes_lab.protocols import ModelClient
 from hermes_lab.types import ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
+
+
+@asynccontextmanager
+async def open_auxiliary(config: RunConfig, *, say: Say) -> AsyncIterator[ModelClient | None]:
+    """The model that writes summaries (`auxiliary`), for the time of the block; None where there is none of its own."""
+    if config.auxiliary is None:
+        yield None
+        return
+    log, at_once = Path(os.devnull), config.run.concurrency
+    async with open_model(config.auxiliary, tool_format="native", log=log, concurrency=at_once, say=say) as model:
+        yield model
+
+
+REMOTE = frozenset({"openai", "anthropic", "responses"})
+"""Providers of an endpoint that somebody else runs."""
 
 
 @asynccontextmanager
@@ -44,10 +59,10 @@ async def open_models(
         yield [await anyio.to_thread.run_sync(_open_replay, Path(config.name))] * len(adapters)
         return
     # Here, so that a scripted run, and whoever reads only the text format, does not load an HTTP client.
-    from hermes_lab.models.remote import open_openai, open_vllm
+    from hermes_lab.models.remote import open_endpoints, open_vllm
 
-    if config.provider == "openai":
-        opened = open_openai(config, adapters, tool_format=tool_format, concurrency=concurrency, say=say)
+    if config.provider in REMOTE:
+        opened = open_endpoints(config, adapters, tool_format=tool_format, concurrency=concurrency, say=say)
     else:
         opened = open_vllm(config, adapters, tool_format=tool_format, log=log, concurrency=concurrency, say=say)
     async with opened as clients:
@@ -71,10 +86,10 @@ async def open_again(
 
         async with open_served(config, identities, tool_format=tool_format, concurrency=concurrency) as served:
             yield served
-    elif config.provider == "openai":
-        from hermes_lab.models.remote import open_openai
+    elif config.provider in REMOTE:
+        from hermes_lab.models.remote import open_endpoints
 
-        async with open_openai(
+        async with open_endpoints(
             config, adapters, tool_format=tool_format, concurrency=concurrency, say=say, known=identities
         ) as known:
             yield known

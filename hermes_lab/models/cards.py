@@ -95,7 +95,7 @@ def read_card(folder: Path) -> Card:
         old = _decoder_v1.decode(content)
     except FileNotFoundError:
         raise ConfigError(f"{folder}: no adapter of the registry: it holds no {CARD}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not an adapter card: {error}") from None
     kept = {name: getattr(old, name) for name in Card.__struct_fields__}
     return Card(**kept | {"v": 2, "metrics": {"loss": old.loss}})
@@ -139,7 +139,7 @@ def _problems(card: Card, folder: Path, digest: str) -> Iterator[str]:
 def _object(text: str) -> dict[str, Any]:
     try:
         return dict(json.loads(text))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {}
 
 
@@ -158,7 +158,7 @@ def _shape(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_bytes())
         named = {"lora_rank": "r", "lora_alpha": "lora_alpha", "lora_target": "target_modules"}
         return {field: config[name] for field, name in named.items() if name in config}
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path}: not a configuration of PEFT: {error}") from None
 
 
@@ -180,5 +180,5 @@ def _metadata(weights: Path) -> dict[str, str]:
                 raise ValueError("its header is longer than the file")
             found = json.loads(file.read(length)).get("__metadata__", {})
         return {str(name): str(value) for name, value in found.items()}
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{weights}: not a safetensors file: {error}") from None

@@ -1,19 +1,24 @@
 """One HTTP server under a base URL: a connection pool and the single retry layer of model calls."""
 
 import email.utils
+import ipaddress
 import os
 import random
 import time
-from typing import NamedTuple, Self
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Generic, NamedTuple, Self, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 import anyio
 import msgspec
 
-from hermes_lab.errors import ModelError
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models.refusals import Failed, NoReply, Refused
 
-RETRIED = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses that another try may mend."""
+_RETRIED = frozenset({408, 425, 429})
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
 # Below the 5 s after which uvicorn (vLLM) closes an idle connection: a request never meets a closing one.
 _KEEP_ALIVE = 3.0
@@ -21,23 +26,19 @@ _CONNECT_SECONDS = 30.0
 _LARGEST_BODY = 32 << 20
 
 
-class Answer(NamedTuple):
-    """The body of a successful reply, and how many tries failed before it."""
+T = TypeVar("T")
 
-    content: bytes
+
+def may_pass(status: int) -> bool:
+    """Whether another try may mend a refusal with this HTTP status: every 5xx, and some 4xx."""
+    return status >= 500 or status in _RETRIED
+
+
+class Answer(NamedTuple, Generic[T]):
+    """What was read of a successful reply, and how many tries failed before it."""
+
+    content: T
     retries: int
-
-
-class Refused(ModelError):
-    """The server answered with an HTTP error, `status`; the message is the server's own, on one line."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class NoReply(ModelError):
-    """The server took longer than it may."""
 
 
 class _PassingError(Exception):
@@ -51,10 +52,15 @@ class _PassingError(Exception):
 class Endpoint:
     """Requests to one server; an async context manager, made inside a running event loop.
 
-    Connection errors, 408, 429 and 5xx are tried again up to `max_retries` times, with exponential backoff
-    and jitter, or after the server's Retry-After. Whatever still fails is a `ModelError`; other 4xx are
-    `Refused` at once. `timeout` is seconds for one try; running out of it is a `NoReply`, and not tried again. The
-    key goes as a bearer token, or as it is in another `key_header`; it is in no error message.
+    Connection errors, 408, 425, 429, every 5xx, and bodies that say `Failed` are tried again up to `max_retries` times,
+    with exponential backoff and jitter, or after the server's Retry-After. Whatever still fails is a `ModelError`; any
+    other 4xx is `Refused` at once. `timeout` is seconds for one try; running out of it is a `NoReply`, which is not
+    tried again.
+
+    The base URL may have a query, which goes behind every path. The key goes as a bearer token, or as it is in another
+    `key_header`. It is in no error message, and neither are `secrets`, such as the values of `headers`. A proxy is that
+    of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`); this machine itself is never asked
+    through one.
     """
 
     def __init__(
@@ -66,17 +72,22 @@ class Endpoint:
         timeout: float = 60.0,
         max_retries: int = 4,
         connections: int = 16,
+        headers: Mapping[str, str] | None = None,
+        secrets: Collection[str] = (),
     ) -> None:
-        self.base_url = base_url.rstrip("/")
-        self._key = key
+        address, mark, query = base_url.partition("?")
+        self.base_url = address.rstrip("/")
+        self._query = mark + query
+        self._proxy = proxy_for(address)
+        self._secrets = [secret for secret in (key, *secrets) if secret]
         self._timeout = timeout
         self._max_retries = max_retries
         sent_key = f"Bearer {key}" if key_header == "Authorization" else key
-        headers = {"Content-Type": "application/json"} | ({key_header: sent_key} if key else {})
+        sent = {"Content-Type": "application/json"} | ({key_header: sent_key} if key else {}) | dict(headers or {})
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE),
             timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS),
-            headers=headers,
+            headers=sent,
         )
 
     async def __aenter__(self) -> Self:
@@ -89,43 +100,69 @@ class Endpoint:
         """Closes the connections."""
         await self._session.close()
 
-    async def get(self, path: str) -> Answer:
+    async def get(self, path: str) -> Answer[bytes]:
         """A GET."""
-        return await self._request("GET", path, None)
+        return await self._request("GET", path, None, _unread, _let_pass)
 
-    async def post(self, path: str, body: object) -> Answer:
+    async def post(self, path: str, body: object) -> Answer[bytes]:
         """A POST of `body` as JSON."""
-        return await self._request("POST", path, msgspec.json.encode(body))
+        return await self.exchange(path, body, _unread)
 
-    async def _request(self, method: str, path: str, data: bytes | None) -> Answer:
+    async def exchange(
+        self, path: str, body: object, read: Callable[[bytes], T], refused: Callable[[Refused], None] | None = None
+    ) -> Answer[T]:
+        """A POST of `body` as JSON, and what `read` makes of the reply.
+
+        Where `read` raises `Failed`, the request is tried again as after any passing failure; its other exceptions pass
+        through. `refused` sees every HTTP error first, and may raise in its place.
+        """
+        return await self._request("POST", path, msgspec.json.encode(body), read, refused or _let_pass)
+
+    async def _request(
+        self, method: str, path: str, data: bytes | None, read: Callable[[bytes], T], see: Callable[[Refused], None]
+    ) -> Answer[T]:
         tried = 0
         while True:
             try:
-                return Answer(await self._try(method, path, data), tried)
-            except _PassingError as error:
-                if tried >= self._max_retries:
-                    raise error.failure from None
-                await anyio.sleep(backoff(tried) if error.retry_after is None else error.retry_after)
-                tried += 1
+                return Answer(read(await self._try(method, path, data, see)), tried)
+            except Failed as failure:
+                error = _PassingError(Failed(self._hidden(str(failure))))
+            except _PassingError as passing:
+                error = passing
+            if tried >= self._max_retries:
+                raise error.failure from None
+            await anyio.sleep(backoff(tried) if error.retry_after is None else error.retry_after)
+            tried += 1
 
-    async def _try(self, method: str, path: str, data: bytes | None) -> bytes:
-        url = self.base_url + path
+    async def _try(self, method: str, path: str, data: bytes | None, see: Callable[[Refused], None]) -> bytes:
+        url = self.base_url + path + self._query
         try:
-            async with self._session.request(method, url, data=data, allow_redirects=False) as response:
+            async with self._session.request(
+                method, url, data=data, allow_redirects=False, proxy=self._proxy
+            ) as response:
                 content = await self._read(response)
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            raise _PassingError(ModelError(f"{self.base_url}: {_connection_reason(error)}")) from None
+            raise _PassingError(ModelError(f"{self._named}: {_connection_reason(error)}")) from None
         except TimeoutError:
-            raise NoReply(f"{self.base_url}: no reply within {self._timeout:g} s") from None
+            raise NoReply(f"{self._named}: no reply within {self._timeout:g} s") from None
         except aiohttp.ClientError as error:
-            raise ModelError(f"{self.base_url}: no HTTP reply: {' '.join(str(error).split())}") from None
+            raise ModelError(f"{self._named}: no HTTP reply: {' '.join(str(error).split())}") from None
         status = response.status
         if status < 300:
             return content
-        refused = Refused(f"{self.base_url}: HTTP {status}: {self._reason(content)}", status)
-        if status in RETRIED:
+        refused = Refused(f"{self._named}: HTTP {status}: {self._reason(content)}", status)
+        if 300 <= status < 400 and (to := response.headers.get("Location")):
+            refused = Refused(
+                f"{self._named}: HTTP {status}: it redirects to {self._hidden(to)}; give that address", status
+            )
+        see(refused)
+        if may_pass(status):
             raise _PassingError(refused, _retry_after(response.headers.get("Retry-After", "")))
         raise refused
+
+    @property
+    def _named(self) -> str:
+        return f"{self.base_url} (by the proxy {_shown(self._proxy)})" if self._proxy else self.base_url
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """The body, as long as it can be a reply: a server gone wrong must not fill the memory."""
@@ -139,18 +176,76 @@ class Endpoint:
 
     def _reason(self, content: bytes) -> str:
         """The server's message on one line, and its code where that is a word."""
-        text = content.decode(errors="replace")
-        try:
-            error = msgspec.json.decode(content)["error"]
-            text = error if isinstance(error, str) else f"{error['message']} {_word(error.get('code'))}"
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
-            pass  # no error object: the body itself says what it can
-        line = " ".join(text.split())[:500]
-        return line.replace(self._key, "***") if self._key else line
+        text = content.decode(errors="replace").removeprefix("\ufeff")
+        with suppress(msgspec.DecodeError, RecursionError):  # no JSON: the body itself says what it can
+            text = _told(msgspec.json.decode(text)) or text
+        return self._hidden(" ".join(text.split())[:500])
+
+    def _hidden(self, line: str) -> str:
+        """The line without the key, which some servers repeat."""
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        return line
 
 
-def _word(code: object) -> str:
-    return f"({code})" if isinstance(code, str) else ""
+def proxy_for(url: str) -> str | None:
+    """The proxy of the environment for a URL; None for this machine's own addresses, and where there is none.
+
+    Raises `ConfigError` for a kind of proxy that cannot be used.
+    """
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost") or _is_loopback(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies_environment()
+    proxy = proxies.get(urlsplit(url).scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
+    if not proxy.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"the proxy {_shown(proxy)} of the environment is no http:// or https:// proxy; "
+            f"unset it, or add {host} to NO_PROXY"
+        )
+    return proxy
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(proxy: str) -> str:
+    """A proxy without its password."""
+    parts = urlsplit(proxy)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _unread(content: bytes) -> bytes:
+    return content
+
+
+def _let_pass(refused: Refused) -> None:
+    del refused
+
+
+def _told(body: object) -> str:
+    """The message of an error body and its code, where that is a word; "" where there is none."""
+    if isinstance(body, list):
+        return "; ".join(filter(None, map(_told, body[:3])))
+    if not isinstance(body, dict):
+        return body if isinstance(body, str) else ""
+    for name in ("error", "detail", "errors", "message", "msg"):
+        if isinstance(found := body.get(name), dict | list):
+            return _told(found)
+        if isinstance(found, str) and found:
+            place = body.get("loc")  # FastAPI's: which field is meant
+            where = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""
+            code = body.get("code")
+            return f"{where}{found} ({code})" if isinstance(code, str) else f"{where}{found}"
+    return ""
 
 
 def backoff(tried: int) -> float:

@@ -14,8 +14,9 @@ import anyio.abc
 import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models.endpoint import RETRIED, NoReply, Refused, backoff
-from hermes_lab.models.openai_client import OpenAIClient
+from hermes_lab.models.client import EndpointClient
+from hermes_lab.models.endpoint import backoff, may_pass
+from hermes_lab.models.refusals import NoReply, Refused
 from hermes_lab.models.weights import Say
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
 
@@ -33,8 +34,8 @@ class Server:
     lost; it raises `ModelError` or `ConfigError` where they are not to be had."""
 
     base_url: str
-    find: Callable[[], Awaitable[Sequence[OpenAIClient]]]
-    clients: Sequence[OpenAIClient] = ()
+    find: Callable[[], Awaitable[Sequence[EndpointClient]]]
+    clients: Sequence[EndpointClient] = ()
     running: int = 0
     sick: bool = False
     since: float = 0.0
@@ -70,7 +71,7 @@ async def open_fleet(servers: Sequence[Server], max_retries: int, say: Say) -> A
         tasks.cancel_scope.cancel()
 
 
-async def _found(server: Server) -> Sequence[OpenAIClient]:
+async def _found(server: Server) -> Sequence[EndpointClient]:
     """What `find` gives, or raises; `NoReply` where it takes too long, as of a server that hangs."""
     with anyio.move_on_after(_ANSWER_SECONDS):
         return await server.find()
@@ -192,7 +193,7 @@ class _Rollout(FleetModel):
 
     async def _is_of(self, server: Server, failure: NoReply | Refused) -> bool:
         """Whether the failure is the server's."""
-        if isinstance(failure, Refused) and failure.status in RETRIED:
+        if isinstance(failure, Refused) and may_pass(failure.status):
             return True
         may_be = isinstance(failure, NoReply) or failure.status in _NOT_THERE
         return may_be and not await self._fleet.serves(server)

@@ -1,15 +1,16 @@
 """Models behind HTTP: an endpoint that exists, or a vLLM that runs for as long as it is needed."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio.to_thread
 
 from hermes_lab.config import ModelConfig
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import (
     PACKAGED,
     Adapter,
@@ -17,22 +18,29 @@ from hermes_lab.models.adapters import (
     adapter_digest,
     adapter_folder,
     identify,
+    list_models,
     load_adapter,
     served_models,
 )
+from hermes_lab.models.advice import version_of
 from hermes_lab.models.cards import check_card
-from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.client import EndpointClient, open_endpoint, read_keys
+from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.fleet import Server, open_fleet
-from hermes_lab.models.openai_client import OpenAIClient, open_endpoint, read_key
+from hermes_lab.models.model_list import ModelList, NoModelList, read_model_list, shown
+from hermes_lab.models.refusals import Refused
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import Say, merged, resolve, silent
 from hermes_lab.protocols import ModelClient
 from hermes_lab.types import ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
 
+_SECRET = re.compile(r"(?:.*[_-])?(?:key|apikey|token|sig|signature|secret|password)", re.IGNORECASE)
+_WHOLE_PATH = re.compile(r"/(?:chat/completions|completions|messages|responses|models)/?$")
+
 
 @asynccontextmanager
-async def open_openai(
+async def open_endpoints(
     config: ModelConfig,
     adapters: Sequence[str],
     *,
@@ -50,27 +58,28 @@ async def open_openai(
         _check_url(url)
     if len(set(urls)) < len(urls):
         raise ConfigError("model.base_url: a server stands there twice")
-    key = read_key(config)
+    keys = read_keys(config)
     if len(urls) == 1:
-        endpoint = open_endpoint(config, urls[0], connections=concurrency, key=key)
-        async with _clients(config, adapters, endpoint, tool_format, known) as clients:
+        endpoint = open_endpoint(config, urls[0], connections=concurrency, key=keys[0])
+        async with _clients(config, adapters, endpoint, tool_format, known, say) as clients:
             yield clients
         return
     # Each is tried once: the next one is the better second try.
     each = config.model_copy(update={"max_retries": 0})
     async with AsyncExitStack() as stack:
         servers = []
-        for url in urls:
+        for url, key in zip(urls, keys, strict=True):
             endpoint = open_endpoint(each, url, connections=concurrency, key=key)
             await stack.enter_async_context(endpoint)
-            servers.append(Server(endpoint.base_url, partial(_find, each, adapters, endpoint, tool_format, known)))
+            find = partial(_find, each, adapters, endpoint, tool_format, known, say)
+            servers.append(Server(endpoint.base_url, find))
         yield await stack.enter_async_context(open_fleet(servers, config.max_retries, say))
 
 
 @asynccontextmanager
 async def open_vllm(
     config: ModelConfig, adapters: Sequence[str], *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
-) -> AsyncIterator[Sequence[OpenAIClient]]:
+) -> AsyncIterator[Sequence[EndpointClient]]:
     """A client for each of `adapters` at a vLLM that is started for the block, with the weights fetched where needed.
 
     Weights are merged with a single adapter only: the server holds one set of them.
@@ -89,7 +98,7 @@ async def open_vllm(
         if merge:  # these weights are served under the adapter's name, and no others are
             identity = ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter)
             async with endpoint:
-                yield [OpenAIClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)]
+                yield [EndpointClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)]
             return
         async with _clients(config, adapters, endpoint, tool_format) as clients:
             yield clients
@@ -98,14 +107,14 @@ async def open_vllm(
 @asynccontextmanager
 async def open_served(
     config: ModelConfig, identities: Sequence[ModelIdentity], *, tool_format: ToolFormat, concurrency: int
-) -> AsyncIterator[Sequence[OpenAIClient]]:
+) -> AsyncIterator[Sequence[EndpointClient]]:
     """A client for each of the weights that a vLLM of another process of this machine serves already."""
     endpoint = open_endpoint(config, identities[0].base_url, connections=concurrency)
     async with endpoint:
         served = await served_models(endpoint)
         checks = [StillServed(endpoint, each.adapter, served.get(each.adapter, "")) for each in identities]
         yield [
-            OpenAIClient(
+            EndpointClient(
                 config,
                 endpoint=endpoint,
                 identity=identity,
@@ -123,9 +132,10 @@ async def _clients(
     endpoint: Endpoint,
     tool_format: ToolFormat,
     known: Sequence[ModelIdentity] = (),
-) -> AsyncIterator[Sequence[OpenAIClient]]:
+    say: Say = silent,
+) -> AsyncIterator[Sequence[EndpointClient]]:
     async with endpoint:
-        yield await _find(config, adapters, endpoint, tool_format, known)
+        yield await _find(config, adapters, endpoint, tool_format, known, say)
 
 
 async def _find(
@@ -134,19 +144,23 @@ async def _find(
     endpoint: Endpoint,
     tool_format: ToolFormat,
     known: Sequence[ModelIdentity],
-) -> Sequence[OpenAIClient]:
-    """Checks that the model is served, and loads or finds the adapters."""
-    served = await _served(config, endpoint)
-    if served is not None and config.name not in served:
-        raise ConfigError(f"model.name: {endpoint.base_url} serves {_list(served)}, not {config.name!r}")
+    say: Say,
+) -> Sequence[EndpointClient]:
+    """Checks that the model is served, as far as the endpoint tells, and loads or finds the adapters."""
+    listed = await _listed(config, endpoint, say)
+    served = listed.models if listed else None
+    if listed and not listed.may_serve(config.name):
+        raise ConfigError(f"model.name: {endpoint.base_url} serves {shown(listed.models)}, not {config.name!r}")
+    if listed and config.name not in listed.models:
+        say(f"{endpoint.base_url} lists {shown(listed.models)}, and {config.name!r} not by that name; going on with it")
     found = [
         await _adapter(name, endpoint, served, known[n] if known else None) if name else Adapter("", "")
         for n, name in enumerate(adapters)
     ]
-    served = await _served(config, endpoint) if any(adapters) else {}
-    checks = [StillServed(endpoint, adapter.name, (served or {}).get(adapter.name, "")) for adapter in found]
+    served = await served_models(endpoint) if any(adapters) else {}
+    checks = [StillServed(endpoint, adapter.name, served.get(adapter.name, "")) for adapter in found]
     return [
-        OpenAIClient(
+        EndpointClient(
             config,
             endpoint=endpoint,
             identity=ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter),
@@ -157,16 +171,34 @@ async def _find(
     ]
 
 
-async def _served(config: ModelConfig, endpoint: Endpoint) -> dict[str, str] | None:
-    """What the server serves, or None where it does not tell."""
+async def _listed(config: ModelConfig, endpoint: Endpoint, say: Say) -> ModelList | None:
+    """What the endpoint lists, or None where it does not tell. Raises `ConfigError` where its address is wrong."""
     try:
-        return await served_models(endpoint)
+        return await list_models(endpoint)
     except Refused as error:
-        if error.status in (401, 403):
-            raise ConfigError(f"model.api_key_env: the key in {config.api_key_env!r} is refused: {error}") from None
-        if error.status in (404, 405, 501):
-            return None
-        raise
+        if error.status == 401:
+            raise ConfigError(f"model.api_key_env: the key in {config.key_variable!r} is refused: {error}") from None
+        unclear: ModelError = error
+    except NoModelList as error:
+        unclear = error
+    if not version_of(endpoint.base_url) and await _answers_below(endpoint, "/v1"):
+        raise ConfigError(
+            f"model.base_url: {endpoint.base_url} is no API, but {endpoint.base_url}/v1 is: "
+            f"set model.base_url={endpoint.base_url}/v1"
+        )
+    say(f"going on without a list of models: {unclear}")
+    return None
+
+
+async def _answers_below(endpoint: Endpoint, path: str) -> bool:
+    """Whether there is a list of models below a path of the endpoint, be it one for whoever has a key."""
+    try:
+        read_model_list((await endpoint.get(f"{path}/models")).content)
+    except Refused as error:
+        return error.status in (401, 403)
+    except ModelError:
+        return False
+    return True
 
 
 async def _adapter(
@@ -176,7 +208,7 @@ async def _adapter(
         return await load_adapter(endpoint, folder)
     name = known.adapter if known else name
     if served is None or name not in served:
-        listed = f"{endpoint.base_url} serves {_list(served or ())}"
+        listed = f"{endpoint.base_url} serves {shown(served or ())}"
         raise ConfigError(f"model.adapter: {name!r} is neither a folder nor served: {listed}")
     if known:
         return Adapter(name, known.adapter_digest)
@@ -196,6 +228,10 @@ def _check_url(base_url: str) -> None:
         )
     if "@" in parts.netloc:
         raise ConfigError("model.base_url: it holds a user or password; use model.api_key_env instead")
+    if secret := next((name for name, _ in parse_qsl(parts.query) if _SECRET.fullmatch(name)), ""):
+        raise ConfigError(f"model.base_url: its query holds {secret!r}; use model.api_key_env or model.headers instead")
+    if found := _WHOLE_PATH.search(parts.path):
+        raise ConfigError(f"model.base_url: leave out {found.group()!r}, which is added to it")
 
 
 def _identify_folder(name: str) -> tuple[Path, Adapter]:
@@ -215,7 +251,3 @@ def _known_digest(name: str, folder: Path) -> str:
         return ""
     check_card(folder, digest)
     return digest
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names) or "nothing"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import SandboxError
+from hermes_lab.sandbox import etc
 from hermes_lab.sandbox.folders import EpisodeFolders, harness_folder
 from hermes_lab.sandbox.seccomp import seccomp_filter
 from hermes_lab.sandbox.shell import session, unreadable_bash
@@ -118,8 +119,8 @@ def _root(harness: Path) -> _Root:
         (root / "dev" / device).touch()
     for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
         (root / "dev" / name).symlink_to(f"/proc/self/fd{target}")
-    (root / "etc/passwd").write_text(f"agent:x:1000:1000::{WORKSPACE}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n")
-    (root / "etc/group").write_text("agent:x:1000:\nnogroup:x:65534:\n")
+    for name, content in etc.FILES.items():
+        (root / "etc" / name).write_text(content)
     if Path("/etc/ld.so.cache").exists():
         shutil.copy("/etc/ld.so.cache", root / "etc")
     seccomp.write_bytes(seccomp_filter())
@@ -132,8 +133,8 @@ def _root(harness: Path) -> _Root:
         mounts += _system_folder(root, name)
     for device in _DEVICES:
         mounts += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    isolation = "--unshare-all --die-with-parent --new-session --as-pid-1 --hostname sandbox --uid 1000 --gid 1000"
-    return _Root(seccomp, (*isolation.split(), *mounts, "--proc", "/proc"))
+    isolation = "--unshare-all --die-with-parent --new-session --as-pid-1 --uid 1000 --gid 1000"
+    return _Root(seccomp, (*isolation.split(), "--hostname", etc.HOSTNAME, *mounts, "--proc", "/proc"))
 
 
 def _copy_alternatives(folder: Path) -> None:

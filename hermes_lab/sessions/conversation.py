@@ -12,11 +12,11 @@ import anyio
 import anyio.to_thread
 
 from hermes_lab.agent.delegate import Delegation
-from hermes_lab.agent.loop import Agent, result_messages
+from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.config import RunConfig
 from hermes_lab.errors import SandboxError
-from hermes_lab.models.hermes_format import parse_reply
+from hermes_lab.models.reasoning import part
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
@@ -24,6 +24,7 @@ from hermes_lab.sessions.knowledge import HomeKnowledge
 from hermes_lab.skills.observe import observe
 from hermes_lab.skills.slash import Expanded, expand_typed
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.schema import Profile
 from hermes_lab.types import EpisodeError, Message, Review, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import StopReason
 
@@ -61,12 +62,13 @@ class SessionToolbox(Toolbox):
         failed: Callable[[ToolResult], None],
         disabled: Sequence[str] = (),
         frozen: tuple[dict[str, Any], ...] | None = None,
+        profile: Profile = "full",
     ) -> None:
         if frozen is not None:
             names = [schema["function"]["name"] for schema in frozen]
             toolsets = [name for name in names if name in known_tools() and name not in unavailable_tools()]
             disabled = ()
-        super().__init__(toolsets, context, disabled)
+        super().__init__(toolsets, context, disabled, profile=profile)
         self.done: dict[str, ToolResult] = {}
         self._show = show
         self._failed = failed
@@ -108,6 +110,7 @@ class Conversation:
         config: RunConfig,
         knowledge: HomeKnowledge | None = None,
         *,
+        auxiliary: ModelClient | None = None,
         say: Callable[[str], None],
     ) -> None:
         self.session = session
@@ -116,6 +119,7 @@ class Conversation:
         self._toolbox = toolbox
         self._config = config
         self._knowledge = knowledge
+        self._auxiliary = auxiliary
         self._say = say
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
@@ -145,12 +149,12 @@ class Conversation:
                     if agent.steps:
                         self._answer_open_calls(agent.messages)
                         await self._keep(agent, prompt)
+                    elif skills:  # the message, and a skill in it, was never sent
+                        del skills.loaded[loaded:]
             raise
         with anyio.CancelScope(shield=True):
             await self._keep(agent, prompt)
         answer = agent.trajectory(stop).final_response
-        if answer and self.session.tool_format == "hermes":
-            answer = parse_reply(answer).content
         if self._knowledge:
             remember = partial(self._knowledge.remember, stop=stop, answer=answer, session=self.session.id)
             said = [Message("user", prompt), *self.session.messages[length + 1 :]]
@@ -162,9 +166,10 @@ class Conversation:
         """Whether the agent should look back on what was said from message `since` on; never on a turn without an
         answer."""
         recent = self.session.messages[since:]
-        if not recent or recent[-1].role != "assistant" or recent[-1].tool_calls or not recent[-1].content.strip():
+        if not recent or recent[-1].role != "assistant" or recent[-1].tool_calls:
             return False
-        answer = recent[-1].content
+        if not (answer := part(recent[-1].content).answer).strip():
+            return False
         turns = Trajectory(recent, self.session.tools, self.session.tool_format, "answered", final_response=answer)
         config = self._config.skills
         return due(0, tool_iterations(recent), observe(turns, (), config), config)
@@ -186,7 +191,14 @@ class Conversation:
         return changed
 
     def _agent(self) -> Agent:
-        agent = Agent(self._model, self._toolbox, self._agent_config, self.session.messages, self._config.model.price)
+        agent = Agent(
+            self._model,
+            self._toolbox,
+            self._agent_config,
+            self.session.messages,
+            self._config.model.price,
+            summariser=summariser_of(self._config, self._auxiliary),
+        )
         agent.context.compressions += self.session.compressions
         if isinstance(delegation := self._toolbox.context.delegate, Delegation):
             delegation.serve(agent, self._toolbox)
@@ -209,6 +221,8 @@ class Conversation:
             return
         done = self._toolbox.done
         results = tuple(done.get(c.id) or ToolResult(c.id, c.name, _INTERRUPTED, ok=False) for c in calls)
+        if skills := self._toolbox.context.skills:
+            skills.settle(results)
         messages += result_messages(results, self.session.tool_format)
 
     async def _processes(self) -> frozenset[str]:

@@ -23,7 +23,8 @@ from hermes_lab.types.trajectory import ToolFormat
 
 _BUSY_SECONDS = 30.0
 _OPENING_CHARS = 80
-_AROUND = 40
+_WORDS, _MANY_WORDS = 16, 40
+"""Words of a snippet; of those that are letters, many."""
 _encode = msgspec.json.Encoder().encode
 _message = msgspec.json.Decoder(Message).decode
 _compression = msgspec.json.Decoder(Compression).decode
@@ -202,7 +203,7 @@ class SessionStore:
         """The messages that match, best first by bm25; of system prompts nothing is found.
 
         The query is FTS5's: words, `AND`, `OR`, `NOT`, `"a phrase"`, `prefix*`. One that is malformed looks for all of
-        its words. In scripts without spaces (Chinese, Japanese, Thai) words are found wherever they stand. `role` and
+        its words. In Chinese, Japanese, Korean, Thai and the like words are found wherever they stand. `role` and
         `session` (an id) limit where is looked; the answer to a tool call has the role `tool` in every tool format.
         """
         query = queries.clean(query)
@@ -210,17 +211,8 @@ class SessionStore:
         where = "JOIN sessions s ON s.id = m.session WHERE (?1 = '' OR m.role = ?1) AND (?2 = '' OR s.id = ?2)"
         filters = (role or "", session, limit)
         with self._open() as db:
-            if words := queries.unspaced(query):
-                found = " AND ".join(f"instr(m.text, ?{number})" for number in range(5, 5 + len(words)))
-                snippet = f"substr(m.text, max(instr(m.text, ?4) - {_AROUND}, 1), {2 * _AROUND})"
-                sql = f"{select} {where} AND {found} ORDER BY m.number DESC LIMIT ?3"
-                sql = sql.format(snippet=snippet, tables="messages m")
-                rows = db.execute(sql, (*filters, words[0], *words)).fetchall()
-                hits = [Hit(*row) for row in rows]
-                marked = [hit.snippet.replace(words[0], f"[{words[0]}]") for hit in hits]
-                return [msgspec.structs.replace(hit, snippet=text) for hit, text in zip(hits, marked, strict=True)]
             sql = f"{select} {where} AND found MATCH ?4 ORDER BY bm25(found), m.number DESC LIMIT ?3".format(
-                snippet="snippet(found, 0, '[', ']', ' ... ', 16)",
+                snippet=f"snippet(found, 0, '[', ']', ' ... ', {_MANY_WORDS if queries.is_cut(query) else _WORDS})",
                 tables="found JOIN messages m ON m.number = found.rowid",
             )
             try:
@@ -230,7 +222,8 @@ class SessionStore:
                     raise
                 again = queries.quoted(query)
                 rows = db.execute(sql, (*filters, again)).fetchall() if again else []
-        return [Hit(*row) for row in rows]
+        hits = [Hit(*row) for row in rows]
+        return [msgspec.structs.replace(hit, snippet=hit.snippet.replace(queries.CUT, "")) for hit in hits]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -282,7 +275,7 @@ def _add_messages(db: sqlite3.Connection, id: str, first: int, messages: Sequenc
     db.executemany(
         "INSERT INTO messages (session, place, role, text, record, created) VALUES (?, ?, ?, ?, ?, ?)",
         [
-            (id, n, _role(message), _searched(message), _encode(message), time)
+            (id, n, _role(message), queries.cut(_searched(message)), _encode(message), time)
             for n, message in enumerate(messages, first)
         ],
     )

@@ -45,7 +45,7 @@ class ReviewLog:
         for line in reversed(lines):
             try:
                 return msgspec.json.decode(line, type=_Place).length
-            except msgspec.DecodeError:  # cut off by a crash
+            except (msgspec.DecodeError, RecursionError):  # cut off by a crash
                 continue
         return 0
 

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.sessions.query import cut
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -36,6 +37,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             (SELECT substr(text, 1, 80) FROM messages
              WHERE session = sessions.id AND role = 'user' ORDER BY place LIMIT 1), '')""",
     ),
+    (
+        "DROP TABLE found",
+        "UPDATE messages SET text = cut(text)",
+        """CREATE VIRTUAL TABLE found USING fts5(text, content='messages', content_rowid='number',
+            tokenize="unicode61 remove_diacritics 2 categories 'L* N* M* Co'")""",
+        "INSERT INTO found (found) VALUES ('rebuild')",
+    ),
 )
 """The statements that lead from each version of the database to the next; released ones are never changed."""
 
@@ -53,6 +61,7 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRAT
     """
     if (present := version(db)) > len(migrations):
         raise ConfigError(f"it has version {present}; this Hermes Lab knows {len(migrations)}: update Hermes Lab")
+    db.create_function("cut", 1, cut, deterministic=True)
     for number in range(present, len(migrations)):
         db.execute("BEGIN IMMEDIATE")
         try:

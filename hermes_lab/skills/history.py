@@ -139,7 +139,7 @@ class History:
     def _decode(self, line: bytes, where: str) -> Change:
         try:
             change = _decoder.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ConfigError(f"{self._path}: {where}: not a change: {error}") from None
         if change.v > VERSION:
             raise ConfigError(f"{self._path}: version {change.v} is newer than this Hermes Lab reads ({VERSION})")

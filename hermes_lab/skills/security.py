@@ -76,7 +76,8 @@ _REDIRECTION = re.compile(r">{1,2}\|?\s*([~/][^\s;|&)]*)")
 
 def scan_shell(text: str, path: str, first_line: int = 1) -> Iterator[Problem]:
     """What is wrong with a shell script, or the string of a command."""
-    for number, line in enumerate(text.splitlines(), first_line):
+    # A line ends where bash ends it: behind U+2028 and the like, `#` begins no comment.
+    for number, line in enumerate(text.split("\n"), first_line):
         if line.lstrip().startswith("#"):
             continue
         if secret := _SECRETS.search(line):

@@ -2,12 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.loads import shown_skill
 from hermes_lab.skills.manage import apply_all, named
-from hermes_lab.types import Skill, SkillEdit, SkillWrite
+from hermes_lab.types import Skill, SkillEdit, SkillWrite, ToolResult
 from hermes_lab.types.skill import Origin
 
 Commit = Callable[[Sequence[SkillEdit], Origin], tuple[Library, list[SkillWrite]]]
@@ -21,6 +22,8 @@ class SkillSession:
 
     Writes are seen by later calls of the same session. In a batch they reach the lane's library only when the round is
     merged; with `commit` they reach the library on disk at once, and prompts from the next session on.
+
+    `loaded` names the skills whose own text reached the model, and those that were called as compiled tools, each time.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class SkillSession:
         self._model = model
         self._commit = commit
         self._gate = gate
+        self._unsettled: list[str] = []
 
     def fork(self, origin: Origin, gate: Gate | None = None) -> "SkillSession":
         """A session over the same state whose writes and loads are counted by themselves."""
@@ -49,13 +53,31 @@ class SkillSession:
         )
 
     def view(self, name: str) -> Skill:
+        """`find`, for a text that is shown to the model: it counts as a load."""
+        skill = self.find(name)
+        self.loaded.append(skill.name)
+        return skill
+
+    def find(self, name: str) -> Skill:
         """The skill of that name, or of the one name that is nearly it. Raises `ToolError` listing what there is."""
         known = self.library.skills
         match = name if name in known else _nearly(name, known)
         if not match:
             raise ToolError(f"no skill {name!r}; there are: {named(name, known)}")
-        self.loaded.append(match)
         return known[match]
+
+    def note_load(self, name: str) -> None:
+        """A tool answers with the skill's own text; `settle` tells whether that reached the model."""
+        self.loaded.append(name)
+        self._unsettled.append(name)
+
+    def settle(self, results: Iterable[ToolResult]) -> None:
+        """Counts the loads since the last call by the `results` that the model was given for them: an answer may have
+        been thrown away, or be a recorded one."""
+        for name in self._unsettled:
+            del self.loaded[len(self.loaded) - 1 - self.loaded[::-1].index(name)]
+        self._unsettled.clear()
+        self.loaded += filter(None, map(shown_skill, results))
 
     def manage(self, edit: SkillEdit) -> SkillWrite:
         """Does an edit, and keeps its record. Raises `ToolError` where it may not be."""

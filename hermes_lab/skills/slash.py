@@ -47,7 +47,7 @@ def expand_typed(prompt: str, skills: SkillSession) -> Expanded:
 
 def _nearest(name: str, skills: SkillSession) -> str:
     try:
-        skill = skills.fork("foreground").view(name)  # which counts for nothing
+        skill = skills.find(name)
     except ToolError:
         return ""
     return skill.name if skill_format.state(skill) != "archived" else ""

@@ -255,7 +255,7 @@ class SkillStore:
     def _object(self, digest: str) -> Skill:
         try:
             return _skill((self._objects / digest).read_bytes())
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
             raise ConfigError(f"{self._objects / digest}: cannot be read: {error}") from None
 
     def _digests(self, snapshot: str) -> dict[str, str] | None:

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import msgspec
-
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.loads import shown_skill
 from hermes_lab.skills.observe import ASIDE, Done, done, texts, words
 from hermes_lab.skills.placebo import is_placebo
 from hermes_lab.types import Child, Skill, SkillTrace, Task, Trajectory
@@ -128,21 +127,9 @@ def _distinctive(line: str) -> frozenset[str]:
 
 def _after_loading(name: str, calls: Sequence[Done]) -> Sequence[Done] | None:
     """The calls of the turns after the one that first loaded the skill; None where none did."""
-    turns = (each.turn for each in calls if each.call.name == "skill_view" and each.result.ok and _names(each, name))
+    turns = (each.turn for each in calls if shown_skill(each.result) == name)
     first = next(turns, None)
     return None if first is None else [each for each in calls if each.turn > first]
-
-
-class _Viewed(msgspec.Struct):
-    name: str = ""
-
-
-def _names(view: Done, name: str) -> bool:
-    """Whether it was this skill that was shown: a near miss of a name is resolved, so the answer tells."""
-    try:
-        return msgspec.json.decode(view.result.content.encode(), type=_Viewed).name == name
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return False
 
 
 class _Likeness(NamedTuple):

@@ -8,7 +8,7 @@ from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext, tool
 
 
-@tool(toolset="clarify")
+@tool(toolset="clarify", serves=lambda ctx, _offered: ctx.ask is not None)
 async def clarify(
     ctx: ToolContext, question: str, choices: Annotated[list[str], Field(max_length=4)] | None = None
 ) -> dict[str, Any]:

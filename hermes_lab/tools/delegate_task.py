@@ -6,7 +6,7 @@ from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext, tool
 
 
-@tool(toolset="delegation", parallel=True)
+@tool(toolset="delegation", parallel=True, serves=lambda ctx, _offered: ctx.delegate is not None)
 async def delegate_task(
     ctx: ToolContext, goal: str, context: str = "", toolsets: list[str] | None = None
 ) -> dict[str, Any]:

@@ -30,11 +30,24 @@ def given_tool(
         del ctx
         return call(**{key: value for key, value in arguments.items() if value is not _LEFT_OUT})
 
-    model = _names_only(name, tuple(parameters.get("properties", {})), parameters.get("required", ()))
+    model = _names_only(name, parameters.get("properties", {}), parameters.get("required", ()))
     declaration = Declaration({"type": "function", "function": function}, model)
     return GivenTool(name, TOOLSET, handler, declaration=declaration)
 
 
-def _names_only(name: str, known: Sequence[str], required: Sequence[str]) -> type[Arguments]:
-    fields: dict[str, Any] = {key: (Any, ... if key in required else _LEFT_OUT) for key in known}
+def _names_only(name: str, properties: Mapping[str, Any], required: Sequence[str]) -> type[Arguments]:
+    fields: dict[str, Any] = {
+        key: (Any | None if _takes_null(schema) else Any, ... if key in required else _LEFT_OUT)
+        for key, schema in properties.items()
+    }
     return create_model(name, __base__=Arguments, **fields)
+
+
+def _takes_null(schema: object) -> bool:
+    """Whether null is a value of its own there, and not another way to leave the argument out."""
+    if not isinstance(schema, Mapping):
+        return False
+    kinds = schema.get("type") or ()
+    choices = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    named = "null" in ([kinds] if isinstance(kinds, str) else kinds) or None in schema.get("enum", ())
+    return named or any(map(_takes_null, choices))

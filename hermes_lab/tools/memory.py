@@ -8,7 +8,7 @@ from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.types.memory import Target
 
 
-@tool(toolset="memory")
+@tool(toolset="memory", serves=lambda ctx, _offered: ctx.notes is not None)
 def memory(
     ctx: ToolContext,
     action: Literal["add", "replace", "remove"],

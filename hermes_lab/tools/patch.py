@@ -7,6 +7,7 @@ import anyio.to_thread
 from hermes_lab.errors import ToolError
 from hermes_lab.sandbox.output import clip
 from hermes_lab.tools.diff import small_diff
+from hermes_lab.tools.paths import file_path
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.tools.replace import Replaced, replace
 
@@ -29,6 +30,7 @@ async def patch(
         raise ToolError("old_string is empty; quote the passage that is to be replaced")
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same")
+    path = file_path(path)
     # Bytes that are no UTF-8 pass through as surrogates, which no text of a model may hold.
     before = (await ctx.sandbox.read(path)).decode(errors="surrogateescape")
     old, new = (text.encode(errors="replace").decode() for text in (old_string, new_string))

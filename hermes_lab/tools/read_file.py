@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hermes_lab.errors import ToolError
+from hermes_lab.tools.paths import file_path
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.tools.scratch import inside, room
 
@@ -31,6 +32,7 @@ async def read_file(
         offset: First line.
         limit: Most lines.
     """
+    path = file_path(path)
     try:
         data = await ctx.sandbox.read(path)
     except ToolError as error:

@@ -23,7 +23,7 @@ import hermes_lab.tools
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tools.schema import Declaration, declare, explain, related
+from hermes_lab.tools.schema import Declaration, Profile, declare, explain, related
 from hermes_lab.tools.toolsets import COMPOSITES
 from hermes_lab.types import Page, ToolCall, ToolResult
 
@@ -38,6 +38,8 @@ Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Puts a question, with the answers to choose from (if any), to a person."""
 Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
 """Has a child agent work on a goal, with some context, with these toolsets; gives the answer of the tool."""
+Serves = Callable[["ToolContext", Collection[str]], bool]
+"""Whether a tool can do anything in this episode, given its context and the names of the tools that are offered."""
 T = TypeVar("T")
 _ENTRY_POINTS = "hermes_lab.tools"
 _WITH_COMPILED = frozenset({"skill_view", "skill_compile"})  # beside these, compiled skills are tools
@@ -84,10 +86,11 @@ class Tool:
     parallel: bool = False
     requires_env: tuple[str, ...] = ()
     available: Callable[[], str] | None = None
+    serves: Serves | None = None
 
-    def beside(self, enabled: Collection[str]) -> Declaration:
+    def beside(self, enabled: Collection[str], profile: Profile = "full") -> Declaration:
         """What a model is told of it where the tools `enabled` are there too."""
-        return declare(self.handler, related(self.handler).intersection(enabled))
+        return declare(self.handler, related(self.handler).intersection(enabled), profile)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +99,9 @@ class GivenTool(Tool):
 
     declaration: Declaration
 
-    def beside(self, enabled: Collection[str]) -> Declaration:
+    def beside(self, enabled: Collection[str], profile: Profile = "full") -> Declaration:
         """Always the same: it knows of no other tool."""
-        del enabled
+        del enabled, profile
         return self.declaration
 
 
@@ -108,22 +111,26 @@ def tool(
     parallel: bool = False,
     requires_env: Sequence[str] = (),
     available: Callable[[], str] | None = None,
+    serves: Serves | None = None,
 ) -> Callable[[Handler], Tool]:
     """Makes a tool of `async def name(ctx: ToolContext, ...) -> dict`; one that blocks is a plain `def`, and runs in a
     thread, so that it stops no other rollout.
 
     The schema comes from the signature; the first paragraph of the docstring describes the tool, its section
     `Args:` the arguments. Another tool is named only inside `{that_tool: ...}`, which is left out where it is not
-    enabled; `schema.When` does the same for an argument. The handler's answer goes to the model as JSON; one with an
-    `error` is a failure.
+    enabled; `schema.When` does the same for an argument. `{full: ...}` and `{compact: ...}` are text for one profile of
+    the prompt; the text for `full` holds no value that a small model could copy as an argument. The handler's answer
+    goes to the model as JSON; one with an `error` is a failure.
 
     `parallel` says that the tool changes nothing and may run beside others of the same turn. `requires_env` names
     environment variables without which it cannot work; `available` gives the reason why it cannot work here, or "".
+    `serves` says whether it can do anything in an episode: where it can only refuse, a prompt of the profile `full`
+    does not offer it.
     """
 
     def make(handler: Handler) -> Tool:
         declare(handler, frozenset())  # a mistake in the docstring shows at import
-        return Tool(handler.__name__, toolset, handler, parallel, tuple(requires_env), available)
+        return Tool(handler.__name__, toolset, handler, parallel, tuple(requires_env), available, serves)
 
     return make
 
@@ -192,8 +199,9 @@ class Toolbox:
 
     `toolsets` may name single tools too; `disabled` ones are left out. After them come those that the task has `given`,
     and, beside tools for skills, the compiled skills of the library (`tools/compiled.py`); one that is compiled later
-    has no schema in this session, but can be called. Raises `ConfigError` as `check_toolsets` does, and where the task
-    gives a tool that is there already.
+    has no schema in this session, but can be called. With the `profile` `full` a tool that can only refuse in this
+    episode has no schema either, and refuses where it is called all the same. Raises `ConfigError` as `check_toolsets`
+    does, and where the task gives a tool that is there already.
     """
 
     def __init__(
@@ -202,17 +210,24 @@ class Toolbox:
         context: ToolContext,
         disabled: Sequence[str] = (),
         given: Sequence[Tool] = (),
+        *,
+        profile: Profile = "full",
     ) -> None:
         self._context = context
-        self._kit = _kit(tuple(toolsets), tuple(disabled))
-        self._compiles = not self._kit.names.isdisjoint(_WITH_COMPILED)
+        self._profile = profile
+        configured = _kit(tuple(toolsets), tuple(disabled), profile)
+        self._refusing = _refusing(configured, context) if profile == "full" else {}
+        self._kit = _kit(tuple(toolsets), tuple(disabled), profile, frozenset(self._refusing))
+        self._compiles = not configured.names.isdisjoint(_WITH_COMPILED)
         self._brought: dict[str, Tool] = {}
         if given:
             self._refuse_taken(given)
-            self._kit = _resolved({name: tool for name, (tool, _) in self._kit.tools.items()} | _by_name(given))
+            before = {name: tool for name, (tool, _) in self._kit.tools.items()}
+            self._kit = _resolved(before | _by_name(given), profile)
         if compiled := self._compiled():
             before = {name: tool for name, (tool, _) in self._kit.tools.items()}
-            self._kit = _resolved(before | {name: tool for name, tool in compiled.items() if name not in before})
+            late = {name: tool for name, tool in compiled.items() if name not in before}
+            self._kit = _resolved(before | late, profile)
         self._allowed = self._kit.names
 
     @property
@@ -228,8 +243,9 @@ class Toolbox:
     def allow(self, names: Collection[str], context: ToolContext | None = None) -> "Toolbox":
         """The same schemas, but every tool that is not in `names` answers with an error; `context` is what the others
         may reach from now on."""
-        limited = Toolbox((), context or self._context)
+        limited = Toolbox((), context or self._context, profile=self._profile)
         limited._kit = self._kit
+        limited._refusing = {name: tool for name, tool in self._refusing.items() if name in names}
         limited._allowed = self._allowed.intersection(names)
         return limited
 
@@ -253,11 +269,11 @@ class Toolbox:
         return compiled_tools(self._context.skills.library)
 
     def _find(self, name: str) -> tuple[Tool, Declaration] | None:
-        """The tool of that name: of the session's beginning, or brought or compiled since."""
+        """The tool of that name: of the session's beginning, or brought or compiled since, or one that refuses."""
         if found := self._kit.tools.get(name):
             return found
-        late = self._brought.get(name) or self._compiled().get(name)
-        return (late, late.beside(())) if late else None
+        late = self._brought.get(name) or self._compiled().get(name) or self._refusing.get(name)
+        return (late, late.beside((), self._profile)) if late else None
 
     async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Answers a turn's calls, in their order; those of `parallel` tools that follow each other run side by side.
@@ -352,7 +368,13 @@ def _threads() -> anyio.CapacityLimiter:
 
 
 @cache
-def _kit(toolsets: tuple[str, ...], disabled: tuple[str, ...]) -> _Kit:
+def _kit(
+    toolsets: tuple[str, ...],
+    disabled: tuple[str, ...],
+    profile: Profile = "full",
+    refusing: frozenset[str] = frozenset(),
+) -> _Kit:
+    """The tools that are chosen and work on this machine, but for those that are `refusing`."""
     known, missing = known_tools(), unavailable_tools()
     for name in disabled:
         if name not in known:
@@ -366,11 +388,20 @@ def _kit(toolsets: tuple[str, ...], disabled: tuple[str, ...]) -> _Kit:
             reasons = "; ".join(f"{name}: {missing[name]}" for name in members)
             raise ConfigError(f"agent.toolsets: {toolset} cannot work here: {reasons}")
         chosen |= {name: known[name] for name in members if name not in missing and name not in disabled}
-    return _resolved(chosen)
+    return _resolved({name: tool for name, tool in chosen.items() if name not in refusing}, profile)
 
 
-def _resolved(chosen: Mapping[str, Tool]) -> _Kit:
-    tools = {name: (tool, tool.beside(chosen)) for name, tool in chosen.items()}
+def _refusing(kit: _Kit, context: ToolContext) -> dict[str, Tool]:
+    """The tools that can only refuse in this episode. One may serve only beside another, so it is asked again after
+    others were left out."""
+    offered = {name: tool for name, (tool, _) in kit.tools.items()}
+    while refusing := [name for name, tool in offered.items() if tool.serves and not tool.serves(context, offered)]:
+        offered = {name: tool for name, tool in offered.items() if name not in refusing}
+    return {name: tool for name, (tool, _) in kit.tools.items() if name not in offered}
+
+
+def _resolved(chosen: Mapping[str, Tool], profile: Profile) -> _Kit:
+    tools = {name: (tool, tool.beside(chosen, profile)) for name, tool in chosen.items()}
     return _Kit(tools, tuple(declaration.schema for _, declaration in tools.values()), frozenset(tools))
 
 

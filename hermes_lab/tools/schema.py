@@ -5,25 +5,45 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+
+Profile = Literal["full", "compact"]
+"""The `agent.prompt` for which a tool is declared."""
 
 _ARGUMENT = re.compile(r"(?P<indent>\s+)(?P<name>\w+): (?P<text>.+)")
 _CONDITION = re.compile(r"\s*\{(?P<tool>\w+): (?P<text>[^{}]*)\}")
 
 
 class Arguments(BaseModel):
-    """What a model may pass to a tool; an argument that the tool does not have is an error."""
+    """What a model may pass to a tool; an argument that the tool does not have is an error.
+
+    `null` for an argument with a default is that default, unless null is a value of its own.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        """Drops every `null` that stands for "left out"."""
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None or not cls._left_out_by_null(name)}
+
+    @classmethod
+    def _left_out_by_null(cls, name: str) -> bool:
+        field = cls.model_fields.get(name)
+        return field is not None and not field.is_required() and type(None) not in get_args(field.annotation)
 
 
 @dataclass(frozen=True)
 class When:
     """Marks an argument that is there only where the tool `name` is enabled too: `Annotated[bool, When("process")]`.
 
-    It needs a default. Text of a docstring has `{process: ...}` for the same purpose.
+    It needs a default. Text of a docstring has `{process: ...}` for the same purpose; there, `{full: ...}` and
+    `{compact: ...}` stand for the profiles of the prompt.
     """
 
     name: str
@@ -37,15 +57,15 @@ class Declaration(NamedTuple):
 
 
 @cache
-def declare(handler: Callable[..., Any], beside: frozenset[str]) -> Declaration:
+def declare(handler: Callable[..., Any], beside: frozenset[str], profile: Profile = "full") -> Declaration:
     """The declaration of `handler` where the tools `beside` are enabled too; no other tool is named in it.
 
     The first parameter, the context, is left out; the first paragraph of the docstring describes the tool, its section
     `Args:` the arguments. Raises `TypeError` where a description is that of no argument.
     """
-    name = handler.__name__
-    arguments = _arguments_model(handler, beside)
-    text = _said(" ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split()), beside)
+    name, conditions = handler.__name__, beside | {profile}
+    arguments = _arguments_model(handler, conditions)
+    text = _said(" ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split()), conditions)
     function = {"name": name, "description": text, "parameters": _compact(_inlined(arguments.model_json_schema()))}
     return Declaration({"type": "function", "function": function}, arguments)
 
@@ -59,7 +79,7 @@ def related(handler: Callable[..., Any]) -> frozenset[str]:
         for parameter in inspect.signature(handler, eval_str=True).parameters.values()
         for mark in _conditions(parameter)
     }
-    return frozenset(in_text | in_signature)
+    return frozenset((in_text | in_signature).difference(get_args(Profile)))
 
 
 def explain(error: ValidationError) -> str:
@@ -91,7 +111,7 @@ def _conditions(parameter: inspect.Parameter) -> list[When]:
 
 
 def _said(text: str, beside: Collection[str]) -> str:
-    """`text` with `{tool: ...}` opened where that tool is enabled, and left out where it is not."""
+    """`text` with `{tool: ...}` opened where that tool, or profile, is among `beside`, and left out elsewhere."""
     return _CONDITION.sub(lambda match: f" {match['text']}" if match["tool"] in beside else "", text).strip()
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from hermes_lab.errors import ToolError
 from hermes_lab.sandbox.workspace import WORKSPACE, components
 from hermes_lab.tools.glob import literal, regex
+from hermes_lab.tools.paths import file_path
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.tools.scratch import inside, room
 
@@ -18,6 +19,7 @@ _END = "--"  # the last line of an output that was not cut
 _LINE = re.compile(r"(?P<path>[^\0]+)\0(?P<number>\d+)(?P<mark>[:-])(?P<text>.*)\n")
 _COUNT = re.compile(r"(?P<path>[^\0]+)\0(?P<count>\d+)\n")
 
+# A file is text where it has no NUL, as in the locale C; in another one, grep -I leaves out whatever is not UTF-8.
 # No part of the path may be a link; what `find` gives is then a regular file below it, never one behind a link.
 _FOUND = """\
 export LC_ALL=C.UTF-8
@@ -27,6 +29,9 @@ for path in {parts}; do
 done
 found() {{
   find {path} -regextype posix-extended -name .git -prune -o -type f -regex {names} -print0 2>/dev/null | sort -z
+}}
+texts() {{
+  found | LC_ALL=C xargs -0 -r grep -lZIs -e '' --
 }}
 """
 _PAGE = """\
@@ -52,7 +57,8 @@ async def search_files(
     """Search the files of the working folder by content (a Perl regex, line by line) or by name (a glob).
 
     Args:
-        target: What the pattern is compared with. files: their names, such as *.py or src/**/*.py.
+        target: What the pattern is compared with. {compact: files: their names, such as *.py or src/**/*.py.} {full:
+            files: their names; the pattern is a glob then.}
         path: Search only below it.
         file_glob: Search only the content of such files.
         context: Lines around each match.
@@ -61,20 +67,20 @@ async def search_files(
     """
     if not pattern:
         raise ToolError("pattern: say what to look for")
-    found = _found(path, glob=pattern if target == "files" else file_glob or "*", itself=target == "content")
+    found = _found(file_path(path), glob=pattern if target == "files" else file_glob or "*", itself=target == "content")
     if target == "files":
         return await _names(ctx, found, "found", offset, limit)
     quoted = shlex.quote(pattern)
     check = f"grep -qP -e {quoted} </dev/null || (($? == 1)) || exit 1\n"
-    matching = f"found | xargs -0 -r grep -lZIPs -e {quoted} --"
+    matching = f"texts | xargs -0 -r grep -laZPs -e {quoted} --"
     try:
         if output_mode == "files_only":
             return await _names(ctx, check + found, matching, offset, limit)
         if output_mode == "count":
-            count = f"grep -cHZPs -e {quoted} --"
+            count = f"grep -caHZPs -e {quoted} --"
             return await _counts(ctx, check + found, matching, count, offset, limit)
-        grep = f"grep -nHZIPs -C {context} --no-group-separator -e {quoted} --"
-        return await _lines(ctx, check + found, f"found | xargs -0 -r {grep}", offset, limit)
+        grep = f"grep -naHZPs -C {context} --no-group-separator -e {quoted} --"
+        return await _lines(ctx, check + found, f"texts | xargs -0 -r {grep}", offset, limit)
     except ToolError as error:
         message = str(error)
         raise ToolError(f"pattern: {message[6:]}" if message.startswith("grep: ") else message) from None

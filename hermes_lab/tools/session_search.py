@@ -21,7 +21,7 @@ _BESIDE = 4
 _MESSAGE_CHARS = 2_000
 
 
-@tool(toolset="session_search", parallel=True)
+@tool(toolset="session_search", parallel=True, serves=lambda ctx, _offered: ctx.sessions is not None)
 def session_search(
     ctx: ToolContext,
     query: str = "",
@@ -32,7 +32,8 @@ def session_search(
     """Find what was said in earlier sessions; with session and place, read the messages around a hit.
 
     Args:
-        query: Words that must all be there; also AND, OR, NOT, "a phrase", prefix*.
+        query: {compact: Words that must all be there; also AND, OR, NOT, "a phrase", prefix*.} {full: Words that must
+            all be there. AND, OR, NOT, a phrase in double quotes and a star behind the beginning of a word work too.}
         limit: Most sessions.
         session: The id of one session.
         place: The place of a message in it.

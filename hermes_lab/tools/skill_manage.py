@@ -8,7 +8,7 @@ from hermes_lab.types import SkillEdit
 from hermes_lab.types.skill import Action
 
 
-@tool(toolset="skills")
+@tool(toolset="skills", serves=lambda ctx, _offered: ctx.skills is not None)
 def skill_manage(
     ctx: ToolContext,
     action: Action,
@@ -23,10 +23,11 @@ def skill_manage(
     """Save what was learned as a skill. create: description and content. patch: old_string, new_string.
 
     Args:
-        name: like-this
+        name: {compact: like-this} {full: Lowercase words with hyphens between them.}
         description: When to use it.
         content: Markdown; with write_file, the file's.
-        path: With write_file, remove_file or patch, a file such as references/x.md.
+        path: {compact: With write_file, remove_file or patch, a file such as references/x.md.} {full: Only with
+            write_file, remove_file or patch: a file beside the skill's own text, in a folder of the skill.}
         absorbed_into: With delete, the skill that holds its content now.
     """
     if ctx.skills is None:

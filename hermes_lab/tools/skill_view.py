@@ -1,32 +1,61 @@
 """Loads a skill into the conversation."""
 
+import posixpath
+from collections.abc import Collection
 from typing import Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.lay_out import lay_out
 from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.types import Skill
+
+_ITSELF = "skill.md"
+_ADDS_SKILLS = frozenset({"skill_manage", "skill_compile"})
 
 
-@tool(toolset="skills")
+def can_show_skills(ctx: ToolContext, offered: Collection[str]) -> bool:
+    """Whether there is a skill to see, or a tool that can add one."""
+    return ctx.skills is not None and (bool(ctx.skills.library.skills) or not _ADDS_SKILLS.isdisjoint(offered))
+
+
+@tool(toolset="skills", serves=can_show_skills)
 async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, Any]:
     """Load a skill.
 
     Args:
-        path: One of its files, such as references/x.md.
+        path: {compact: One of its files, such as references/x.md.} {full: Only for another file of a skill that you
+            have loaded: its path, as the loaded skill names it.}
     """
     if ctx.skills is None:
         raise ToolError("there is no skill library here")
-    skill = ctx.skills.view(name)
-    note = {} if skill.name == name else {"note": f"there is no skill {name!r}; this is the nearest"}
-    if not path:
-        answer = {"name": skill.name, "content": skill_format.shown(skill), **note}
-        if not skill.files:
-            return answer
-        return {**answer, "folder": await lay_out(skill, ctx.sandbox), "files": sorted(skill.files)}
-    if path not in skill.files:
-        raise ToolError(f"path: {skill.name!r} has no file {path!r}; it has: {', '.join(skill.files) or 'none'}")
-    return {"name": skill.name, "path": path, "content": _text(skill.files[path], path), **note}
+    skill = ctx.skills.find(name)
+    notes = [] if skill.name == name else [f"there is no skill {name!r}; this is the nearest"]
+    file = path if path in skill.files else _inside(path, skill, ctx.sandbox.seen_skills)
+    if file in skill.files:
+        note = {"note": notes[0]} if notes else {}
+        return {"name": skill.name, "path": file, "content": _text(skill.files[file], file), **note}
+    if file:
+        has = f"its files are: {', '.join(sorted(skill.files))}" if skill.files else "it has no other files"
+        notes.append(f"the skill has no file {path!r}; this is the skill itself, and {has}")
+    answer: dict[str, Any] = {"name": skill.name, "content": skill_format.shown(skill)}
+    if notes:
+        answer["note"] = "; ".join(notes)
+    if skill.files:
+        answer |= {"folder": await lay_out(skill, ctx.sandbox), "files": sorted(skill.files)}
+    ctx.skills.note_load(skill.name)
+    return answer
+
+
+def _inside(path: str, skill: Skill, seen_skills: str) -> str:
+    """The path of a file within the skill's folder, "" for the skill itself: a model may write it in several ways."""
+    if not path.strip():
+        return ""
+    file = posixpath.normpath(path.strip())
+    for folder in (f"{seen_skills}/{skill.name}", skill.name):
+        if file == folder or file.startswith(f"{folder}/"):
+            file = posixpath.relpath(file, folder)
+    return "" if file == "." or file.casefold() == _ITSELF else file
 
 
 def _text(data: bytes, path: str) -> str:

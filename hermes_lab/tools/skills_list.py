@@ -5,10 +5,11 @@ from typing import Any
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.tools.skill_view import can_show_skills
 from hermes_lab.types import Skill
 
 
-@tool(toolset="skills", parallel=True)
+@tool(toolset="skills", parallel=True, serves=can_show_skills)
 async def skills_list(ctx: ToolContext) -> dict[str, Any]:
     """List all skills, also those that are not in the prompt."""
     if ctx.skills is None:

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.tools.background import Background
+from hermes_lab.tools.paths import folder_path
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.tools.schema import When
 
@@ -22,6 +23,7 @@ async def terminal(
         timeout: Seconds.
         background: Do not wait for it: answers with an id for process.
     """
+    workdir = folder_path(ctx, workdir)
     if background:
         return {"id": (await ctx.state(Background).start(ctx, command, workdir)).id}
     seconds = ctx.config.timeout if timeout is None else timeout

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext, tool
-from hermes_lab.tools.web_search import web_of
+from hermes_lab.tools.web_search import has_web, web_of
 from hermes_lab.web.shown import NOTE, shown_page
 
 
-@tool(toolset="web", parallel=True)
+@tool(toolset="web", parallel=True, serves=has_web)
 async def web_extract(
     ctx: ToolContext,
     urls: Annotated[list[str], Field(min_length=1, max_length=10)],

@@ -1,5 +1,6 @@
 """Searches the web."""
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -10,7 +11,12 @@ from hermes_lab.web import WebProvider
 from hermes_lab.web.shown import NOTE, shown_hits
 
 
-@tool(toolset="web", parallel=True)
+def has_web(ctx: ToolContext, _offered: Collection[str]) -> bool:
+    """Whether there is anything to search."""
+    return bool(ctx.pages) or ctx.web is not None
+
+
+@tool(toolset="web", parallel=True, serves=has_web)
 async def web_search(
     ctx: ToolContext,
     query: str,

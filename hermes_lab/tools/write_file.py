@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hermes_lab.tools.paths import file_path
 from hermes_lab.tools.registry import ToolContext, tool
 
 
@@ -12,6 +13,7 @@ async def write_file(ctx: ToolContext, path: str, content: str) -> dict[str, Any
     Args:
         path: Relative to the working folder.
     """
+    path = file_path(path)
     data = content.encode(errors="replace")
     await ctx.sandbox.write(path, data)
     return {"path": path, "bytes": len(data)}

@@ -8,7 +8,7 @@ GROUP_VERSION = 2
 """Of the group that is written; `envs.groups.read_groups` upgrades older ones."""
 
 
-class ScoredGroup(Struct, frozen=True, kw_only=True):
+class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """G sequences of one task under one policy; axis G first, T differs from sequence to sequence.
 
     `masks` is 1 on sampled tokens and 0 elsewhere; `logprobs` is the behaviour policy's natural log-probability where
@@ -19,7 +19,9 @@ class ScoredGroup(Struct, frozen=True, kw_only=True):
 
     `policy` is the adapter digest (or model name) that sampled them all; `model` says the same in full, without the
     address it was served at. `snapshot` is the skill library that the prompts showed, and `config_digest` the
-    configuration of the run. What version 1 did not record is `split` "", `world` -1, `config_digest` "" and a `model`
+    configuration of the run. `stop_reasons` are those of the episodes (`hermes_lab.types.trajectory.StopReason`): a
+    sequence whose reply was cut (`length`), withheld or not read is in the group, and marked by it; empty in a group of
+    before this was kept. What version 1 did not record is `split` "", `world` -1, `config_digest` "" and a `model`
     without provider.
     """
 
@@ -41,3 +43,4 @@ class ScoredGroup(Struct, frozen=True, kw_only=True):
     logprobs: tuple[tuple[float | None, ...], ...]
     rewards: tuple[float, ...]
     advantages: tuple[float, ...]
+    stop_reasons: tuple[str, ...] = ()

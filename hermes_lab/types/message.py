@@ -11,7 +11,7 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     """One tool call as the model wrote it.
 
     A call that could not be parsed keeps its text in `raw` and says why in `error`; it is answered with that error and
-    never executed.
+    never executed. `provider_fields` are fields beside the call that its endpoint wants back, such as a signature.
     """
 
     id: str
@@ -19,6 +19,7 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     arguments: dict[str, Any] = {}
     error: str = ""
     raw: str = ""
+    provider_fields: dict[str, Any] = {}
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):
@@ -41,6 +42,10 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
     In the Hermes text format a tool call stands in an assistant's `content` and a tool's answer is a user turn; the
     structured fields beside them (`tool_calls`, `results`) are then bookkeeping that is not sent.
+
+    `content` may hold reasoning between tags, as it was sampled: `hermes_lab.models.answer` tells the answer from it.
+    `reasoning` is the model's reasoning, from whichever place it came. `provider_fields` are the parts of a reply that
+    its endpoint wants back with the next request, as they were received: reasoning fields, signed thinking blocks.
     """
 
     role: Role
@@ -49,18 +54,29 @@ class Message(Struct, frozen=True, omit_defaults=True):
     results: tuple[ToolResult, ...] = ()
     tool_call_id: str = ""
     reasoning: str = ""
+    provider_fields: dict[str, Any] = {}
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens as the server counted them, summed over calls."""
+    """Tokens as the server counted them, summed over calls.
+
+    `cached_tokens` (read from a prompt cache) and `cache_write_tokens` (written to one) are part of `prompt_tokens`;
+    `reasoning_tokens` are part of `completion_tokens`.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -75,6 +91,7 @@ class Recorded(Struct, frozen=True):
 class Generation(Struct, frozen=True):
     """One model reply.
 
+    `finish_reason` is one of `hermes_lab.models.finish.ENDINGS`, whatever the endpoint's own word is.
     `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one for each of `token_ids`) are what the sampler
     returned; all three are empty where the server does not give them. They are never made by tokenising text.
     `retries` counts the tries that failed before this reply was had. `then` is there where the reply is recorded.

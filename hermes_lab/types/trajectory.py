@@ -7,11 +7,24 @@ from msgspec import Struct
 from hermes_lab.types.message import Message, Usage
 
 Budget = Literal["max_iterations", "max_seconds", "max_tokens", "max_cost"]
-StopReason = Literal["answered", "empty", "length", "context_full", "failed"] | Budget
-"""`answered`: a final answer without tool calls. `empty`: a reply with neither text nor calls. `length`: the reply was
-cut at its token limit before it was a call or an answer. `context_full`: the prompt no longer fits the model. `failed`:
-the infrastructure or a bug, of a review alone. The rest are budgets; the grace call after one may still have given a
-final response."""
+StopReason = (
+    Literal["answered", "empty", "length", "filtered", "refused", "unparsed", "context_full", "repeated", "failed"]
+    | Budget
+)
+"""How the work on a submission ended.
+
+- `answered`: a final answer without tool calls.
+- `empty`: a reply with neither an answer nor calls; one of reasoning alone is empty.
+- `length`: the reply was cut at its token limit before it was a call or an answer.
+- `filtered`: the endpoint's content filter withheld or cut the reply.
+- `refused`: the endpoint marked the reply as a refusal.
+- `unparsed`: the reply's text is a tool call in a format that is not read here (`model.tool_parser`,
+  `agent.tool_format`).
+- `context_full`: the prompt no longer fits the model.
+- `repeated`: the same call got the same result `agent.max_repeats` times in a row.
+- `failed`: the infrastructure or a bug, of a review alone.
+
+The rest are budgets; the grace call after one of them, or after `repeated`, may still have given a final response."""
 ToolFormat = Literal["native", "hermes"]
 
 

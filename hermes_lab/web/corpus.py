@@ -94,11 +94,13 @@ def _of_file(path: Path, name: str) -> Page:
 
 def _lines(file: Path) -> list[Page]:
     pages = []
-    for number, line in enumerate(file.read_text().splitlines(), 1):
-        if not line.strip():
+    # Lines end at \n alone: `splitlines` would end one at U+2028 and the like, too, which a text may hold.
+    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
+        text = line.decode().removeprefix("\ufeff")
+        if not text.strip():
             continue
         try:
-            pages.append(msgspec.convert(json.loads(line), Page))
+            pages.append(msgspec.convert(json.loads(text, strict=False), Page))
         except (ValueError, RecursionError) as error:  # msgspec.ValidationError is one
             raise ConfigError(f"web.corpus: {file}:{number}: no page: {error}") from None
     return pages

@@ -12,7 +12,8 @@ import msgspec
 
 from hermes_lab.config import WebConfig
 from hermes_lab.errors import ConfigError, ModelError, ToolError
-from hermes_lab.models.endpoint import Endpoint, Refused
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.refusals import Refused
 from hermes_lab.web import Document, Hit
 
 _TAG = re.compile(r"</?\w+>")

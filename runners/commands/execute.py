@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import anyio
 
 from hermes_lab.config import RunConfig, config_digest
-from hermes_lab.models import open_models
+from hermes_lab.models import open_auxiliary, open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
 from hermes_lab.rewards import doubts
@@ -21,7 +21,7 @@ from runners.batch import Done, owes, read_done, run_lanes, settle
 from runners.briefing import Briefing, brief_plan
 from runners.budget import Budget
 from runners.commands import options
-from runners.commands.summary import show_summary
+from runners.commands.summary import say_warnings, show_summary
 from runners.executors import open_executor
 from runners.experiment import Command, blaming_adapters, weights_digest, weights_of
 from runners.folder import check_folder, keep_suite, lock_folder, open_folder
@@ -90,10 +90,12 @@ def run_all(plan: Plan, *, resume: bool, quiet: bool, json: bool, show: Show = s
             elif plan.budget.allows():  # else no model has to be started
                 anyio.run(_run_owed, plan, adapters, folder, done, _progress(plan.tally, quiet or json), say)
         except KeyboardInterrupt:
-            finished = _finish(folder, show, json)  # by the log: the last ones may be on the disk but not in the tally
+            finished = _finish(
+                folder, show, json=json, quiet=quiet
+            )  # by the log: the last ones may be on the disk but not in the tally
             options.say(f"interrupted: {finished} of {plan.wanted} episodes are kept; go on with --resume")
             return 130
-    _finish(folder, show, json)
+    _finish(folder, show, json=json, quiet=quiet)
     return _say_what_is_owed(plan)
 
 
@@ -121,9 +123,9 @@ async def _run_owed(
             concurrency=config.run.concurrency,
             say=say,
         )
-        async with opened as models:
+        async with opened as models, open_auxiliary(config, say=say) as auxiliary:
             digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
-            labs = [Lab(config, digest, plan.suite, model, sandbox, web) for model in models]
+            labs = [Lab(config, digest, plan.suite, model, sandbox, web, auxiliary) for model in models]
             async with open_executor(config, labs, adapters, say) as run_episode:
                 with progress, narrated(say, named=plan.wanted > 1):
                     await run_lanes(labs, plan.lanes, folder, done, progress, plan.budget, run_episode)
@@ -154,12 +156,14 @@ def _progress(tally: Tally, quiet: bool) -> Progress:
     return Plain(tally, options.say)
 
 
-def _finish(folder: Path, show: Show, json: bool) -> int:
-    """Writes and shows the summary; how many episodes are finished."""
+def _finish(folder: Path, show: Show, *, json: bool, quiet: bool) -> int:
+    """Writes and shows the summary, and then its warnings; how many episodes are finished."""
     from analysis.summary import summarize
 
     summary = summarize(folder)
     write_json(folder / "summary.json", summary)
     show(summary, json=json)
+    if not (json or quiet):
+        say_warnings(summary)
     finished: int = summary["finished"]
     return finished

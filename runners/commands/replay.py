@@ -17,7 +17,7 @@ from hermes_lab.config import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.manifest import RunManifest, read_manifest
-from hermes_lab.models import open_model
+from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.replay import ReplayModel, first_difference
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import Job, Lab, ReviewWhen, run_episode
@@ -119,8 +119,8 @@ async def _again(
         return await run_episode(lab(model=ReplayModel([recorded], explains=True)), job, knowledge)
     asked = config.model.model_copy(update={"adapter": weights})
     opening = open_model(asked, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say)
-    async with opening as model:
-        return await run_episode(lab(model=model), job, knowledge)
+    async with opening as model, open_auxiliary(config, say=say) as auxiliary:
+        return await run_episode(lab(model=model, auxiliary=auxiliary), job, knowledge)
 
 
 def _job(config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library) -> tuple[Job, str]:

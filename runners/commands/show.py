@@ -8,6 +8,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
+from analysis.warnings import ending
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
@@ -21,6 +22,8 @@ from runners.terminal import printable
 
 _HEADER = ("#", "LANE", "ROUND", "RESULT", "LIBRARY", "LOADED", "WROTE", "TASK")
 _LAST = (inf,)  # place in a round
+_MESSAGE = 200
+"""Characters of an error in the list; `--episode` shows all of it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +32,7 @@ def register(app: typer.Typer) -> None:
         "show",
         help="A run's episodes, lane by lane: how each ended, the library that it began with, the skills that it "
         "loaded and wrote; and between rounds, what became of the lane's library. With --episode, one of them whole: "
-        "every message, verdict and write.\n\n"
+        "every message, verdict and write, and of an error its traceback.\n\n"
         "hermes-lab show runs/one-rule --lane on\n\n"
         "hermes-lab show runs/one-rule --episode 0",
     )(show)
@@ -78,6 +81,7 @@ class _Line(Struct):
     task_id: str
     result: str
     success: bool | None
+    stop_reason: str
     error: str
     snapshot: str
     loaded: tuple[str, ...]
@@ -86,7 +90,7 @@ class _Line(Struct):
 
 def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[Border]]) -> Iterator[str]:
     """The lines of the list; after a round that of its border, if anything happened there."""
-    rows = [(_order(line), _cells(line), "") for line in chosen]
+    rows = [(_order(line), _cells(line), _first_line(line.error)) for line in chosen]
     for lane, borders in histories.items():
         for border in borders:
             if what := told(border):
@@ -97,6 +101,10 @@ def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[Border]]) 
     yield header
     for line, (_, _, rest) in zip(lines, rows, strict=True):
         yield f"{line}  {rest}".rstrip()
+
+
+def _first_line(message: str) -> str:
+    return printable(message.strip().partition("\n")[0])[:_MESSAGE]
 
 
 def _order(line: _Line) -> tuple[str, int, tuple[float, ...]]:
@@ -118,6 +126,7 @@ def _line(number: int, episode: Episode, lost: Lost) -> _Line:
         task_id=episode.task_id,
         result=_result(episode),
         success=episode.success,
+        stop_reason=episode.trajectory.stop_reason if episode.trajectory else "",
         error=episode.error.message if episode.error else "",
         snapshot=episode.skills.snapshot,
         loaded=episode.skills.loaded,
@@ -134,11 +143,21 @@ def _cells(line: _Line) -> tuple[str, ...]:
 def _result(episode: Episode) -> str:
     if episode.error:
         return f"errored: {episode.error.kind}"
+    return f"{_judged(episode)}{_ending(episode)}"
+
+
+def _judged(episode: Episode) -> str:
     if episode.success is None:
         return "not judged"
     if episode.success:
         return "solved"
     return "solved after feedback" if any(verdict.success for verdict in episode.verdicts) else "not solved"
+
+
+def _ending(episode: Episode) -> str:
+    """How it ended, where that was not with an answer."""
+    stop = episode.trajectory.stop_reason if episode.trajectory else "answered"
+    return "" if stop == "answered" else f", {ending(stop)}"
 
 
 def _writes(episode: Episode) -> tuple[SkillWrite, ...]:

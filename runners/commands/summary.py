@@ -1,10 +1,12 @@
 """`summary`: what a run did."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 
 from runners.commands import options
+from runners.terminal import printable
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +20,16 @@ def summary(run: options.Run, json: options.Json = False) -> None:
     """`hermes-lab summary`."""
     from analysis.summary import summarize
 
-    show_summary(summarize(run), json=json)
+    content = summarize(run)
+    show_summary(content, json=json)
+    if not json:
+        say_warnings(content)
+
+
+def say_warnings(content: dict[str, Any]) -> None:
+    """Says what makes the score meaningless, a line each; in JSON they stand under `warnings`."""
+    for warning in content["warnings"]:
+        options.say(f"warning: {warning}")
 
 
 def show_summary(content: dict[str, Any], *, json: bool) -> None:
@@ -28,13 +39,22 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         return
     typer.echo(
         f"{content['finished']} of {content['wanted']} episodes finished, {content['errored']} errored, "
-        f"{content['scored']} scored, {content['solved']} solved at the first submission; {_tokens(content['tokens'])}"
+        f"{content['scored']} scored, {content['solved']} solved at the first submission{_mean_score(content)}; "
+        f"{_tokens(content['tokens'])}"
     )
+    for label, what in _troubles(content):
+        typer.echo(f"  {label:<32} {what}")
+    for kind, error in content["errors"].items():
+        typer.echo(f"  {f'errored: {kind}':<32} {error['count']}, most often: {printable(error['message'])}")
     for group in content["groups"]:
         weights = group["adapter"] or group["model"]
         typer.echo(f"\n  arm {group['arm']}, {weights}")
         for name, label in _RATES.items():
-            typer.echo(f"    {label:<30} {_rate(_learnt(group)[name])}")
+            more = _without_call(group) if name == "first_call_ok" else ""
+            typer.echo(f"    {label:<30} {_rate(_learnt(group)[name])}{more}")
+        if len(content["groups"]) > 1:
+            for label, what in _troubles(group):
+                typer.echo(f"    {label:<30} {what}")
         if heldout := group["phases"].get("heldout"):
             typer.echo(f"    {'solved of held-out, all checks':<30} {_rate(heldout['success'])}")
         dropped = f", {group['skills_dropped']} dropped at a round's border" if group["skills_dropped"] else ""
@@ -51,6 +71,34 @@ _RATES = {
     "accepted": "solved at any submission",
     "reused": "loaded a skill",
 }
+
+
+def _mean_score(content: dict[str, Any]) -> str:
+    """The mean score, where there was partial credit: else it is the share that was solved."""
+    mean, rate = content["mean_score"], content["success_rate"]
+    return "" if mean is None or abs(mean - rate) < 1e-9 else f", mean score {mean:.2f}"
+
+
+def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """How episodes ended, what was cut and which calls never ran; nothing where everything was answered."""
+    from analysis.warnings import endings_text
+
+    if set(amounts["stop_reasons"]) - {"answered"}:
+        yield "episodes ended", endings_text(amounts["stop_reasons"])
+    if amounts["cut_replies"]:
+        yield "replies cut", f"{amounts['cut_replies']:,} of {amounts['api_calls']:,}"
+    if refused := amounts["refused_calls"]:
+        unparsed = f", {amounts['unparsed_calls']:,} of them not parsed" if amounts["unparsed_calls"] else ""
+        yield "tool calls that never ran", f"{refused:,} of {amounts['tool_calls']:,}{unparsed}"
+    if set(amounts["review_stop_reasons"]) & {"length", "unparsed", "filtered", "refused"}:
+        yield "reviews ended", endings_text(amounts["review_stop_reasons"])
+
+
+def _without_call(group: dict[str, Any]) -> str:
+    """How many episodes began with no call, so that there was none to parse."""
+    learnt = _learnt(group)
+    count = learnt["finished"] - learnt["first_call_ok"]["of"]
+    return f"; {count:,} began without a call" if count else ""
 
 
 def _learnt(group: dict[str, Any]) -> dict[str, Any]:

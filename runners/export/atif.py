@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab.models.reasoning import part
 from hermes_lab.types import Episode, Message, Step, ToolCall, ToolResult, Trajectory, Usage
 from runners.export.metadata import metadata
 from runners.export.source import Source
@@ -92,7 +93,11 @@ def _results_after(messages: Sequence[Message], index: int) -> Iterator[ToolResu
 def _agent_step(
     message: Message, results: Sequence[ToolResult], call: Step | None, tokens: Tokens | None
 ) -> dict[str, Any]:
-    step: dict[str, Any] = {"source": "agent", "message": message.content, "llm_call_count": 1}
+    # Where calls stand in the text, it stays whole: it is what was sampled.
+    text = message.content if "<tool_call>" in message.content else part(message.content).answer
+    step: dict[str, Any] = {"source": "agent", "message": text, "llm_call_count": 1}
+    if text != message.content:
+        step["extra"] = {"content": message.content}
     if message.reasoning:
         step["reasoning_content"] = message.reasoning
     if message.tool_calls:

@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from hermes_lab.models.wire import wire
+from hermes_lab.models.reasoning import apart
+from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Trajectory
 
 
 def chat(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """The messages as they were sent and sampled. Reasoning that the server gave apart from the text, and that is never
-    sent back, stands in `reasoning_content`, where vLLM gives it and chat templates look for it."""
+    """The messages as they were sent and sampled. Reasoning that the server gave apart from the text stands in
+    `reasoning_content`, where chat templates look for it."""
     sent = wire(trajectory.messages, trajectory.tool_format)
     for row, message in zip(sent, trajectory.messages, strict=True):
-        if message.reasoning and message.reasoning not in message.content:
-            row["reasoning_content"] = message.reasoning
+        if reasoning := apart(message.content, message.reasoning):
+            row["reasoning_content"] = reasoning
     return sent
 
 

@@ -127,4 +127,4 @@ def _rows(name: str, folder: str = "") -> list[dict[str, Any]]:
     except ImportError:
         raise not_installed("bfcl", "bfcl", f"bfcl-eval=={VERSION}") from None
     path = Path(bfcl_eval.__file__).parent / "data" / folder / name
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line.strip()]

@@ -37,14 +37,19 @@ from hermes_lab.types import (
 )
 
 NAMES = list(get_type_hints(EpisodeRow))
-STOPS = ("answered", "empty", "length", "context_full", "max_iterations", "max_seconds", "max_tokens", "max_cost")
+STOPS = (
+    *("answered", "empty", "length", "filtered", "refused", "unparsed", "repeated", "context_full"),
+    *("max_iterations", "max_seconds", "max_tokens", "max_cost"),
+)
 
 count = st.integers(0, 50)
 share = st.floats(0, 1)
 text = st.text(max_size=8)
 usages = st.builds(Usage, count, count)
 writes = st.builds(SkillWrite, st.just("create"), text, text, st.just("review"), text, text, text)
-errors = st.builds(EpisodeError, st.sampled_from(("model", "sandbox", "verifier", "internal")), text)
+errors = st.builds(
+    EpisodeError, st.sampled_from(("model", "sandbox", "verifier", "internal")), text | st.just(" one\ntwo")
+)
 trajectories = st.builds(
     Trajectory,
     messages=st.just((Message("user", "x" * 90), Message("assistant", "", (ToolCall("c", "t", {"a": [1]}),)))),
@@ -82,7 +87,10 @@ tasks = st.builds(
     triggers=st.lists(text, max_size=2).map(tuple),
     metadata=st.dictionaries(st.sampled_from(("family", "rule_type", "seen", "else")), anything),
 )
-METRICS = ("api_calls", "iterations", "tool_calls", "tool_errors", "first_call_ok", "submissions", "of a plugin")
+METRICS = (
+    *("api_calls", "iterations", "tool_calls", "tool_errors", "cut_replies", "unparsed_calls", "refused_calls"),
+    *("first_call", "first_call_ok", "submissions", "of a plugin"),
+)
 episodes = st.builds(
     Episode,
     suite=st.sampled_from(("s", "t")),
@@ -146,6 +154,7 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         block=e.block,
         status=e.status,
         error_kind=e.error.kind if e.error else "",
+        error_message=e.error.message.strip().split("\n")[0] if e.error else "",
         score=e.score if judged else None,
         success=e.success if judged else None,
         accepted=any(verdict.success for verdict in e.verdicts) if judged else None,
@@ -157,6 +166,8 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         api_calls=int(e.metrics.get("api_calls", 0)),
         tool_calls=int(e.metrics.get("tool_calls", 0)),
         tool_errors=int(e.metrics.get("tool_errors", 0)),
+        **{name: whole(e.metrics.get(name)) for name in ("cut_replies", "unparsed_calls", "refused_calls")},
+        first_call=first_call(e),
         first_call_ok=None if first_call_ok is None or e.status == "errored" else bool(first_call_ok),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
@@ -175,6 +186,7 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         learning_value=e.observation.value if e.observation else None,
         reviewed=e.review is not None,
         review_error=e.review.error.message if e.review and e.review.error else "",
+        review_stop_reason=e.review.trajectory.stop_reason if e.review and e.review.trajectory else "",
         review_seconds=e.review.seconds if e.review else 0.0,
         children=len(e.children),
         provider=e.model.provider,
@@ -184,6 +196,18 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         snapshot=e.skills.snapshot,
         config_digest=e.config_digest,
     )
+
+
+def whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def first_call(e: Episode) -> bool | None:
+    if e.status == "errored" or "first_call_ok" not in e.metrics:
+        return None
+    if "first_call" in e.metrics:
+        return e.metrics["first_call"] > 0
+    return True if e.metrics["first_call_ok"] else None if e.metrics.get("tool_calls") else False
 
 
 def write_lines(run: Path, *lines: bytes) -> Path:

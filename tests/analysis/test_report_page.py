@@ -87,6 +87,30 @@ def test_verdict_effect_cost_and_regressions_stand_first(write_run: WriteRun) ->
     assert "not finished" not in text
 
 
+def test_how_episodes_ended_stands_with_the_runs_and_what_spoils_the_score_at_the_top(write_run: WriteRun) -> None:
+    made = episodes()
+    for place, stop in enumerate(["length"] * 45 + ["unparsed"] * 15):
+        spoken = msgspec.structs.replace(made[place].trajectory, stop_reason=stop)
+        made[place] = msgspec.structs.replace(made[place], trajectory=spoken)
+    down = {"status": "errored", "trajectory": None, "metrics": {}, "error": EpisodeError("model", "no <page>\nmore")}
+    made[60] = msgspec.structs.replace(made[60], success=None, score=None, verdicts=(), **down)
+    text = words(page_of(write_run(made, wanted=120)))
+    top, runs = text[: text.index("tokens / solved")], text[text.index("Runs run command") :]
+    assert "45 of 119 episodes (38 %) ended with a reply that was cut at model.sampling.max_tokens (1,024)" in top
+    assert "15 of 119 episodes (13 %) ended with a tool call in the text that was not read" in top
+    assert "1 episodes errored and have no score (model 1); most often: no <page>; --resume tries them again" in top
+    assert top.count("errored") == 1
+    assert "arm answered reply cut (length) call not read (unparsed) errored" in runs
+    assert "skills off – 45 · 75 % 15 · 25 % –" in runs
+    assert "skills on 59 · 98 % – – 1 · 2 %" in runs
+
+
+def test_a_run_in_which_everything_was_answered_has_no_table_of_endings(write_run: WriteRun) -> None:
+    text = words(page_of(write_run(episodes(), wanted=120)))
+    assert "answered" not in text
+    assert "How episodes ended" not in text
+
+
 def test_no_difference_is_said_and_not_dressed_up(write_run: WriteRun) -> None:
     text = words(page_of(write_run(episodes(lost=3, gained=3), wanted=120)))
     assert "Skills: no difference shown: +0 points (" in text

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from synthetic_episodes import make_episode
 
 from analysis.summary import summarize
 from hermes_lab.errors import ConfigError
-from hermes_lab.types import EpisodeError, ModelIdentity, Review, SkillUse, Trajectory
+from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Review, SkillUse, Trajectory
 from runners.commands.summary import show_summary
 
 WriteRun = Callable[..., Path]
@@ -26,18 +27,27 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
         lost,
     ]
     found = summarize(write_run(episodes, wanted=5))
-    assert {name: value for name, value in found.items() if name != "groups"} == {
+    assert {name: value for name, value in found.items() if name not in ("groups", "warnings")} == {
         "wanted": 5,
         "finished": 3,
         "errored": 1,
         "scored": 2,
         "solved": 1,
         "success_rate": 0.5,
+        "mean_score": 0.5,
+        "stop_reasons": {"answered": 3},
+        "solved_by_stop_reason": {"answered": {"count": 1, "of": 2}},
+        **dict.fromkeys(("truncated", "unparsed", "refused", "filtered", "empty", "repeated", "context_full"), 0),
+        "errors": {"model": {"count": 1, "message": "down"}},
         "api_calls": 9,
         "tool_calls": 6,
+        "cut_replies": None,
+        "unparsed_calls": None,
+        "refused_calls": None,
         "tokens": 45,
         "reviews": 2,
         "reviews_failed": 1,
+        "review_stop_reasons": {},
         "review_tokens": 0,
         "review_seconds": 1.5,
         "seconds": 7.0,
@@ -119,6 +129,92 @@ def test_tokens_that_nobody_reported_are_not_told_as_0(write_run: WriteRun, caps
     assert "0 tokens" not in told
     show_summary(summarize(write_run([make_episode(True)], "told")), json=False)
     assert "; 15 tokens" in capsys.readouterr().out
+
+
+def ended(stop: str, *, task: int, success: bool = False, **metrics: float) -> Episode:
+    usual = make_episode(success, task=task)
+    spoken = msgspec.structs.replace(usual.trajectory, stop_reason=stop)
+    return msgspec.structs.replace(usual, trajectory=spoken, metrics=usual.metrics | metrics)
+
+
+def test_stop_reasons_and_lost_calls_are_counted_in_whole_and_by_arm(write_run: WriteRun) -> None:
+    stops = ["length", "length", "unparsed", "filtered", "refused", "empty", "repeated", "context_full", "answered"]
+    counts = {"cut_replies": 1, "unparsed_calls": 1, "refused_calls": 2}
+    episodes = [ended(stop, task=task, success=task == 1, **counts) for task, stop in enumerate(stops)]
+    other = msgspec.structs.replace(ended("max_cost", task=9), lane="off-r0-w0")
+    found = summarize(write_run([*episodes, other]))
+    assert found["stop_reasons"] == dict(sorted(Counter([*stops, "max_cost"]).items()))
+    names = ("truncated", "unparsed", "filtered", "refused", "empty", "repeated", "context_full")
+    assert [found[name] for name in names] == [2, 1, 1, 1, 1, 1, 1]
+    assert found["solved_by_stop_reason"]["length"] == {"count": 1, "of": 2}
+    # The record of the other arm tells nothing of these.
+    assert [found[name] for name in counts] == [9, 9, 18]
+    by_arm = {group["arm"]: group for group in found["groups"]}
+    assert by_arm["off"]["stop_reasons"] == {"max_cost": 1}
+    assert (by_arm["main"]["truncated"], by_arm["off"]["truncated"], by_arm["off"]["cut_replies"]) == (2, 0, None)
+
+
+def test_an_answer_that_needed_no_call_is_no_failed_first_call(write_run: WriteRun) -> None:
+    plain = {"tool_calls": 0, "first_call_ok": 0.0}
+    broken = make_episode(False, task=2, first_call_ok=False)
+    episodes = [
+        make_episode(True),
+        ended("answered", task=1, success=True, **plain, first_call=0.0),
+        msgspec.structs.replace(broken, metrics=broken.metrics | {"first_call": 1.0}),
+        ended("unparsed", task=3, **plain, first_call=1.0),
+        ended("answered", task=4, success=True, **plain),  # an older record, in which nothing was called
+    ]
+    (group,) = summarize(write_run(episodes))["groups"]
+    assert (group["first_call_ok"]["count"], group["first_call_ok"]["of"]) == (1, 3)
+
+
+def test_the_mean_score_has_partial_credit_and_is_shown_where_there_is_any(
+    write_run: WriteRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = summarize(
+        write_run([make_episode(True), make_episode(False, task=1, score=0.5), make_episode(None, task=2)])
+    )
+    assert (found["success_rate"], found["mean_score"]) == (0.5, 0.75)
+    show_summary(found, json=False)
+    assert "1 solved at the first submission, mean score 0.75;" in capsys.readouterr().out
+
+
+def test_each_kind_of_error_is_told_with_its_most_frequent_message(
+    write_run: WriteRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    messages = ["b", "a\nmore", "a\nother", "c"]
+    down = {"status": "errored", "trajectory": None, "metrics": {}}
+    episodes = [
+        make_episode(None, task=task, error=EpisodeError("model", message), **down)
+        for task, message in enumerate(messages)
+    ]
+    found = summarize(write_run([*episodes, make_episode(None, task=9, error=EpisodeError("sandbox", "gone"), **down)]))
+    assert found["errors"] == {"model": {"count": 4, "message": "a"}, "sandbox": {"count": 1, "message": "gone"}}
+    show_summary(found, json=False)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "errored: model 4, most often: a errored: sandbox 1, most often: gone" in told
+
+
+def test_the_table_says_how_episodes_ended_only_where_not_all_were_answered(
+    write_run: WriteRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = {"cut_replies": 2, "refused_calls": 1, "unparsed_calls": 1}
+    show_summary(summarize(write_run([make_episode(True), ended("length", task=1, **cut)], "cut")), json=False)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "episodes ended 1 answered, 1 reply cut (length)" in told
+    assert "replies cut 2 of 6" in told
+    assert "tool calls that never ran 1 of 4, 1 of them not parsed" in told
+    show_summary(summarize(write_run([make_episode(True)], "whole")), json=False)
+    told = capsys.readouterr().out
+    assert all(word not in told for word in ("ended", "cut", "never ran", "errored:", "without"))
+
+
+def test_a_review_that_was_cut_is_counted(write_run: WriteRun) -> None:
+    cut = Review(Trajectory((), (), "native", "length"))
+    found = summarize(write_run([make_episode(True, review=cut)]))
+    assert found["review_stop_reasons"] == {"length": 1}
+    (warning,) = found["warnings"]
+    assert warning.startswith("1 of 1 reviews (100 %) did not end well (1 reply cut (length))")
 
 
 def test_summary_is_json(write_run: WriteRun) -> None:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call
 
 from hermes_lab.config import ModelConfig
-from hermes_lab.models.remote import open_openai
+from hermes_lab.models.remote import open_endpoints
 from hermes_lab.types import Message
 
 REQUESTS, AT_ONCE, ROUNDS = 2000, 64, 5
@@ -65,7 +65,7 @@ async def compare(base_url: str) -> dict[str, float]:
     rounds: dict[str, list[Round]] = {"bare": [], "client": []}
     async with (
         aiohttp.ClientSession(connector=connector) as session,
-        open_openai(config, [""], tool_format="native", concurrency=AT_ONCE) as (client,),
+        open_endpoints(config, [""], tool_format="native", concurrency=AT_ONCE) as (client,),
     ):
 
         async def bare() -> object:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.groups import build_groups, normalized_advantages
+from envs.groups import build_groups, normalized_advantages, one_sequence_each, validate_group
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import (
     Episode,
@@ -75,6 +75,25 @@ def test_an_episode_without_a_reply_has_nothing_to_train_on() -> None:
     silent = msgspec.structs.replace(rollout(1, 0.0), trajectory=Trajectory((), (), "hermes", "max_seconds"))
     (group,) = build_groups([rollout(0, 1.0), silent])
     assert len(group.rewards) == 1
+
+
+def test_a_rollout_that_was_cut_is_a_member_and_is_marked() -> None:
+    cut = rollout(1, 0.0, (BRANCH, BRANCH))
+    cut = msgspec.structs.replace(cut, trajectory=msgspec.structs.replace(cut.trajectory, stop_reason="length"))
+    (group,) = build_groups([rollout(0, 1.0), cut])
+    assert group.rewards == (1.0, 0.0, 0.0)
+    assert group.stop_reasons == ("answered", "length", "length")
+    assert one_sequence_each(group).stop_reasons == ("answered", "length")
+    with pytest.raises(ConfigError, match=r"axis G has several lengths: .*stop_reasons 2"):
+        validate_group(msgspec.structs.replace(group, stop_reasons=("answered", "length")))
+
+
+def test_a_group_of_before_stop_reasons_were_kept_is_written_as_it_was() -> None:
+    (group,) = build_groups([rollout(0, 1.0), rollout(1, 0.0)])
+    old = msgspec.structs.replace(group, stop_reasons=())
+    validate_group(old)
+    assert b"stop_reasons" not in msgspec.json.encode(old)  # so its digest on a card still holds
+    assert b'"v":2' in msgspec.json.encode(old)
 
 
 def test_text_without_token_ids_is_refused() -> None:

@@ -52,7 +52,8 @@ class FakeOpenAIServer:
     `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; one that was unloaded is
     answered with 404; `answers_as` is what replies call their model in place of what was asked; `most_at_once` the
     largest number of chat requests in work at one time. No chat request is answered before `gather` of them were in
-    work at once. `port` is one that `reserved_port` holds, 0 any free one.
+    work at once. `list_body` is what `/models` answers in place of `models`; `queries` are those of the addresses that
+    were asked. `port` is one that `reserved_port` holds, 0 any free one.
     """
 
     def __init__(
@@ -63,12 +64,15 @@ class FakeOpenAIServer:
         lists_models: bool = True,
         gather: int = 0,
         port: int = 0,
+        list_body: object = None,
     ) -> None:
         self.script = script
         self.models = models
         self.lists_models = lists_models
         self.gather = gather
         self.port = port
+        self.list_body = list_body
+        self.queries: list[str] = []
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.adapters: dict[str, str] = {}
@@ -100,8 +104,11 @@ class FakeOpenAIServer:
 
     async def _models(self, request: web.Request) -> web.Response:
         self.headers.append(dict(request.headers))
+        self.queries.append(request.query_string)
         if not self.lists_models:
             raise web.HTTPNotFound
+        if self.list_body is not None:
+            return web.json_response(self.list_body)
         served = [{"id": name} for name in self.models]
         loaded = [{"id": name, "root": path} for name, path in self.adapters.items()]
         return web.json_response({"object": "list", "data": served + loaded})
@@ -125,6 +132,7 @@ class FakeOpenAIServer:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append(body)
+        self.queries.append(request.query_string)
         self.headers.append(dict(request.headers))
         if body["model"] in self._unloaded:
             error = {"message": f"The model `{body['model']}` does not exist.", "type": "NotFoundError"}
@@ -196,7 +204,7 @@ def function_call(call_id: str | None, name: str | None, arguments: object) -> d
 
 def render(messages: Sequence[dict[str, Any]]) -> str:
     """The fake's chat template."""
-    return "".join(f"<{m['role']}>{m['content']}\0" for m in messages) + "<assistant>"
+    return "".join(f"<{m['role']}>{m['content'] or ''}\0" for m in messages) + "<assistant>"
 
 
 def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:

@@ -17,14 +17,14 @@ from lab_process import lab, on_endpoint, write_tasks
 from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import endpoint
-from hermes_lab.models.openai_client import OpenAIClient, open_endpoint
+from hermes_lab.models.client import EndpointClient, open_endpoint
 from hermes_lab.records import read_episodes
 from hermes_lab.types import Message, ModelIdentity
 
 pytestmark = pytest.mark.timeout(60)
 
 ASK = [Message("user", "Go.")]
-GOOD = json.dumps({"choices": [{"message": {"content": "Good."}}]}).encode()
+GOOD = json.dumps({"choices": [{"message": {"content": "Good."}, "finish_reason": "stop"}]}).encode()
 MEGABYTE = b" " * (1 << 20)
 HTML = "<html><body>Bad gateway</body></html>"
 
@@ -34,7 +34,7 @@ def length(of: bytes, **more: str) -> dict[str, str]:
 
 
 def choices(*choice: object) -> Reply:
-    return Reply(body={"choices": list(choice)})
+    return Reply(body={"choices": [each and {"finish_reason": "stop"} | each for each in choice]})
 
 
 def calls(tool_calls: object) -> Reply:
@@ -65,24 +65,32 @@ FAULTS = {
     "it never answers": Fault(Reply("late", delay=600), "no reply within"),
     "it stops in the middle": Fault(Reply(pieces=[GOOD[:20], GOOD[20:]], pause=600), "no reply within"),
     "a slow dribble": Fault(Reply(pieces=[b" "] * 6000, pause=0.1), "no reply within"),
-    "cut JSON": Fault(Reply(body=GOOD[:-3].decode()), "no chat completion"),
-    "no JSON": Fault(Reply(body="Good."), "no chat completion"),
-    "no UTF-8": Fault(Reply(pieces=[b'{"choices": [{"message": {"content": "\xff"}}]}']), "no chat completion"),
-    "nested without end": Fault(Reply(body="[" * 100_000), "no chat completion"),
-    "nothing": Fault(Reply(body=""), "no chat completion"),
-    "an HTML page": Fault(Reply(body=HTML, headers={"Content-Type": "text/html"}), "no chat completion"),
-    "an error with status 200": Fault(Reply(body={"error": {"message": "oh"}}), "no chat completion"),
-    "another type, and garbage": Fault(
-        Reply(pieces=[b"\x89PNG\r\n\0"], headers={"Content-Type": "image/png"}), "no chat completion"
+    "cut JSON": Fault(Reply(body=GOOD[:-3].decode()), "no JSON", passing=True),
+    "no JSON": Fault(Reply(body="Good."), "no JSON", passing=True),
+    "nested without end": Fault(Reply(body="[" * 100_000), "no JSON", passing=True),
+    "nothing": Fault(Reply(body=""), "the reply is empty", passing=True),
+    "an HTML page": Fault(
+        Reply(body=HTML, headers={"Content-Type": "text/html"}), "a page of HTML.*check model.base_url"
     ),
-    "no choices": Fault(choices(), "no choices"),
-    "choices null": Fault(Reply(body={"choices": None}), "no chat completion"),
-    "choice null": Fault(choices(None), "no chat completion"),
-    "message null": Fault(choices({"message": None}), "no chat completion"),
-    "content is a number": Fault(choices({"message": {"content": 3}}), "no chat completion"),
-    "tool calls are a text": Fault(calls("terminal"), "no chat completion"),
-    "a tool call is a number": Fault(calls([3]), "no chat completion"),
-    "the usage is a text": Fault(Reply(body={"choices": [{"message": {}}], "usage": "much"}), "no chat completion"),
+    "an error with status 200": Fault(Reply(body={"error": {"message": "oh"}}), "an error: oh", passing=True),
+    "another type, and garbage": Fault(
+        Reply(pieces=[b"\x89PNG\r\n\0"], headers={"Content-Type": "image/png"}), "no JSON", passing=True
+    ),
+    "no choices": Fault(choices(), "no choices", passing=True),
+    "choices null": Fault(Reply(body={"choices": None}), "no choices", passing=True),
+    "choice null": Fault(choices(None), "no choices", passing=True),
+    "message null": Fault(choices({"message": None}), "no message", passing=True),
+    "content is a number": Fault(choices({"message": {"content": 3}}), "content is a number", passing=True),
+    "tool calls are a text": Fault(calls("terminal"), "no list of calls", passing=True),
+    "a tool call is a number": Fault(calls([3]), "no list of calls", passing=True),
+    "522 of a proxy": Fault(Reply(status=522, body=HTML), "HTTP 522: <html>", passing=True),
+    "524 of a proxy": Fault(Reply(status=524, body=""), "HTTP 524", passing=True),
+    "overloaded, with status 200": Fault(
+        Reply(body={"error": {"message": "overloaded", "code": 502}}), r"overloaded \(code 502\)", passing=True
+    ),
+    "refused, with status 200": Fault(
+        Reply(body={"error": {"message": "no such model", "code": 404}}), "no such model"
+    ),
     "50 MB": Fault(Reply(pieces=(MEGABYTE,) * 50, headers=length(MEGABYTE * 50)), "more than 32 MB"),
     "50 MB, chunked": Fault(Reply(pieces=(MEGABYTE,) * 50), "more than 32 MB"),
     "50 MB in 50 kB": Fault(
@@ -99,6 +107,9 @@ FAULTS = {
 
 FINE = {
     "another type, and a reply": Reply(body=GOOD.decode(), headers={"Content-Type": "text/plain"}),
+    "a text as usage": Reply(body=json.loads(GOOD) | {"usage": "much"}),
+    "no count of tokens": Reply(body=json.loads(GOOD) | {"usage": {"prompt_tokens": None}}),
+    "a byte-order mark": Reply(pieces=[b"\xef\xbb\xbf" + GOOD]),
     "chunked": Reply(pieces=[GOOD[:20], GOOD[20:]]),
     "byte by byte": Reply(pieces=[bytes([b]) for b in GOOD], headers=length(GOOD)),
 }
@@ -107,10 +118,10 @@ HANDFUL = ("503", "torn, chunked", "it never answers", "an HTML page", "choices 
 
 
 @asynccontextmanager
-async def client_of(base_url: str, **config: Any) -> AsyncIterator[OpenAIClient]:
+async def client_of(base_url: str, **config: Any) -> AsyncIterator[EndpointClient]:
     made = ModelConfig(name="fake", base_url=base_url, **config)
     async with open_endpoint(made, base_url, connections=4) as opened:
-        yield OpenAIClient(made, endpoint=opened, identity=ModelIdentity("openai", "fake"), tool_format="native")
+        yield EndpointClient(made, endpoint=opened, identity=ModelIdentity("openai", "fake"), tool_format="native")
 
 
 @pytest.fixture

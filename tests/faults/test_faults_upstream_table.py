@@ -1,5 +1,6 @@
 """What a batch runner promises, row by row of the table of what others were seen to break."""
 
+import inspect
 import json
 import os
 import shutil
@@ -298,11 +299,18 @@ async def test_a_crashed_verifier_is_an_errored_episode_never_a_score(tmp_path: 
     await run_in_process(Judge(), tmp_path, lambda episode: None)
     episodes = {episode.task_id: episode for episode in read_episodes(tmp_path)}
     crashed = {name: e for name, e in episodes.items() if e.error}
-    assert {name: e.error and (e.error.kind, e.error.message) for name, e in crashed.items()} == {
+    told = {name: e.error for name, e in crashed.items() if e.error}
+    assert {name: (error.kind, error.message.partition(" (/")[0]) for name, error in told.items()} == {
         "bug": ("verifier", "KeyError: 'score'"),
         "verifier": ("verifier", "the grader is away"),
         "system": ("verifier", "OSError: [Errno 5] Input/output error"),
     }
+    _, start = inspect.getsourcelines(Judge.verify)
+    line = start + 2
+    assert told["bug"].message == f"KeyError: 'score' ({__file__}:{line})"
+    assert "Traceback (most recent call last)" in told["bug"].detail
+    assert f'File "{__file__}", line {line}, in verify' in told["bug"].detail
+    assert told["verifier"].detail == ""  # it says itself what is wrong
     assert {(e.status, e.score, e.success, e.reward) for e in crashed.values()} == {("errored", None, None, None)}
     assert (episodes["right"].score, episodes["no verdict"].status, episodes["no verdict"].score) == (1.0, "ok", None)
 

@@ -51,7 +51,7 @@ class Narrow:
 
 
 async def work(model: Narrow, **config: Any) -> tuple[Agent, str]:
-    settings = AgentConfig.model_validate({"toolsets": ["terminal"], **config})
+    settings = AgentConfig.model_validate({"toolsets": ["terminal"], "max_repeats": 0, **config})
     async with open_sandbox(SandboxConfig()) as sandbox:
         toolbox = Toolbox(settings.toolsets, ToolContext(sandbox, None, SandboxConfig()))
         agent = Agent(model, toolbox, settings, [Message("system", "You work.")])

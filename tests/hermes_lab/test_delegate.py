@@ -173,7 +173,8 @@ async def test_a_forbidden_tool_is_neither_shown_to_a_child_nor_executed(sandbox
         "Go.": [say("", give("Try.")), say("Done.")],
         "Try.": [say("", (name, arguments.get(name, {}))), say("No.")],
     }
-    family = Family(sandbox, script, toolsets=ALL)
+    skill = skill_format.parse(skill_format.render("totals", "How", "Do it."))
+    family = Family(sandbox, script, Library([skill]), toolsets=ALL)
     await family.agent.submit("Go.")
     (child,) = family.delegation.children
     assert child.trajectory
@@ -485,6 +486,18 @@ async def test_what_a_child_loaded_before_it_failed_was_loaded(sandbox: Sandbox)
     family = Family(sandbox, Asked(reply), Library([skill]), toolsets=["skills", "delegation"])
     await family.agent.submit("Go.")
     assert family.skills.loaded == ["totals"]
+
+
+async def test_what_a_child_was_never_shown_is_not_loaded(sandbox: Sandbox, marker: str) -> None:
+    shown, cut = ("skill_view", {"name": "shown"}), ("skill_view", {"name": "cut"})
+    script = {
+        "Go.": [say("", ("skill_view", {"name": "lost"}), give("Work."))],
+        "Work.": [say("", shown), say("", cut, run(f"sleep {marker}"))],
+    }
+    skills = [skill_format.parse(skill_format.render(name, "How", "Do it.")) for name in ("shown", "cut", "lost")]
+    family = Family(sandbox, script, Library(skills), toolsets=["terminal", "skills", "delegation"], max_seconds=1.5)
+    assert await family.agent.submit("Go.") == "max_seconds"
+    assert family.skills.loaded == ["shown"]  # the other results were thrown away when the time was up
 
 
 async def test_the_record_tells_what_children_loaded_and_followed() -> None:

@@ -10,10 +10,13 @@ from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS
 from hermes_lab.config import AgentConfig, PriceConfig, SandboxConfig
 from hermes_lab.errors import ContextFull, ModelError, ToolError
 from hermes_lab.models.scripted import ScriptedModel
-from hermes_lab.protocols import Sandbox
+from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext
-from hermes_lab.types import Generation, Message, ToolCall, Usage
+from hermes_lab.types import Generation, Message, Recorded, ToolCall, ToolResult, Usage
 
 pytestmark = pytest.mark.anyio
 
@@ -214,6 +217,47 @@ async def test_a_review_may_use_skill_tools_alone_and_keeps_the_prompt(sandbox: 
         "tool",
         "assistant",
     ]
+
+
+def looks(*turns: Sequence[tuple[str, dict[str, str]]]) -> list[Message]:
+    """Replies that call these tools, and then one that answers."""
+    calls = [tuple(ToolCall(f"c{n}", name, args) for n, (name, args) in enumerate(turn)) for turn in turns]
+    return [*(Message("assistant", "", each) for each in calls), say("Done.")]
+
+
+def with_skills(sandbox: Sandbox, model: ModelClient, **config: object) -> tuple[Agent, SkillSession]:
+    skills = [skill_format.parse(skill_format.render(name, "How", "Do it.")) for name in ("first", "second")]
+    session = SkillSession(Library(skills), origin="foreground", episode="e", model="m")
+    settings = AgentConfig.model_validate({"toolsets": ["terminal", "skills"], **config})
+    toolbox = Toolbox(settings.toolsets, ToolContext(sandbox, session, SandboxConfig()))
+    return Agent(model, toolbox, settings, [Message("system", "You work.")]), session
+
+
+async def test_a_skill_is_loaded_once_its_text_reached_the_model(sandbox: Sandbox) -> None:
+    first, second = ("skill_view", {"name": "first"}), ("skill_view", {"name": "second"})
+    replies = looks([first], [second, ("terminal", {"command": "sleep 60"})])
+    a, session = with_skills(sandbox, ScriptedModel(in_turn(*replies)), max_seconds=1.0)
+    assert await a.submit("Go.") == "max_seconds"
+    assert session.loaded == ["first"]  # the second result was thrown away with its turn
+
+
+async def test_a_replay_has_loaded_what_the_run_had(sandbox: Sandbox) -> None:
+    """The recorded answers reach the model, whatever the tool answers now."""
+    first, second = (ToolCall("c0", "skill_view", {"name": name}) for name in ("first", "second"))
+    shown = ToolResult("c0", "skill_view", '{"name": "second", "content": "Do it."}')
+    stopped = ToolResult("c0", "skill_view", '{"error": "stopped: the time is used up"}', ok=False)
+
+    class Recording(Endings):
+        async def generate(self, messages: Sequence[Message], tools: object) -> Generation:
+            turn = sum(message.role == "assistant" for message in messages)
+            if turn == 2:
+                return Generation(say("Done."))
+            call, answer = [(first, stopped), (second, shown)][turn]
+            return Generation(Message("assistant", "", (call,)), then=Recorded((answer,), ""))
+
+    a, session = with_skills(sandbox, Recording(""))
+    assert await a.submit("Go.") == "answered"
+    assert session.loaded == ["second"]
 
 
 async def test_calls_of_the_grace_reply_are_answered_so_that_the_conversation_can_go_on(sandbox: Sandbox) -> None:

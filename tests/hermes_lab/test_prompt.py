@@ -15,8 +15,10 @@ from hermes_lab.types.trajectory import ToolFormat
 SKILL = skill_format.parse(skill_format.render("fleet-totals", "How fleet totals are made", "Use --skip."))
 
 
-def schemas(*toolsets: str):
-    return Toolbox(toolsets, ToolContext(open_sandbox(SandboxConfig()), None, SandboxConfig())).schemas
+def schemas(*toolsets: str, profile: Profile = "compact"):
+    """Those of `compact` leave no tool out."""
+    context = ToolContext(open_sandbox(SandboxConfig()), None, SandboxConfig())
+    return Toolbox(toolsets, context, profile=profile).schemas
 
 
 @pytest.mark.parametrize("profile", ["full", "compact"])
@@ -48,6 +50,14 @@ def test_guidance_names_only_tools_that_are_enabled() -> None:
         for name in set(known_tools()) - enabled:
             if "_" in name:  # the others are English words as well
                 assert not re.search(rf"\b{name}\b", text), (chosen, name)
+
+
+def test_a_tool_that_can_only_refuse_has_no_guidance() -> None:
+    text = system_prompt(schemas("core", "web", profile="full"), "native")
+    for name in ("clarify", "skill_view", "skill_manage", "skill_compile", "with memory", "session_search"):
+        assert name in system_prompt(schemas("core", "web"), "native")
+        assert name not in text
+    assert "Use terminal for commands" in text
 
 
 def test_a_prompt_for_the_host_itself_names_no_folder() -> None:

@@ -78,6 +78,16 @@ async def test_a_broken_line_in_the_middle_is_named_by_file_and_line(tmp_path: P
 
 
 @pytest.mark.anyio
+async def test_a_line_that_is_nested_too_deeply_is_named_by_file_and_line(tmp_path: Path) -> None:
+    path = await write(tmp_path, episode("a"))
+    deep = b'"metadata":{"a":' + b"[" * 20_000 + b"]" * 20_000 + b"},"
+    path.write_bytes(path.read_bytes().replace(b'"task":{', b'"task":{' + deep, 1))
+    with pytest.raises(ConfigError, match=r"w0-0\.jsonl:1: not an episode: ") as error:
+        list(read_episodes(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.anyio
 async def test_a_record_from_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = await write(tmp_path, episode("a"))
     path.write_bytes(path.read_bytes().replace(b'"v":1', b'"v":99', 1))

@@ -14,8 +14,8 @@ from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config import ModelConfig, SamplingConfig
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.hermes_format import render_tools
-from hermes_lab.models.remote import open_openai
-from hermes_lab.models.wire import wire
+from hermes_lab.models.remote import open_endpoints
+from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Message, TokenBranch, ToolResult
 
 pytestmark = [
@@ -46,7 +46,7 @@ async def talks(url: str, adapter: str = "") -> list[Talk]:
         base_url=url, adapter=adapter, token_ids=True, sampling=SamplingConfig(max_tokens=40, temperature=1.0)
     )
     made: list[Talk] = []
-    async with open_openai(config, [adapter], tool_format="hermes", concurrency=4) as (client,):
+    async with open_endpoints(config, [adapter], tool_format="hermes", concurrency=4) as (client,):
 
         async def talk(task: str) -> None:
             messages = [Message("system", f"You are brief. {render_tools(TOOLS)}"), Message("user", task)]
@@ -129,7 +129,7 @@ async def test_the_log_holds_the_servers_own_tokens(vllm_url: str, packaged: Pat
 async def test_a_prompt_that_was_rewritten_begins_a_branch_of_the_servers_tokens(vllm_url: str) -> None:
     config = ModelConfig(base_url=vllm_url, token_ids=True, sampling=SamplingConfig(max_tokens=16))
     ask = [Message("user", "Name a colour.")]
-    async with open_openai(config, [""], tool_format="hermes", concurrency=1) as (client,):
+    async with open_endpoints(config, [""], tool_format="hermes", concurrency=1) as (client,):
         first = await client.generate(ask, ())
         again = [*ask, Message("assistant", "What I said was summarised."), Message("user", "And another?")]
         second = await client.generate(again, ())

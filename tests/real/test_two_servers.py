@@ -14,7 +14,7 @@ from hermes_lab.config import ModelConfig, SamplingConfig, ServerConfig
 from hermes_lab.models import fleet
 from hermes_lab.models.adapters import served_models
 from hermes_lab.models.endpoint import Endpoint
-from hermes_lab.models.remote import open_openai
+from hermes_lab.models.remote import open_endpoints
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import PACKAGED
 from hermes_lab.protocols import MeetingModel, ModelClient
@@ -75,7 +75,7 @@ async def test_rollouts_go_to_both_servers_and_a_lost_one_comes_back_with_its_ad
     async with AsyncExitStack() as first:
         url = await first.enter_async_context(another(packaged, tmp_path / "first.log"))
         config = ModelConfig(base_url=f"{vllm_url},{url}", sampling=SamplingConfig(max_tokens=24))
-        models = open_openai(config, ["", str(adapter)], tool_format="hermes", concurrency=8, say=say)
+        models = open_endpoints(config, ["", str(adapter)], tool_format="hermes", concurrency=8, say=say)
         async with models as (bare, tuned):
             before = [await answered(each) for each in (vllm_url, url)]
             (plain,) = await ask(bare, 1)

@@ -13,9 +13,9 @@ from lora import random_adapter
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config import ModelConfig, SamplingConfig, ServerConfig
 from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.models.client import EndpointClient
 from hermes_lab.models.hermes_format import render_tools
-from hermes_lab.models.openai_client import OpenAIClient
-from hermes_lab.models.remote import open_openai
+from hermes_lab.models.remote import open_endpoints
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.types import Message
@@ -58,14 +58,14 @@ async def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Asy
 @asynccontextmanager
 async def client_of(
     server: VllmServer, tool_format: ToolFormat, *, adapter: str = "", max_tokens: int = 32
-) -> AsyncIterator[OpenAIClient]:
+) -> AsyncIterator[EndpointClient]:
     config = ModelConfig(
         base_url=server.base_url,
         adapter=adapter,
         token_ids=True,
         sampling=SamplingConfig(max_tokens=max_tokens, temperature=0.0),
     )
-    async with open_openai(config, [adapter], tool_format=tool_format, concurrency=4) as (client,):
+    async with open_endpoints(config, [adapter], tool_format=tool_format, concurrency=4) as (client,):
         yield client
 
 
@@ -145,9 +145,9 @@ async def test_one_server_answers_under_several_weights_at_once(
     random_adapter(weights, tmp_path / "tuned", seed=3)
     config = ModelConfig(base_url=server.base_url, sampling=SamplingConfig(max_tokens=32))
     replies: dict[str, str] = {}
-    async with open_openai(config, ["", str(tmp_path / "tuned")], tool_format="hermes", concurrency=2) as clients:
+    async with open_endpoints(config, ["", str(tmp_path / "tuned")], tool_format="hermes", concurrency=2) as clients:
 
-        async def ask(client: OpenAIClient) -> None:
+        async def ask(client: EndpointClient) -> None:
             replies[client.identity.adapter] = (await client.generate(ASK, ())).message.content
 
         async with anyio.create_task_group() as group:

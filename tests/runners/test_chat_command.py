@@ -63,7 +63,8 @@ def test_one_prompt_prints_the_answer_alone_and_shows_the_calls_beside_it(capsys
     assert f"--session {info.id}" in err
     names = [tool["function"]["name"] for tool in server.requests[0]["tools"]]
     learning = {"skill_view", "skill_manage", "memory", "session_search", "delegate_task", "skill_compile"}
-    assert {"terminal", "process", "read_file", "patch", "clarify"} | learning <= set(names)
+    assert {"terminal", "process", "read_file", "patch"} | learning <= set(names)
+    assert "clarify" not in names  # nobody sits at a terminal
 
 
 def test_a_call_that_failed_is_shown_with_its_reason_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,8 +114,8 @@ def test_a_note_that_the_prompt_leaves_out_is_told_to_the_person_too(
 
 
 def many_calls(review: list[str | Reply]) -> Script:
-    ls = call("terminal", {"command": "true"})
-    return [*[ls] * 10, "Done.", *review]
+    calls = [call("terminal", {"command": f"echo {n}"}) for n in range(10)]
+    return [*calls, "Done.", *review]
 
 
 def test_after_ten_tool_calls_the_agent_looks_back_with_a_log_of_its_own(

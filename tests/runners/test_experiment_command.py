@@ -79,6 +79,26 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
     assert f"in {2 * 3} worlds" in together["verdicts"]["attentive"]["sentence"]
 
 
+def test_a_study_that_was_begun_with_paths_of_the_working_directory_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(CONFIGS, "configs")
+    short = ["learning.worlds=1", "learning.rounds=1", "learning.round_size=1", "learning.heldout.every=0"]
+    options = [option for each in (*short, "learning.heldout.tasks=0", "run.concurrency=2") for option in ("-c", each)]
+    before = ["configs/experiment.yaml", "learning.worlds=6", "learning.rounds=6", "learning.heldout.every=3"]
+    before += ["suite.name=ledger", "model.options.capture=0.3", *options[1::2]]
+    first = Path("runs/small/ledger/forgetful")
+    sources = [option for each in before for option in ("-c", each)]
+    begun = lab("learn", *sources, "--out", first)
+    assert begun.returncode == 0, begun.stderr
+    ran = len(list(read_attempts(first, Episode)))
+    done = experiment("configs/experiments/small.yaml", *options)
+    assert done.returncode == 0, done.stderr
+    assert len(list(read_attempts(first, Episode))) == ran
+    assert len(list(Path("runs/small").glob("*/*/run.json"))) == 4
+
+
 def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) -> None:
     said = experiment(study, "--plan", "-c", "learning.worlds=4")
     assert said.returncode == 0, said.stderr

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.models.hermes_format import parse_reply, render_results, render_tools
+from hermes_lab.models.reasoning import part
 from hermes_lab.types import Message, ToolCall, ToolResult, Trajectory
 from hermes_lab.types.trajectory import ToolFormat
 from runners.export.hermes import parse_row, row
@@ -58,7 +59,9 @@ def native_turn(draw: st.DrawFn) -> list[Message]:
     good = st.builds(ToolCall, ids, names, objects)
     broken = st.builds(ToolCall, ids, names, st.just({}), names, texts)
     calls = draw(st.lists(good | broken, max_size=3))
-    reply = Message(role="assistant", content=draw(texts), tool_calls=tuple(calls), reasoning=draw(texts))
+    content = draw(texts)
+    reasoning = part(content).reasoning or draw(texts)
+    reply = Message(role="assistant", content=content, tool_calls=tuple(calls), reasoning=reasoning)
     answers = draw(results(calls)) if draw(st.booleans()) else []
     return [
         reply,

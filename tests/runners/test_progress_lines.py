@@ -53,6 +53,77 @@ def test_errors_are_told_and_count_as_no_attempt(tally: Tally) -> None:
     assert "last error: model: down" in out.getvalue()
 
 
+def ended(number: int, stop: str) -> progress.Brief:
+    spoken = trajectory((Message("user", "Go."), Message("assistant", "x")), stop_reason=stop, final_response=None)
+    return brief(episode(f"t{number}", success=False, trajectory=spoken))
+
+
+def test_episodes_without_an_answer_are_told_in_lines_and_in_the_table(tally: Tally) -> None:
+    for number, stop in enumerate(["answered", "length", "length", "unparsed"]):
+        tally.add(ended(number, stop))
+    assert "0% solved at once, 2 reply cut, 1 call not read" in tally.headline()
+    out = io.StringIO()
+    with LiveTable(tally, Console(file=out, width=180, force_terminal=True)):
+        pass
+    assert "ended without an answer" in out.getvalue()
+
+
+def test_answered_episodes_need_no_word_on_how_they_ended(tally: Tally) -> None:
+    tally.add(finished(0))
+    assert tally.endings() == ""
+    assert "answer" not in tally.headline()
+    out = io.StringIO()
+    with LiveTable(tally, Console(file=out, width=180, force_terminal=True)):
+        pass
+    assert "without an answer" not in out.getvalue()
+
+
+def test_ten_episodes_that_came_to_nothing_are_told_once_while_the_run_goes_on(tally: Tally) -> None:
+    lines: list[str] = []
+    with Plain(tally, lines.append) as told:
+        for number in range(9):
+            told(ended(number, "length"))
+        assert not any("warning" in line for line in lines)
+        told(ended(9, "unparsed"))
+        for number in range(10, 15):
+            told(ended(number, "length"))
+    (warning,) = [line for line in lines if "warning" in line]
+    assert "none of the first 10 episodes came to an answer (9 reply cut, 1 call not read)" in warning
+    assert "model.sampling.max_tokens" in warning
+    assert "model.tool_parser" in warning
+    out = io.StringIO()
+    with LiveTable(tally, Console(file=out, width=400, force_terminal=True)) as live:
+        for number in range(10):
+            live(ended(number, "length"))
+    assert "none of the first 10 episodes" in " ".join(out.getvalue().split())
+
+
+def test_ten_errors_are_told_with_the_last_one(tally: Tally) -> None:
+    for number in range(10):
+        tally.add(
+            brief(episode(f"t{number}", status="errored", error=EpisodeError("model", "404 [/v1]"), trajectory=None))
+        )
+    assert "the last error (model: 404 [/v1])" in tally.early_warning
+    out = io.StringIO()
+    with LiveTable(tally, Console(file=out, width=400, force_terminal=True)):
+        pass
+    assert "404 [/v1]" in out.getvalue()  # and not read as markup
+
+
+@pytest.mark.parametrize("good", [0, 9])
+def test_one_answer_among_the_first_ten_is_no_reason_to_warn(tally: Tally, good: int) -> None:
+    for number in range(12):
+        tally.add(finished(number) if number == good else ended(number, "length"))
+    assert tally.early_warning == ""
+
+
+def test_episodes_of_an_earlier_start_do_not_count_for_the_early_warning(tally: Tally) -> None:
+    for number in range(10):
+        tally.add(ended(number, "length"))
+    tally.start()
+    assert tally.early_warning == ""
+
+
 def test_without_a_terminal_there_is_a_line_every_tenth(tally: Tally) -> None:
     lines: list[str] = []
     with Plain(tally, lines.append) as told:

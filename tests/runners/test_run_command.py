@@ -175,9 +175,20 @@ def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resu
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text("{}")
     (adapter / "adapter_model.safetensors").write_text("one")
-    args = ["run", "-c", "suite.name=ledger", "-c", "suite.count=2", "-c", "model.provider=scripted", "--out", str(run)]
-    args += ["-c", "model.name=tasks.learner:noop", "-c", f"skills.library={tmp_path}/skills"]
-    args += ["-c", f"model.adapter={adapter}"]
+    # An adapter for the default provider, which the scripted one then replaces: set after it, it would be an error.
+    args = [
+        "run",
+        "-c",
+        "suite.name=ledger",
+        "-c",
+        "suite.count=2",
+        "-c",
+        f"model.adapter={adapter}",
+        "--out",
+        str(run),
+    ]
+    args += ["-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop"]
+    args += ["-c", f"skills.library={tmp_path}/skills"]
     assert lab(*args).returncode == 0
     skill.write_text(skill.read_text() + "More.\n")
     assert "skills.library are not those" in lab(*args, "--resume").stderr
@@ -185,6 +196,22 @@ def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resu
     (adapter / "adapter_model.safetensors").write_text("two")
     assert "model.adapter are not those" in lab(*args, "--resume").stderr
     (adapter / "adapter_model.safetensors").write_text("one")
+    assert lab(*args, "--resume").returncode == 0
+
+
+def test_an_episode_whose_line_stands_twice_is_counted_once(tmp_path: Path) -> None:
+    args = ["run", "-c", "suite.name=ledger", "-c", "suite.count=3", "-c", "model.provider=scripted", "--quiet"]
+    args += ["-c", "model.name=tasks.learner:noop", "--out", str(tmp_path / "run")]
+    assert lab(*args).returncode == 0
+    (log,) = (tmp_path / "run" / "episodes").iterdir()
+    first, *others = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([first, first, *others]))
+    again = lab(*args, "--resume", "--json")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert json.loads(again.stdout)["finished"] == 3
+    log.write_bytes(first * 3)
+    again = lab(*args, "-c", "budget.tasks=1", "--resume")
+    assert "1 of 3 episodes are kept" in again.stderr
     assert lab(*args, "--resume").returncode == 0
 
 

@@ -47,7 +47,7 @@ def show(capsys: pytest.CaptureFixture[str], *args: object) -> str:
 def test_episodes_stand_lane_by_lane_in_the_order_of_rounds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [" ".join(line.split()) for line in show(capsys, run).splitlines()[1:]]
     assert lines == [
-        "2 off-r0-w0 0 errored: model - - c",
+        "2 off-r0-w0 0 errored: model - - c it is down",
         "3 off-r0-w0 1 not judged - - d",
         "1 on-r0-w0 0 solved after feedback - create tea a",
         "0 on-r0-w0 1 solved abcdef01 tea - b",
@@ -59,6 +59,34 @@ def test_episodes_stand_lane_by_lane_in_the_order_of_rounds(run: Path, capsys: p
         (0, "solved", []),
     ]
     assert rows[0]["error"] == "it is \x1b down"
+
+
+def test_how_an_episode_ended_is_in_its_line_unless_it_was_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = RunManifest(
+        command="run", config={}, config_digest="", tasks_digest="", wanted=3, created_at="", versions={}
+    )
+    write_json(tmp_path / "run.json", manifest)
+    stops = {"a": "length", "b": "unparsed", "c": "answered"}
+    made = [
+        episode(
+            name,
+            round=number,
+            success=name == "c",
+            verdicts=(Verdict(float(name == "c"), name == "c"),),
+            trajectory=trajectory(conversation(name), stop_reason=stop),
+        )
+        for number, (name, stop) in enumerate(stops.items())
+    ]
+    run = write_run(tmp_path, *made)
+    lines = [" ".join(line.split()) for line in show(capsys, run).splitlines()[1:]]
+    assert [line.split(" - ")[0] for line in lines] == [
+        "0 lane 0 not solved, reply cut (length)",
+        "1 lane 1 not solved, call not read (unparsed)",
+        "2 lane 2 solved",
+    ]
+    assert [row["stop_reason"] for row in json.loads(show(capsys, run, "--json"))["episodes"]] == list(stops.values())
 
 
 def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
@@ -105,6 +133,22 @@ def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str
     errored = show(capsys, run, "-e", "2")
     assert "it is" in errored
     assert "\x1b" not in errored
+
+
+def test_an_error_is_one_line_in_the_list_and_whole_with_its_traceback_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = RunManifest(
+        command="run", config={}, config_digest="", tasks_digest="", wanted=1, created_at="", versions={}
+    )
+    write_json(tmp_path / "run.json", manifest)
+    bug = EpisodeError(
+        "verifier", "KeyError: 'm' (/suite.py:7)\nand more", "Traceback (most recent call last):\n  File"
+    )
+    run = write_run(tmp_path, episode("a", status="errored", trajectory=None, error=bug))
+    (_, line) = show(capsys, run).splitlines()
+    assert line.endswith("a  KeyError: 'm' (/suite.py:7)")
+    assert f"{bug.message}\n{bug.detail}" in show(capsys, run, "-e", "0")
 
 
 def test_an_episode_that_is_not_there_is_one_line(run: Path) -> None:

@@ -53,6 +53,11 @@ def test_ids_are_line_numbers_and_blank_lines_are_skipped(tmp_path: Path) -> Non
     assert [task.id for task in tasks] == ["row-000001", "row-000004", "mine"]
 
 
+def test_a_byte_order_mark_in_front_of_any_line_is_left_out(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, '\ufeff{"prompt": "one"}', '\ufeff{"prompt": "two\u2028three"}')
+    assert [task.prompt for task in load(suite)] == ["one", "two\u2028three"]
+
+
 def test_files_domain_and_metadata_pass_through(tmp_path: Path) -> None:
     row = {
         "prompt": "p",
@@ -127,6 +132,8 @@ def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> Non
         ({"prompt": "p", "pages": [{"url": "u"}]}, ":2: field pages[0]: object missing required field"),
         ({"prompt": "p", "metadata": []}, ":2: field metadata: expected `object`, got `array`"),
         ('{"prompt": "\\ud800"}', ":2: not JSON: "),
+        ('{"prompt": "p", "metadata": {"a": ' + "[" * 20_000 + "]" * 20_000 + "}}", ":2: nested too deeply"),
+        ('{"prompt": "p", "metadata": {"a": ' + "[" * 200 + "]" * 200 + "}}", ":2: field metadata: nested too deeply"),
     ],
 )
 def test_a_broken_row_is_named_by_file_line_and_field(tmp_path: Path, row: Any, message: str) -> None:

@@ -51,6 +51,39 @@ def test_what_makes_no_pair_is_counted(tmp_path: Path, episodes: tuple[Episode, 
     assert all("good" in pair.chosen.episode or not refused for pair in selected.pairs)
 
 
+@pytest.mark.parametrize(
+    "better",
+    [
+        {"stop_reason": "length", "final_response": None},
+        {"stop_reason": "max_iterations"},
+        {"steps": (Step(2, "stop", Usage()), Step(4, "length", Usage()))},
+    ],
+)
+def test_a_sample_that_was_cut_or_ran_out_is_never_chosen(tmp_path: Path, better: dict[str, Any]) -> None:
+    worst, best = samples("t")
+    best = msgspec.structs.replace(best, trajectory=msgspec.structs.replace(best.trajectory, **better))
+    selected = select_pairs([write_run(tmp_path / "two", worst, best)], Gate())
+    assert (selected.pairs, selected.refused) == ([], {"without a better sample that ended with an answer": 2})
+    middle = msgspec.structs.replace(scored("t", 2, 0.5), verdicts=(Verdict(1.0, True),))
+    ((chosen, rejected),) = select_pairs([write_run(tmp_path / "three", worst, best, middle)], Gate()).pairs
+    assert (chosen.episode[-1], rejected.episode[-1]) == ("2", "0")
+
+
+def test_a_sample_that_was_cut_may_be_rejected(tmp_path: Path) -> None:
+    worst, best = samples("t")
+    cut = msgspec.structs.replace(worst.trajectory, stop_reason="length", final_response=None)
+    selected = select_pairs([write_run(tmp_path, msgspec.structs.replace(worst, trajectory=cut), best)], Gate())
+    assert [pair.rejected.episode for pair in selected.pairs] == [worst.key]
+
+
+@pytest.mark.parametrize("stop", ["filtered", "refused", "unparsed"])
+def test_a_reply_that_was_withheld_or_not_read_is_in_no_pair(tmp_path: Path, stop: str) -> None:
+    worst, best = samples("t")
+    spoilt = msgspec.structs.replace(worst.trajectory, stop_reason=stop, final_response=None)
+    selected = select_pairs([write_run(tmp_path, msgspec.structs.replace(worst, trajectory=spoilt), best)], Gate())
+    assert selected.refused == {f"ended as {stop}": 1, "without another sample": 1}
+
+
 def test_a_task_of_a_judging_run_makes_no_pair(tmp_path: Path) -> None:
     data = write_run(tmp_path / "data", *samples("t"), *samples("u"))
     judge = write_run(tmp_path / "judge", scored("t", 0, 0.0, lane="other"))
@@ -75,7 +108,8 @@ def test_every_sampled_token_counts_and_no_other(tmp_path: Path) -> None:
         usual = trajectory(
             conversation("Do t"),
             branches=(TokenBranch(ids, mask, (-1.0,) * len(ids)),),
-            steps=(Step(2, "tool_calls", Usage()), Step(4, "length", Usage())),
+            # A reply that was cut may be rejected, and has its tokens then; it is never chosen.
+            steps=(Step(2, "tool_calls", Usage()), Step(4, "stop" if sample else "length", Usage())),
         )
         return scored("t", sample, score, trajectory=usual)
 

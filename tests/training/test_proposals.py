@@ -26,12 +26,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory and a Hermes home of its own; one run folder."""
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     (tmp_path / "work" / "runs" / "demo" / "episodes").mkdir(parents=True)
+    (tmp_path / "work" / "locks").mkdir()
+    (tmp_path / "work" / "locks" / "a.yaml").touch()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "work"
 
 
 def config(name: str = "lessons", **fields: Any) -> TrainConfig:
-    return TrainConfig.model_validate({"lock": "locks/a.yaml", "data": ["runs/demo"], "name": name, **fields})
+    """As a proposal holds it: with absolute paths."""
+    here = Path.cwd()
+    given = {"lock": str(here / "locks/a.yaml"), "data": [str(here / "runs/demo")], "name": name}
+    return TrainConfig.model_validate(given | fields)
 
 
 def files() -> list[str]:
@@ -81,7 +86,9 @@ def test_a_name_is_taken_by_a_training(here: Path) -> None:
 
 def test_it_counts_as_started_once_a_version_or_its_rounds_are_there(here: Path) -> None:
     write_proposal("sft", config(), "")
-    grpo = GrpoConfig.model_validate({"lock": "l", "name": "g", "rollouts": ["r.yaml"], "out": "runs/g"})
+    grpo = GrpoConfig.model_validate(
+        {"lock": "locks/a.yaml", "name": "g", "rollouts": ["suite.name=ledger"], "out": "runs/g"}
+    )
     write_proposal("grpo", grpo, "")
     assert [one.started for one in list_proposals()] == [False, False]
     (here / "runs/adapters/lessons-v1").mkdir(parents=True)
@@ -134,8 +141,11 @@ HOSTILE = {
         b"lock: ''\nname: bad\ndata: [runs/demo]\ngrpo: {temperature: 9}\n",
         "grpo.temperature is locked",
     ),
-    "unknown": (b"lock: l\nname: bad\ndata: [runs/demo]\nshell: reboot\n", "no such field"),
-    "another name": (b"lock: l\nname: good\ndata: [runs/demo]\n", "is not that of the file"),
+    "unknown": (b"lock: l\nname: bad\ndata: [../../../work/runs/demo]\nshell: reboot\n", "no such field"),
+    "another name": (
+        b"lock: ../../../work/locks/a.yaml\nname: good\ndata: [../../../work/runs/demo]\n",
+        "is not that of the file",
+    ),
     "python": (b"!!python/object/apply:os.system [reboot]\n", "could not determine a constructor"),
     "bomb": (
         b"v0: &v0 {a: 1}\n" + b"".join(b"v%d: &v%d {a: *v%d, b: *v%d}\n" % (n, n, n - 1, n - 1) for n in range(1, 60)),

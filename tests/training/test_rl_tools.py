@@ -131,7 +131,7 @@ async def test_an_agent_looks_chooses_edits_and_proposes(use: Use, work: Path) -
     config = load_grpo_config([str(path)])
     locked = load_lock(Path(config.lock))
     batch = lesson_batch(config, locked, 1, "", work / "out")
-    assert (batch.config.suite.name, batch.first_world, config.out) == ("ledger", 7, "runs/lessons")
+    assert (batch.config.suite.name, batch.first_world, config.out) == ("ledger", 7, str(work / "runs/lessons"))
     assert [each.rpartition("=")[2] for each in config.heldout][-1] == "ledger"
 
 
@@ -143,7 +143,7 @@ async def test_a_training_on_runs_is_proposed_with_a_parent(use: Use, work: Path
     assert "no such adapter" in (await use("rl_start_training", reason=""))["error"]
     await use("rl_edit_config", field="parent", value="")
     path = (await use("rl_start_training", reason="It failed."))["file"]
-    assert load_train_config([path]).data == ("runs/demo",)
+    assert load_train_config([path]).data == (str(work / "runs/demo"),)
 
 
 LOCKED_FIELDS = [name for name in LockedConfig.model_fields if name not in ("grpo", "preference")]
@@ -335,7 +335,7 @@ def served_at(work: Path, url: str) -> None:
     (work / "source.yaml").write_text(source)
     write_lock(work / "source.yaml", lock)
     template = work / "configs/train/grpo.yaml"
-    template.write_text(template.read_text().replace("configs/locks/grpo-cpu.yaml", str(lock)))
+    template.write_text(template.read_text().replace("../locks/grpo-cpu.yaml", str(lock)))
 
 
 async def test_one_completion_is_asked_for_at_the_locked_server(use: Use, work: Path) -> None:
@@ -418,7 +418,7 @@ async def test_a_whole_agent_proposes_and_cannot_do_more(context: ToolContext, w
     assert "hermes-lab train lock SRC -o LOCK" in results[5].content
     (proposal,) = list_proposals()
     content = yaml.safe_load(proposal.path.read_text())
-    assert (content["name"], content["lock"]) == ("night", "configs/locks/grpo-cpu.yaml")
+    assert (content["name"], content["lock"]) == ("night", str(work / "configs/locks/grpo-cpu.yaml"))
     assert sorted(path.name for path in (work / "runs").iterdir()) == ["demo"]
 
 

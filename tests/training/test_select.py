@@ -1,13 +1,16 @@
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 from fakes.episodes import CALL, RESULT, conversation, episode, trajectory, with_review, write_run
 
 from hermes_lab.types import EpisodeError, Message, Review, TaskInfo, TokenBranch, ToolCall, Verdict
+from hermes_lab.types.trajectory import StopReason
 from training.config import Gate
 from training.select import select_rows
 
+STOP_REASONS = [reason for part in get_args(StopReason) for reason in get_args(part)]
 REFUSALS = {
     "errored": episode("t", status="errored", trajectory=None, error=EpisodeError("model", "gone")),
     "held out": episode("t", task=TaskInfo("d", "heldout")),
@@ -22,6 +25,40 @@ def test_each_refusal_is_counted_by_its_reason(tmp_path: Path, reason: str) -> N
     selection = select_rows([write_run(tmp_path, REFUSALS[reason], episode("good"))])
     assert [row.episode.split("|")[1] for row in selection.rows] == ["good"]
     assert selection.refused == {reason: 1}
+
+
+@pytest.mark.parametrize("stop", [reason for reason in STOP_REASONS if reason != "answered"])
+def test_only_what_ended_with_an_answer_is_a_target_even_where_it_was_accepted(tmp_path: Path, stop: str) -> None:
+    """After a budget there may be a final response all the same."""
+    own = episode("t", trajectory=trajectory(conversation("t"), stop_reason=stop))
+    selection = select_rows([write_run(tmp_path, own)])
+    assert (selection.rows, selection.refused) == ([], {f"ended as {stop}": 1})
+
+
+@pytest.mark.parametrize("word", ["content_filter", "refusal", "failed", "no_such_word"])
+def test_a_reply_that_was_withheld_spoils_its_episode(tmp_path: Path, word: str) -> None:
+    whole = trajectory(conversation("t"))
+    steps = (msgspec.structs.replace(whole.steps[0], finish_reason=word), whole.steps[1])
+    own = episode("t", trajectory=msgspec.structs.replace(whole, steps=steps))
+    selection = select_rows([write_run(tmp_path, own)])
+    assert selection.rows == []
+    (reason,) = selection.refused
+    assert reason.startswith("with a reply of finish reason ")
+
+
+@pytest.mark.parametrize(("field", "value"), [("stop_reason", "unparsed"), ("finish_reason", "content_filter")])
+def test_a_review_that_did_not_end_well_is_context_and_no_target(tmp_path: Path, field: str, value: str) -> None:
+    own = with_review("t")
+    assert own.review
+    looked_back = own.review.trajectory
+    assert looked_back
+    if field == "finish_reason":
+        value_of = {"steps": (msgspec.structs.replace(looked_back.steps[0], finish_reason=value),)}
+    else:
+        value_of = {field: value}
+    spoilt = msgspec.structs.replace(own.review, trajectory=msgspec.structs.replace(looked_back, **value_of))
+    (row,) = select_rows([write_run(tmp_path, msgspec.structs.replace(own, review=spoilt))]).rows
+    assert (row.trained, len(row.messages)) == ((2, 4), 7)
 
 
 def test_the_sentence_counts_everything(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ def rl_edit_config(ctx: ToolContext, field: str, value: Any) -> dict[str, Any]:
     """Set one field of the proposal. Hyperparameters are locked: no tool changes them, only a person with a new lock.
 
     Args:
-        field: A field that can be edited, such as name or data.
+        field: {compact: A field that can be edited, such as name or data.} {full: A field that can be edited.}
         value: Its new value.
     """
     from training.choices import Choice

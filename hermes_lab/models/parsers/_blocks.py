@@ -1,13 +1,14 @@
 """The frame that all formats share: reasoning, then text with blocks of calls in it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
+from hermes_lab.models.parsers._ends import skip_ends, without_ends
 from hermes_lab.models.parsers._values import (
     Unreadable,
     can_be_carried,
@@ -16,15 +17,15 @@ from hermes_lab.models.parsers._values import (
     parse_arguments,
     skip_space,
 )
+from hermes_lab.models.reasoning import CLOSING, OPENING, part, tags
 from hermes_lab.types import ToolCall
 
-_THINK = re.compile(r"\s*+<think>")
-_THOUGHT = re.compile("</think>")
+_THINK = re.compile(rf"\s*+(?:{OPENING.pattern})", OPENING.flags)
 _STRING = r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
 
 
 class Reply(NamedTuple):
-    """A reply taken apart: text outside the blocks, the text of `<think>`, and the calls in order."""
+    """A reply taken apart: the text outside of calls and reasoning, the reasoning, and the calls in order."""
 
     content: str
     reasoning: str
@@ -53,7 +54,7 @@ class Grammar:
     section: re.Pattern[str] | None = None
     json_after_name: bool = False
     think: re.Pattern[str] = _THINK
-    thought: re.Pattern[str] = _THOUGHT
+    thought: re.Pattern[str] = CLOSING
 
     def end_of_unreadable(self, text: str, at: int) -> tuple[int, int]:
         """Where the text of an unreadable block ends that is understood up to `at`, and where to go on: at its closing
@@ -74,11 +75,19 @@ class Grammar:
 
 def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) -> Reply:
     """Takes a reply apart; `read` gets the index behind an opening, and raises `ValueError` where no call stands."""
-    reasoning, rest = _split_reasoning(text, grammar)
+    first, rest = _split_reasoning(text, grammar)
+    rest = without_ends(rest)
+    thoughts = [first]
     pieces: list[str] = []
     calls: dict[str, ToolCall] = {}
     begin = at = 0
     while opening := grammar.opening.search(rest, at):
+        if tag := next((tag for tag in tags(rest, at, opening.start()) if tag.opens), None):
+            closing = grammar.thought.search(rest, tag.end)
+            pieces.append(rest[begin : tag.start])
+            thoughts.append(rest[tag.end : closing.start() if closing else len(rest)].strip())
+            begin = at = closing.end() if closing else len(rest)
+            continue
         start = opening.end()
         try:
             found, at = read(rest, start)
@@ -96,8 +105,13 @@ def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) 
             _number(calls, [broken("the section of calls holds none", rest[section.end() :])])
             pieces = [rest[: section.start()]]
         pieces = [part for piece in pieces for part in grammar.section.split(piece)]
+    if not calls:
+        answer, reasoning, _ = part(text)
+        return Reply(answer.strip(), reasoning, ())
+    # An end token between two calls, or before more text, is no content.
+    pieces = [pieces[0], *(piece[skip_ends(piece, 0) :] for piece in pieces[1:])]
     content = "\n".join(stripped for piece in pieces if (stripped := piece.strip()))
-    return Reply(content, reasoning, tuple(calls.values()))
+    return Reply(content, "\n".join(filter(None, thoughts)), tuple(calls.values()))
 
 
 def broken(reason: str, raw: str) -> ToolCall:
@@ -106,13 +120,38 @@ def broken(reason: str, raw: str) -> ToolCall:
 
 
 def call_of(value: object, *, key: str = "arguments") -> ToolCall:
-    """The call that an object with `name` and `arguments` is. Raises `ValueError` where it is none."""
+    """The call that an object with `name` and `arguments` (or what stands for it) is. Raises `ValueError` where it is
+    none."""
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, not {kind(value)}")
     name = value.get("name")
     if not isinstance(name, str) or not name:
         raise ValueError('"name" must be the name of a function')
-    return ToolCall("", name, parse_arguments(value.get(key)))
+    return ToolCall("", name, parse_arguments(_given(value, key)))
+
+
+_OTHER_KEYS = ("arguments", "parameters", "args", "input")
+_BESIDE = frozenset({"name", "id", "type"})
+
+
+def _given(value: Mapping[str, Any], key: str) -> object:
+    """The arguments of a call, which models at times write under another key. A call never runs without arguments that
+    stand in it: raises `ValueError` where it is not clear which they are."""
+    given = value.get(key)
+    if not _is_empty(given):
+        return given
+    others = [other for other in _OTHER_KEYS if other != key and not _is_empty(value.get(other))]
+    if given is None and len(others) == 1:
+        return value[others[0]]
+    if others:
+        raise ValueError(f'"{key}" must hold all arguments; there is "{others[0]}" too')
+    if given is None and (unknown := [name for name in value if name not in _BESIDE and name not in _OTHER_KEYS]):
+        raise ValueError(f'"{key}" is missing; put {", ".join(unknown)!r:.80} into it')
+    return given
+
+
+def _is_empty(arguments: object) -> bool:
+    return arguments is None or arguments == {} or (isinstance(arguments, str) and not arguments.strip())
 
 
 def read_call(text: str, start: int, *, ending: re.Pattern[str], closing: str) -> Block:
@@ -158,8 +197,12 @@ def read_named(
 
 
 def expect(ending: re.Pattern[str], text: str, at: int, *, closing: str = "") -> int:
-    """The index behind what must follow a call. Raises `Unreadable` where something else does."""
+    """The index behind what must follow a call. Raises `Unreadable` where something else does. An end token ends a call
+    as well, whatever follows it."""
     match = ending.match(text, at)
+    if not match and (ended := skip_ends(text, at)) > at:
+        match = ending.match(text, ended)
+        return match.end() if match else ended
     if not match:
         where = f"between the JSON object and {closing}" if closing else "after the JSON object"
         raise Unreadable(f"there is text {where}", at)
@@ -172,7 +215,7 @@ def _split_reasoning(text: str, grammar: Grammar) -> tuple[str, str]:
     head, rest = (text[: ended.start()], text[ended.end() :]) if ended else (text, "")
     if begun:
         return head[begun.end() :].strip(), rest
-    if ended and ended.group() and not grammar.opening.search(head):
+    if ended and ended.group() and not ended.group().endswith(":") and not grammar.opening.search(head):
         return head.strip(), rest
     return "", text
 

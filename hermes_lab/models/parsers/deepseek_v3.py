@@ -11,6 +11,7 @@ The server must leave these tokens in the text: with vLLM, `skip_special_tokens:
 import re
 
 from hermes_lab.models.parsers._blocks import Block, Grammar, Reply, read_blocks, read_named
+from hermes_lab.models.parsers._ends import END
 from hermes_lab.models.parsers._values import Schemas
 
 GRAMMAR = Grammar(
@@ -23,7 +24,7 @@ NEXT = "<｜tool▁call▁end｜>|(?=<｜tool▁call▁begin｜>|<｜tool▁call
 """What may follow a call: a regular expression."""
 
 _HEADER = re.compile(r"[^<\n]*+<｜tool▁sep｜>\s*+(?P<name>[^\s<`]++)\s*+```json\b")
-_ENDING = re.compile(rf"\s*+(?:```\s*+)?+(?:{NEXT})")
+_ENDING = re.compile(rf"\s*+(?:```\s*+)?+(?:{NEXT}|(?={END}))")
 
 
 def parse(text: str, _schemas: Schemas = (), /) -> Reply:

@@ -7,7 +7,10 @@
 
 import re
 
+import msgspec
+
 from hermes_lab.models.parsers._blocks import Block, Grammar, Reply, read_blocks, read_call
+from hermes_lab.models.parsers._fences import bare_calls
 from hermes_lab.models.parsers._values import Schemas
 
 _GRAMMAR = Grammar(re.compile("<tool_call>"), closing="</tool_call>")
@@ -15,8 +18,16 @@ _ENDING = re.compile(r"\s*+(?:</tool_call>|(?=<tool_call>)|\Z)")
 
 
 def parse(text: str, _schemas: Schemas = (), /) -> Reply:
-    """See `Parser`. The closing tag may be missing before the next block, and at the end of the text."""
-    return read_blocks(text, _GRAMMAR, _read)
+    """See `Parser`. The closing tag may be missing before the next block, and at the end of the text. Where there is no
+    block, a call may be JSON in a code fence, or the whole text."""
+    reply = read_blocks(text, _GRAMMAR, _read)
+    if reply.calls:
+        return reply
+    found = bare_calls(reply.content)
+    if not found.calls:
+        return reply
+    calls = tuple(msgspec.structs.replace(call, id=f"call_{n}") for n, call in enumerate(found.calls))
+    return Reply(found.content, reply.reasoning, calls)
 
 
 def _read(text: str, start: int) -> Block:

@@ -11,13 +11,14 @@ import re
 
 from hermes_lab.models.parsers._blocks import Block, Grammar, Reply, read_blocks, read_named
 from hermes_lab.models.parsers._values import Schemas
+from hermes_lab.models.reasoning import CLOSING
 
 _GRAMMAR = Grammar(
     re.compile(r"<\|tool_call_begin\|>"),
     closing="<|tool_call_end|>",
     section=re.compile(r"<\|tool_calls_section_(?:begin|end)\|>"),
     json_after_name=True,
-    thought=re.compile(r"</think>|(?=<\|tool_calls_section_begin\|>)"),
+    thought=re.compile(rf"{CLOSING.pattern}|(?=<\|tool_calls_section_begin\|>)", CLOSING.flags),
 )
 _HEADER = re.compile(r"\s*+(?P<id>(?:functions\.)?+(?P<name>[^\s:<]++):\d++)\s*+<\|tool_call_argument_begin\|>")
 _ENDING = re.compile(r"\s*+(?:<\|tool_call_end\|>|(?=<\|tool_call_begin\|>|<\|tool_calls_section_end\|>)|\Z)")

@@ -12,14 +12,14 @@ import re
 
 from hermes_lab.models.parsers._blocks import Block, Grammar, Reply, broken, call_of, read_blocks, read_named
 from hermes_lab.models.parsers._values import Schemas, Unreadable, decode, skip_space
+from hermes_lab.models.reasoning import CLOSING
 from hermes_lab.types import ToolCall
 
 _OPENING = "[TOOL_CALLS]"
 _GRAMMAR = Grammar(
     re.compile(re.escape(_OPENING)),
     json_after_name=True,
-    think=re.compile(r"\s*+(?:<think>|\[THINK\])"),
-    thought=re.compile(r"</think>|\[/THINK\]|(?=\[TOOL_CALLS\])"),
+    thought=re.compile(rf"{CLOSING.pattern}|(?=\[TOOL_CALLS\])", CLOSING.flags),
 )
 _HEADER = re.compile(
     r"\s*+(?P<name>[^\s\[{]++)\s*+(?:\[CALL_ID\]\s*+(?P<id>[^\s\[{]++)\s*+)?+(?:\[ARGS\]|(?=\{))",

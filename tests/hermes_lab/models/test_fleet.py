@@ -14,7 +14,7 @@ from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port
 from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import fleet, open_again, open_model
-from hermes_lab.models.endpoint import NoReply, Refused
+from hermes_lab.models.refusals import NoReply, Refused
 from hermes_lab.protocols import MeetingModel, ModelClient
 from hermes_lab.types import Message, Task
 

@@ -1,6 +1,7 @@
 """The Hermes text format."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,78 @@ def test_the_texts_are_those_of_the_qwen_chat_template() -> None:
         ],
     )
     assert text == native
+
+
+CALL = '{"name": "f", "arguments": {"x": 1}}'
+OTHER = '{"name": "g", "parameters": {}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "content"),
+    [
+        (f"```json\n{CALL}\n```", ["f"], ""),
+        (f"```\n{CALL}\n```", ["f"], ""),
+        (f"```tool_call\n{CALL}\n```", ["f"], ""),
+        (f"~~~~ JSON\n{CALL}\n~~~~", ["f"], ""),
+        (f"``` {CALL} ```", ["f"], ""),
+        (f"I look.\n```json\n{CALL}\n```\nand\n  ```\n\n {OTHER}\n\n  ```\nThen I go on.", ["f", "g"], None),
+        (f"```json\n{CALL}\n```<|im_end|>", ["f"], ""),
+        (f"<think>so</think>\n```json\n{CALL}\n```", ["f"], ""),
+        (f"  {CALL}\n", ["f"], ""),
+        (f"{OTHER}</s>", ["g"], ""),
+        (f"<think>so</think>{CALL}", ["f"], ""),
+        ('```json\n{"name": "w", "arguments": {"text": "a\n```\nb\n```\n"}}\n```', ["w"], ""),
+        (f"```python\nx = 1\n```\n```json\n{CALL}\n```", ["f"], "```python\nx = 1\n```"),
+        (f"```json\n{{oops\n```\n```json\n{CALL}\n```", ["f"], "```json\n{oops\n```"),
+    ],
+)
+def test_a_call_in_a_fence_or_bare_is_a_call(text: str, calls: list[str], content: str | None) -> None:
+    reply = parse_reply(text)
+    assert [call.name for call in reply.calls] == calls
+    assert [call.id for call in reply.calls] == [f"call_{n}" for n in range(len(calls))]
+    assert not any(call.error for call in reply.calls)
+    assert reply.content == ("I look.\nand\nThen I go on." if content is None else content)
+    assert reply.reasoning == ("so" if "<think>" in text else "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"name": "Ada", "age": 36}\n```',
+        '```json\n{"name": "f", "arguments": {}, "why": "x"}\n```',
+        '```json\n{"name": "f", "arguments": [1]}\n```',
+        '```json\n{"name": "f", "arguments": "x"}\n```',
+        '```json\n{"name": 7, "arguments": {}}\n```',
+        '```json\n{"name": "", "arguments": {}}\n```',
+        '```json\n{"name": "f"}\n```',
+        f"```json\n[{CALL}]\n```",
+        f"```json\n{CALL}\n{CALL}\n```",
+        f"```json\n// a call\n{CALL}\n```",
+        f"```python\n{CALL}\n```",
+        f"```json title\n{CALL}\n```",
+        f"```json\n{CALL}",
+        f"````json\n{CALL}\n```",
+        f"```python\nx\n```\n{CALL}\n```\ny\n```",
+        f"A call looks so: {CALL}",
+        f"{CALL} is a call.",
+        f"{CALL}\n{OTHER}",
+        f"`{CALL}`",
+    ],
+)
+def test_any_other_json_is_text(text: str) -> None:
+    reply = parse_reply(text)
+    assert reply.calls == ()
+    assert reply.content == text
+
+
+def test_beside_a_block_a_fence_is_text() -> None:
+    reply = parse_reply(f"```json\n{CALL}\n```\n<tool_call>\n{OTHER}\n</tool_call>")
+    assert [call.name for call in reply.calls] == ["g"]
+    assert reply.content == f"```json\n{CALL}\n```"
+
+
+def test_very_many_fences_take_no_time() -> None:
+    started = time.perf_counter()
+    parse_reply('```json\n{"a": "\n' * 20_000)
+    parse_reply("```json\n{}\n```\n" * 20_000)
+    assert time.perf_counter() - started < 2

@@ -260,3 +260,91 @@ def test_a_third_party_brings_a_parser_by_entry_point(tmp_path: Path, monkeypatc
     assert "mine" in parsers.names()
     assert parsers.get("mine")("a") == ("A", "", ())
     del sys.modules["lab_parser"]
+
+
+END_TOKENS = [
+    *("<|eom_id|>", "<|eot_id|>", "<|eot|>", "</s>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<eos>"),
+    *("<｜end▁of▁sentence｜>", "<end_of_turn>", "<|end|>", "<|call|>", "<|user|>", "<|observation|>"),
+]
+ENDED = {
+    "deepseek_v3": '<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"x": 1}\n```<｜tool▁call▁end｜>',
+    "deepseek_v3 open": '<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"x": 1}\n```',
+    "deepseek_v3_1": '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}',
+    "glm45": "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+    "hermes": '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>',
+    "hermes open": '<tool_call>\n{"name": "f", "arguments": {"x": 1}}',
+    "kimi_k2": '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}',
+    "llama": '{"name": "f", "parameters": {"x": 1}}',
+    "llama tag": '<|python_tag|>{"name": "f", "parameters": {"x": 1}}',
+    "longcat": '<longcat_tool_call>{"name": "f", "arguments": {"x": 1}}',
+    "mistral": '[TOOL_CALLS]f[ARGS]{"x": 1}',
+    "mistral array": '[TOOL_CALLS][{"name": "f", "arguments": {"x": 1}}]',
+    "qwen3_coder": "<function=f>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>",
+}
+
+
+@pytest.mark.parametrize("token", END_TOKENS)
+@pytest.mark.parametrize("family", ENDED)
+def test_an_end_token_behind_a_call_spoils_nothing(family: str, token: str) -> None:
+    call = ENDED[family]
+    parse = parsers.get(family.split()[0])
+    given = schema(x={"type": "integer"})
+    for text, count, content in (
+        (f"So.\n{call}{token}", 1, "So."),
+        (f"So.\n{call}\n{token}\n{token}\n", 1, "So."),
+        (f"So.\n{call}{token}\n{call}{token}", 2, "So."),
+        (f"So.\n{call}{token}Then.{token}\n", 1, "So.\nThen."),
+    ):
+        reply = parse(text, given)
+        assert [(c.name, c.arguments, c.error) for c in reply.calls] == [("f", {"x": 1}, "")] * count, text
+        assert reply.content == content
+
+
+def test_an_end_token_inside_a_value_is_text() -> None:
+    (call,) = read("hermes", '<tool_call>{"name": "f", "arguments": {"x": "a</s>"}}</tool_call></s>')
+    assert call.arguments == {"x": "a</s>"}
+    (cut,) = read("hermes", '<tool_call>{"name": "f", "arguments": {"x": "a</s>')
+    assert cut.error
+
+
+CALL_OBJECTS = {
+    "hermes": "<tool_call>{}</tool_call>",
+    "qwen": "<tool_call>{}</tool_call>",
+    "longcat": "<longcat_tool_call>{}</longcat_tool_call>",
+    "mistral": "[TOOL_CALLS][{}]",
+}
+
+
+@pytest.mark.parametrize("name", CALL_OBJECTS)
+@pytest.mark.parametrize("key", ["arguments", "parameters", "args", "input"])
+@pytest.mark.parametrize("value", [{"x": 1}, '{"x": 1}'])
+def test_arguments_under_another_key_are_arguments(name: str, key: str, value: object) -> None:
+    (call,) = read(name, CALL_OBJECTS[name].format(json.dumps({"name": "f", key: value})))
+    assert (call.name, call.arguments, call.error) == ("f", {"x": 1}, "")
+
+
+@pytest.mark.parametrize("name", CALL_OBJECTS)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"x": 1},
+        {"params": {"x": 1}},
+        {"arguments": None, "command": "ls"},
+        {"arguments": {}, "parameters": {"x": 1}},
+        {"arguments": " ", "input": {"x": 1}},
+        {"parameters": {"x": 1}, "args": {"y": 2}},
+        {"parameters": [1]},
+        {"input": "ls"},
+    ],
+)
+def test_a_call_never_runs_without_arguments_that_stand_in_it(name: str, more: dict[str, Any]) -> None:
+    (call,) = read(name, CALL_OBJECTS[name].format(json.dumps({"name": "f", **more})))
+    assert call.error
+    assert "arguments" in call.error or "JSON" in call.error
+
+
+@pytest.mark.parametrize("name", CALL_OBJECTS)
+@pytest.mark.parametrize("more", [{}, {"arguments": None}, {"arguments": {}}, {"id": "c9", "type": "function"}])
+def test_a_call_may_have_no_arguments(name: str, more: dict[str, Any]) -> None:
+    (call,) = read(name, CALL_OBJECTS[name].format(json.dumps({"name": "f", **more})))
+    assert (call.name, call.arguments, call.error) == ("f", {}, "")

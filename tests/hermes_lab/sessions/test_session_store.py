@@ -186,7 +186,18 @@ def test_two_that_go_on_with_the_same_session_do_not_mix_their_turns(store: Sess
 
 
 # Places 1 to 5: the system prompt stands at 0.
-SAID = ("red apple pie", "green apple", "red wagon", "Über-Äpfel café", "请检查这张发票的金额")
+SAID = (
+    "red apple pie",
+    "green apple",
+    "red wagon",
+    "Über-Äpfel café",
+    "请检查这张发票的金额",
+    "修改youer服务端的计划",
+    "서버를 다시 시작했다",
+    "ฉันมีแมว",
+    "サーバーのlogを見る",
+    "включи VPNом",
+)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +215,29 @@ SAID = ("red apple pie", "green apple", "red wagon", "Über-Äpfel café", "请�
         ("发票", [5]),
         ("发票 金额", [5]),
         ("发票 苹果", []),
+        ("youer", [6]),
+        ("服务端 AND 修改", [6]),
+        ("修改 NOT youer", []),
+        ("发票 OR 计划", [5, 6]),
+        ('"服务端的计划"', [6]),
+        ('"计划服务端"', []),
+        ("端服务", []),
+        ("服务*", [6]),
+        ("you*", [6]),
+        ("youer服务", [6]),
+        ("修", [6]),
+        ("服务端 AND", [6]),
+        ("서버", [7]),
+        ("서버를", [7]),
+        ("\u1109\u1165\u1107\u1165", [7]),
+        ("서버가", []),
+        ("แมว", [8]),
+        ("มา", []),
+        ("มี", [8]),
+        ("มิ", []),
+        ("サーバー", [9]),
+        ("log", [9]),
+        ("VPN", [10]),
         ("red-apple", [1]),
         ("pie: red", [1]),
         ('"red apple', [1]),
@@ -363,6 +397,30 @@ def test_a_database_from_before_openings_were_kept_still_says_how_each_session_b
         rows = [(0, "system", ""), (1, "user", "hello " * 20), (2, "user", "bye")]
         db.executemany("INSERT INTO messages VALUES (NULL, 'said', ?, ?, ?, x'7b7d', 't')", rows)
     assert {info.id: info.opening for info in store.latest()} == {"said": ("hello " * 20)[:80], "silent": ""}
+
+
+def test_a_database_from_before_words_were_cut_finds_them_after(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "old.db")
+    said = ["修改youer服务端的计划", "서버를 고쳐라", "plain words"]
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
+        schema.migrate(db, schema.MIGRATIONS[:2])
+        db.execute(
+            "INSERT INTO sessions VALUES ('s', 'cli:local', NULL, 'm', 'native', x'5b5d', 't', 't', 0, 0, 'plain')"
+        )
+        rows = [(n, text, msgspec.json.encode(Message("user", text))) for n, text in enumerate(said)]
+        db.executemany("INSERT INTO messages VALUES (NULL, 's', ?, 'user', ?, ?, 't')", rows)
+    assert {query: found(store, query) for query in ("youer", "服务端", "서버", "words")} == {
+        "youer": [0],
+        "服务端": [0],
+        "서버": [1],
+        "words": [2],
+    }
+    assert [message.content for message in store.load("s").messages] == said
+    assert store.search("服务端")[0].snippet == "修改youer[服务端]的计划"
+    store.delete("s")
+    assert found(store, "words") == []
+    with closing(sqlite3.connect(store.path)) as db:
+        db.execute("INSERT INTO found(found, rank) VALUES ('integrity-check', 1)")
 
 
 def test_the_opening_is_what_was_typed_first_though_more_was_sent(store: SessionStore) -> None:

@@ -163,6 +163,14 @@ def test_a_call_of_the_turn_that_loads_does_not_follow() -> None:
     assert found[CLEANING.name].followed is False
 
 
+def test_a_file_of_a_skill_is_no_load() -> None:
+    name, arguments, answer = view("cleaning-totals")
+    found = trace(did((name, arguments, answer | {"path": "references/x.md"}), ran(RUN), view("cleaning-totals")), name)
+    assert CLEANING.name not in found or not found[CLEANING.name].loaded
+    late = did((name, arguments, answer | {"path": "references/x.md"}), ran(RUN), view("cleaning-totals"))
+    assert trace(late, "cleaning-totals")["cleaning-totals"].followed is False  # the run came before the load
+
+
 def test_a_near_miss_of_a_name_loads_what_was_shown() -> None:
     found = trace(did(ran(RUN), view("cleaning-total", shown="cleaning-totals")), "cleaning-totals")
     assert found["cleaning-totals"].followed is False

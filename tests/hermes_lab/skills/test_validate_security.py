@@ -125,6 +125,11 @@ def test_a_shell_script_that_tries_to_get_out_is_an_error(line: str, why: str) -
     assert any(why in problem.message and problem.line == 3 for problem in problems), problems
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u0085", "\x0c"])
+def test_a_comment_begins_where_bash_begins_a_line(mark: str) -> None:
+    assert list(scan_shell(f"echo x{mark}# fine; rm -rf /\n", "scripts/x.sh"))
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -190,3 +190,35 @@ async def test_a_glob_means_what_a_shell_takes_it_to_mean(
         await context.sandbox.write(f"sub/{name}", b"")
     answer = await use("search_files", pattern=glob, target="files")
     assert answer["files"] == sorted(f"sub/{name}" for name in names if fnmatch.fnmatchcase(name, glob))
+
+
+LATIN_1 = "café total 1\nplain total 2\n\tnaïve\n".encode("latin-1")
+
+
+@pytest.mark.parametrize("data", [LATIN_1, b"# \xff\xfe\n" + LATIN_1, LATIN_1 + b"\xe9" * 40_000])
+async def test_a_line_that_is_not_utf_8_hides_no_match(context: ToolContext, use: Use, data: bytes) -> None:
+    await context.sandbox.write("old.txt", data)
+    await context.sandbox.write("new.txt", "café total 3\n".encode())
+    first = data[: data.index(b"caf")].count(b"\n") + 1
+    assert await use("search_files", pattern="total") == {
+        "matches": f"new.txt:1:café total 3\nold.txt:{first}:caf\ufffd total 1\nold.txt:{first + 1}:plain total 2"
+    }
+    assert await use("search_files", pattern="total", output_mode="files_only") == {
+        "files": ["new.txt", "old.txt"],
+        "total": 2,
+    }
+    assert await use("search_files", pattern="total", output_mode="count") == {
+        "counts": {"new.txt": 1, "old.txt": 2},
+        "total": 2,
+    }
+    around = await use("search_files", pattern="plain", context=1)
+    assert f"old.txt-{first}-caf\ufffd total 1" in around["matches"]
+
+
+@pytest.mark.parametrize("output_mode", ["content", "files_only", "count"])
+async def test_a_binary_file_is_not_searched(context: ToolContext, use: Use, output_mode: str) -> None:
+    await context.sandbox.write("image.bin", b"total\n\0\n")
+    await context.sandbox.write("wide.txt", "total\n".encode("utf-16"))
+    answer = await use("search_files", pattern="t", output_mode=output_mode)
+    assert "bin" not in str(answer)
+    assert "wide" not in str(answer)

@@ -1,8 +1,9 @@
+import hashlib
 import json
 import re
 from collections.abc import Iterator
-from itertools import combinations
-from typing import Annotated, Any, Literal
+from itertools import combinations, product
+from typing import Annotated, Any, Literal, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 from hermes_lab.config import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Tool, Toolbox, ToolContext, known_tools, known_toolsets, tool
-from hermes_lab.tools.schema import When, related
+from hermes_lab.tools.schema import Profile, When, related
 
 # What adapters were trained with and recorded runs hold: these bytes never change.
 GOLDEN = (
@@ -40,13 +41,62 @@ GOLDEN = (
 )
 
 
-def schemas(*toolsets: str) -> tuple[dict[str, Any], ...]:
+def schemas(*toolsets: str, profile: Profile = "compact") -> tuple[dict[str, Any], ...]:
     config = SandboxConfig()
-    return Toolbox(toolsets, ToolContext(open_sandbox(config), None, config)).schemas
+    return Toolbox(toolsets, ToolContext(open_sandbox(config), None, config), profile=profile).schemas
 
 
 def test_the_three_tools_that_adapters_are_trained_with_look_the_same_for_ever() -> None:
     assert tuple(json.dumps(schema) for schema in schemas("terminal", "skill_view", "skill_manage")) == GOLDEN
+
+
+PINNED = (
+    *("clarify", "delegate_task", "execute_code", "memory", "patch", "process", "read_file", "rl_check_status"),
+    *("rl_edit_config", "rl_get_current_config", "rl_get_results", "rl_list_environments", "rl_list_runs"),
+    *("rl_select_environment", "rl_start_training", "rl_stop_training", "rl_test_inference", "search_files"),
+    *("session_search", "skill_compile", "skill_manage", "skill_view", "skills_list", "terminal", "todo"),
+    *("web_extract", "web_search", "write_file"),
+)
+
+
+def test_no_schema_of_a_compact_prompt_ever_changes() -> None:
+    known = known_tools()
+    told = [known[name].beside(enabled, "compact").schema for name in PINNED for enabled in ((), PINNED)]
+    text = "\n".join(map(json.dumps, told))
+    assert hashlib.sha256(text.encode()).hexdigest() == (
+        "0f71e665784eccb6596b486b00d09685df2a91f98bef6a9053269d849cb95f26"
+    )
+
+
+VALUE = re.compile(r"such as|e\.g\.|for example|\blike\b|/\w|\w/|\*|[\w-]\.[a-z]\w|\w[-_]\w|\"|`", re.IGNORECASE)
+"""What an example looks like: a path, a glob, a name with joints, something in quotes."""
+ALLOWED = {"write_file", "remove_file", "old_string", "new_string"} | set(known_tools())
+"""Names of tools, and of a tool's own arguments and actions."""
+
+
+@pytest.mark.parametrize("known", known_tools().values(), ids=lambda known: known.name)
+def test_a_full_prompt_holds_no_value_that_could_be_copied_as_an_argument(known: Tool) -> None:
+    for text in _texts(known.beside(known_tools(), "full").schema):
+        rest = re.sub(r"\w+", lambda word: "" if word[0] in ALLOWED else word[0], text)
+        assert not VALUE.search(rest), text
+
+
+def test_text_for_a_profile_stands_in_that_profile_alone() -> None:
+    @tool(toolset="x")
+    async def look(ctx: ToolContext, what: str) -> dict[str, Any]:
+        """Look. {compact: Such as at x.} {lamp: With lamp.}
+
+        Args:
+            what: {full: The thing.} {compact: A thing.}
+        """
+        return {}
+
+    def told(profile: Profile, *others: str) -> list[str]:
+        return list(_texts(look.beside(others, profile).schema))
+
+    assert told("full") == ["Look.", "The thing."]
+    assert told("compact", "lamp") == ["Look. Such as at x. With lamp.", "A thing."]
+    assert related(look.handler) == {"lamp"}
 
 
 def test_a_schema_comes_from_signature_and_docstring() -> None:
@@ -156,8 +206,8 @@ def test_the_schemas_of_every_prompt_are_small() -> None:
 
 @pytest.mark.parametrize("known", known_tools().values(), ids=lambda known: known.name)
 def test_every_tool_is_described_and_closed(known: Tool) -> None:
-    for enabled in ((), known_tools()):
-        schema = known.beside(enabled).schema
+    for enabled, profile in product(((), tuple(known_tools())), get_args(Profile)):
+        schema = known.beside(enabled, profile).schema
         function = schema["function"]
         assert function["name"] == known.name
         assert function["description"]
@@ -191,15 +241,16 @@ def test_a_tool_names_another_only_beside_it(known: Tool) -> None:
     others = related(known.handler)
     assert others <= names
     for count in range(len(others) + 1):
-        for enabled in combinations(sorted(others), count):
-            function = known.beside(enabled).schema["function"]
+        for enabled, profile in product(combinations(sorted(others), count), get_args(Profile)):
+            function = known.beside(enabled, profile).schema["function"]
             words = set(re.findall(r"\w+", " ".join(_texts(function)))) - _own_words(function["parameters"])
             assert words & names <= {known.name, *enabled}
 
 
+@pytest.mark.parametrize("profile", get_args(Profile))
 @pytest.mark.parametrize("toolset", known_toolsets())
-def test_in_no_toolset_is_a_tool_named_that_is_not_there(toolset: str) -> None:
-    functions = [schema["function"] for schema in schemas(toolset)]
+def test_in_no_toolset_is_a_tool_named_that_is_not_there(toolset: str, profile: Profile) -> None:
+    functions = [schema["function"] for schema in schemas(toolset, profile=profile)]
     enabled = {function["name"] for function in functions}
     for function in functions:
         words = set(re.findall(r"\w+", " ".join(_texts(function)))) - _own_words(function["parameters"])

@@ -10,7 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.errors import ConfigError, SandboxError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.session import SkillSession
+from hermes_lab.tools.given import given_tool
 from hermes_lab.tools.registry import (
+    Tool,
     Toolbox,
     ToolContext,
     check_toolsets,
@@ -19,6 +24,7 @@ from hermes_lab.tools.registry import (
     reload_tools,
     unavailable_tools,
 )
+from hermes_lab.tools.schema import Profile
 from hermes_lab.types import ToolCall
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +105,16 @@ async def hear(ctx: ToolContext) -> dict:
     """Hear."""
     return {}
 
+@tool(toolset="locked", serves=lambda ctx, offered: False)
+async def lock(ctx: ToolContext) -> dict:
+    """Lock."""
+    return {}
+
+@tool(toolset="locked", serves=lambda ctx, offered: "lock" in offered)
+async def key(ctx: ToolContext) -> dict:
+    """Unlock."""
+    return {}
+
 @tool(toolset="half", available=lambda: "")
 async def smell(ctx: ToolContext) -> dict:
     """Smell."""
@@ -113,7 +129,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]
     metadata = tmp_path / "lab_plugin-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lab-plugin\nVersion: 1\n")
-    names = ("note", "fail", "hang", "odd", "grouped", "block", "look", "touch", "ring", "hear", "smell")
+    names = ("note", "fail", "hang", "odd", "grouped", "block", "look", "touch", "ring", "hear", "smell", "lock", "key")
     points = "\n".join(f"{name} = lab_plugin:{name}" for name in names)
     (metadata / "entry_points.txt").write_text(f"[hermes_lab.tools]\n{points}\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -126,7 +142,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]
     del sys.modules["lab_plugin"]
 
 
-async def run(toolbox: Toolbox, name: str, **arguments: Any) -> dict[str, Any]:
+async def run(toolbox: Toolbox, name: str, /, **arguments: Any) -> dict[str, Any]:
     result = await toolbox.run(ToolCall("c1", name, arguments))
     assert (result.call_id, result.name) == ("c1", name)
     answer: dict[str, Any] = json.loads(result.content)
@@ -135,8 +151,8 @@ async def run(toolbox: Toolbox, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_schemas_stand_in_the_order_of_toolsets_then_names(context: ToolContext) -> None:
-    names = [schema["function"]["name"] for schema in Toolbox(("terminal", "skills", "file"), context).schemas]
-    assert names == [
+    toolbox = Toolbox(("terminal", "skills", "file"), context, profile="compact")
+    assert names(toolbox) == [
         *("terminal", "skill_manage", "skill_view", "skills_list"),
         *("patch", "read_file", "search_files", "write_file"),
     ]
@@ -154,7 +170,79 @@ async def test_toolsets_may_be_made_of_others_and_of_tools(context: ToolContext)
     core = known_toolsets()["core"]
     asked_for = {"web_extract", "web_search", *known_toolsets()["rl"]}  # these need a web, or are about training
     assert set(core) == set(known_tools()) - asked_for
-    assert names(Toolbox(("core",), context)) == list(core)
+    assert names(Toolbox(("core",), context, profile="compact")) == list(core)
+
+
+REFUSING = {
+    "clarify": "decide alone",
+    "delegate_task": "no child agents",
+    "memory": "no notes",
+    "session_search": "no sessions",
+    "skill_compile": "no skill library",
+    "skill_manage": "no skill library",
+    "skill_view": "no skill library",
+    "skills_list": "no skill library",
+    "web_extract": "no web",
+    "web_search": "no web",
+}
+"""The tools that need more than a sandbox, and what they say where it is not there."""
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "clarify": {"question": "Which?"},
+    "delegate_task": {"goal": "Count."},
+    "memory": {"action": "add", "target": "user", "content": "x"},
+    "session_search": {"query": "x"},
+    "skill_compile": {"name": "f", "purpose": "p", "code": "c", "tests": "t"},
+    "skill_manage": {"action": "create", "name": "x"},
+    "skill_view": {"name": "x"},
+    "web_extract": {"urls": ["https://a.example"]},
+    "web_search": {"query": "x"},
+}
+
+
+async def test_a_tool_that_can_only_refuse_is_not_offered(context: ToolContext) -> None:
+    everything = ("core", "web")
+    offered = names(Toolbox(everything, context))
+    assert set(names(Toolbox(everything, context, profile="compact"))) - set(offered) == set(REFUSING)
+    for name, tool in known_tools().items():
+        assert (tool.serves is not None) == (name in REFUSING)
+
+
+@pytest.mark.parametrize("name", REFUSING)
+async def test_a_tool_that_is_not_offered_still_says_why_it_refuses(context: ToolContext, name: str) -> None:
+    toolbox = Toolbox(("core", "web"), context)
+    assert REFUSING[name] in (await run(toolbox, name, **EXAMPLES.get(name, {})))["error"]
+    assert REFUSING[name] not in (await run(toolbox.allow(["todo"]), name, **EXAMPLES.get(name, {})))["error"]
+
+
+async def test_a_toolset_of_refusing_tools_alone_is_an_empty_kit(context: ToolContext) -> None:
+    assert Toolbox(("web", "clarify"), context).schemas == ()
+
+
+async def test_a_tool_that_serves_only_beside_another_goes_with_it(context: ToolContext, calls: list[Any]) -> None:
+    assert names(Toolbox(("locked", "plugin"), context)) == names(Toolbox(("plugin",), context))
+    assert names(Toolbox(("locked",), context, profile="compact")) == ["key", "lock"]
+
+
+def skilled(context: ToolContext, *names: str) -> ToolContext:
+    skills = [skill_format.parse(skill_format.render(name, "When.", "Do it.")) for name in names]
+    session = SkillSession(Library(skills), origin="foreground", episode="e", model="m")
+    return ToolContext(context.sandbox, session, context.config)
+
+
+async def test_an_empty_library_is_shown_only_beside_a_tool_that_can_add_to_it(context: ToolContext) -> None:
+    reading = ["skill_view", "skills_list"]
+    assert names(Toolbox(reading, skilled(context))) == []
+    assert names(Toolbox(reading, skilled(context, "a-skill"))) == reading
+    assert names(Toolbox([*reading, "skill_manage"], skilled(context))) == [*reading, "skill_manage"]
+    assert names(Toolbox([*reading, "skill_compile"], skilled(context))) == [*reading, "skill_compile"]
+
+
+async def test_a_toolbox_gives_its_profile_to_what_it_allows(context: ToolContext) -> None:
+    some = skilled(context, "a-skill")
+    for profile in ("full", "compact"):
+        toolbox = Toolbox(("skills",), some, profile=profile)
+        assert toolbox.allow(["skill_view"]).schemas is toolbox.schemas
+        assert ("such as" in json.dumps(toolbox.schemas)) == (profile == "compact")
 
 
 async def test_disabled_tools_are_left_out(context: ToolContext) -> None:
@@ -190,6 +278,47 @@ async def test_a_tool_works_once_its_variables_are_set(
     monkeypatch.setenv("LAB_KEY", "k")
     reload_tools()
     assert names(Toolbox(("keyed",), context)) == ["ring"]
+
+
+@pytest.mark.parametrize("profile", ["full", "compact"])
+async def test_null_for_an_optional_argument_is_its_default(
+    context: ToolContext, calls: list[Any], profile: Profile
+) -> None:
+    toolbox = Toolbox(("plugin",), context, profile=profile)
+    assert await run(toolbox, "note", text="hi", times=None, tags=None) == {"noted": "hi"}
+    assert calls == [("hi", 1, None)]
+    assert "text" in (await run(toolbox, "note", text=None))["error"]
+    assert "no such argument" in (await run(toolbox, "note", text="hi", other=None))["error"]
+
+
+async def test_numbers_and_truths_may_be_written_as_text(context: ToolContext) -> None:
+    toolbox = Toolbox(("file",), context)
+    await run(toolbox, "write_file", path="f", content="a\na\n")
+    assert (await run(toolbox, "read_file", path="f", limit="1"))["content"] == "1|a"
+    answer = await run(toolbox, "patch", path="f", old_string="a", new_string="b", replace_all="true")
+    assert answer["replacements"] == 2
+
+
+@pytest.mark.parametrize("known", known_tools().values(), ids=lambda known: known.name)
+def test_every_optional_argument_of_every_tool_may_be_null(known: Tool) -> None:
+    declared = known.beside(known_tools())
+    needed = set(declared.schema["function"]["parameters"].get("required", ()))
+    for name, field in declared.arguments.model_fields.items():
+        if name not in needed:
+            given = declared.arguments._without_nulls({name: None})  # what is left is checked as ever
+            assert given in ({}, {name: None})
+            assert given == {} or field.default is None
+
+
+async def test_a_null_that_a_given_tool_takes_reaches_it(context: ToolContext) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}, "c": {"type": "integer"}},
+        "required": ["c"],
+    }
+    taken = given_tool("take", "Take.", schema, lambda **arguments: {"got": arguments})
+    toolbox = Toolbox((), context, given=(taken,))
+    assert await run(toolbox, "take", a=None, b=None, c=None) == {"got": {"b": None, "c": None}}
 
 
 async def test_a_third_party_brings_tools_by_entry_point(context: ToolContext, calls: list[Any]) -> None:

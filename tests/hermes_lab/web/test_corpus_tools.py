@@ -149,6 +149,17 @@ async def test_a_jsonl_file_is_a_corpus(tmp_path: Path) -> None:
     assert (await called("web_search", (), web, query="bees"))["results"][0]["url"] == "https://b.example"
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\u0085", "\x0b", "\x0c", "\x1c", "\r", "\ufeff"])
+async def test_a_line_of_a_corpus_ends_at_a_line_feed_alone(tmp_path: Path, mark: str) -> None:
+    file = tmp_path / "pages.jsonl"
+    lines = [f'{{"url": "https://{name}.example", "title": "T", "text": "Bees{mark}and {name}."}}' for name in "ab"]
+    file.write_bytes("".join(f"\ufeff{line}\n" for line in lines).encode())
+    web = open_web(WebConfig(provider="corpus", corpus=str(file)))
+    assert len((await called("web_search", (), web, query="bees"))["results"]) == 2
+    (page,) = (await called("web_extract", (), web, urls=["https://b.example"]))["pages"]
+    assert page["text"] == f"Bees{mark}and b."
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [("{", "pages.jsonl:1: no page"), ('{"url": "x"}', "pages.jsonl:1: no page"), ("\n", "there is no page")],

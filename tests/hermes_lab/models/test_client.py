@@ -13,8 +13,8 @@ from fakes.openai_server import LOGPROB, FakeOpenAIServer, Reply, function_call,
 from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models import endpoint
-from hermes_lab.models.openai_client import OpenAIClient
-from hermes_lab.models.remote import open_openai
+from hermes_lab.models.client import EndpointClient
+from hermes_lab.models.remote import open_endpoints
 from hermes_lab.types import Message, ToolCall, ToolResult
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -30,9 +30,9 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def client_of(
     server: FakeOpenAIServer, tool_format: ToolFormat = "native", concurrency: int = 4, **config: Any
-) -> AsyncIterator[OpenAIClient]:
+) -> AsyncIterator[EndpointClient]:
     made = ModelConfig(name="fake", base_url=server.base_url, **config)
-    async with open_openai(made, [made.adapter], tool_format=tool_format, concurrency=concurrency) as (client,):
+    async with open_endpoints(made, [made.adapter], tool_format=tool_format, concurrency=concurrency) as (client,):
         yield client
 
 
@@ -136,7 +136,7 @@ async def test_token_ids_and_logprobs_are_the_servers() -> None:
 
 
 def _completion(**choice: Any) -> Reply:
-    choice = {"message": {"content": "x"}, **choice}
+    choice = {"message": {"content": "x"}, "finish_reason": "stop", **choice}
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     return Reply(body={"choices": [choice], "usage": usage, "prompt_token_ids": [1]})
 
@@ -151,9 +151,9 @@ def _completion(**choice: Any) -> Reply:
             _completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}] * 2}),
             "2 log-prob.*, 1 tokens",
         ),
-        (Reply(body="<html>"), "no chat completion"),
-        (Reply(body={"choices": []}), "no choices"),
-        (Reply(body={"choices": [{"message": {"content": 3}}]}), "no chat completion"),
+        (_completion(token_ids=["a"], logprobs={"content": [{"logprob": -1.0}]}), "gives no token ids"),
+        (_completion(token_ids=[1], logprobs={"content": [{"logprob": "low"}]}), "no number"),
+        (Reply(body="<html>"), "a page of HTML"),
     ],
 )
 async def test_a_reply_that_does_not_add_up_is_a_model_error(reply: Reply, reason: str) -> None:
@@ -315,5 +315,5 @@ async def test_an_error_whose_body_is_no_json_is_tried_again_like_any_other(body
 @pytest.mark.parametrize("url", ["http://[::1/v1", "http://a..b/v1", "http://h:99999/v1", "http://h:abc/v1", "h:80/v1"])
 async def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"model\.base_url: .* is no http:// or https:// URL"):
-        async with open_openai(ModelConfig(base_url=url), [""], tool_format="native", concurrency=1):
+        async with open_endpoints(ModelConfig(base_url=url), [""], tool_format="native", concurrency=1):
             pass

@@ -1,0 +1,109 @@
+"""Fields that hold a path. In a file it is relative to that file, on the command line to the working directory."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+RULE = "paths in a file are relative to that file"
+_SNAPSHOT = re.compile(r"[0-9a-f]{12,16}")
+_RESERVED = "packaged"
+
+
+@dataclass(frozen=True)
+class PathField:
+    """Marks a field. `input` must be there, `output` need not be; `named` may be a name, too; `model` is what the
+    provider makes of `model.name`; `library` is what `skills.library` takes; `source` is a YAML file or an override."""
+
+    kind: Literal["input", "output", "named", "model", "library", "source"]
+
+
+InputPath = Annotated[str, PathField("input")]
+"""A file or folder that must be there."""
+OutputPath = Annotated[str, PathField("output")]
+"""A file or folder that need not be there yet."""
+NameOrPath = Annotated[str, PathField("named")]
+"""A path where it is one, else a name."""
+ModelName = Annotated[str, PathField("model")]
+"""`model.name`."""
+LibraryPath = Annotated[str, PathField("library")]
+"""A folder of skills, or RUN:LANE and the like."""
+Source = Annotated[str, PathField("source")]
+"""A YAML file, or a `key=value` override."""
+
+
+class Origin(NamedTuple):
+    """Who set a field: the number of the source, that of the one from which it has its value, FILE:LINE or the
+    override, and the file's folder, None on the command line."""
+
+    source: int
+    changed: int
+    where: str
+    folder: str | None
+
+
+class PathResolver:
+    """Makes paths of files paths from the working directory, as short as they were given.
+
+    `problems` has, by field, what a file names and is not there.
+    """
+
+    def __init__(self) -> None:
+        self.problems: dict[str, str] = {}
+
+    def resolve(self, text: str, kind: str, field: str, origin: Origin) -> str:
+        """The path that `text` means to whoever gave it."""
+        given = str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
+        if not given or origin.folder is None:
+            return given
+        if kind == "named":
+            return self._named(given, field, origin)
+        if kind == "library":
+            return self._library(given, field, origin)
+        path = _joined(given, origin)
+        if kind != "output":
+            self._check(path, given, field, origin)
+        return path
+
+    def _named(self, given: str, field: str, origin: Origin) -> str:
+        if given == _RESERVED:
+            return given
+        path = _joined(given, origin)
+        if re.match(r"/|\.\.?(/|\Z)", given) or _exists(path):
+            return path
+        if "/" in given and _exists(given):  # as it once was meant: from the working directory
+            self._check(path, given, field, origin)
+        return given
+
+    def _library(self, given: str, field: str, origin: Origin) -> str:
+        path = _joined(given, origin)
+        if _exists(path):
+            return path
+        parts = [given.rpartition(mark) for mark in "@:" if mark in given]
+        there = [part for part in parts if part[0] and _exists(_joined(part[0], origin))]
+        run, mark, what = (there or parts or [(given, "", "")])[0]
+        if not run or (_SNAPSHOT.fullmatch(given) and not _exists(given)):  # of one's own skills
+            return given
+        path = _joined(run, origin)
+        self._check(path, run, field, origin)
+        return f"{path}{mark}{what}"
+
+    def _check(self, path: str, given: str, field: str, origin: Origin) -> None:
+        if _exists(path):
+            return
+        there = given[0] != "/" and _exists(given)
+        mend = f"; write {os.path.relpath(given, origin.folder or '.')}" if there else ""
+        self.problems.setdefault(field, f"{origin.where}: {field}: there is no {path} ({RULE}{mend})")
+
+
+def _joined(given: str, origin: Origin) -> str:
+    folder = origin.folder
+    return given if not folder or given[0] == "/" else os.path.normpath(Path(folder, given))
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # such as a name that is too long for one
+        return False

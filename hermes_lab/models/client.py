@@ -1,0 +1,173 @@
+"""The client of a model behind HTTP, in any of the wire formats."""
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from hermes_lab.config import ModelConfig
+from hermes_lab.errors import ConfigError, ContextFull, ModelError
+from hermes_lab.models.advice import advice
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.overflow import is_overflow
+from hermes_lab.models.refusals import Failed, Refused
+from hermes_lab.models.wires import Wire
+from hermes_lab.models.wires.chat import ChatWire
+from hermes_lab.models.wires.loose import decode_json
+from hermes_lab.models.wires.sse import events_of, is_stream
+from hermes_lab.types import Generation, Message, ModelIdentity
+from hermes_lab.types.trajectory import ToolFormat
+
+_MOST_LESSONS = 5
+"""Refusals of one request from which the client learns how the endpoint wants it."""
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class EndpointClient:
+    """A `ModelClient` of the endpoint, model and adapter that `identity` names. It closes the endpoint.
+
+    `still_served` is asked before each reply, and raises where the adapter is not served any more. A reply by another
+    model than the adapter is an error, too: nothing is ever taken for an answer of weights that did not give it.
+
+    A prompt fits when it leaves room for `sampling.max_tokens`: vLLM and OpenAI refuse a longer one, which is
+    `ContextFull`. The room for a reply is so the same on every turn, and never cut to what is left.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        endpoint: Endpoint,
+        identity: ModelIdentity,
+        tool_format: ToolFormat,
+        still_served: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.identity = identity
+        self._config = config
+        self._still_served = still_served
+        self._endpoint = endpoint
+        self._wire = wire_for(config, identity.adapter or identity.name, tool_format)
+
+    async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        """One reply; see `ModelClient`."""
+        if self._still_served:
+            await self._still_served()
+        for lesson in range(_MOST_LESSONS):
+            body = self._wire.body(messages, tools)
+
+            def read(content: bytes) -> Generation:
+                return self._read(content, messages, tools)
+
+            try:
+                reply, retries = await self._endpoint.exchange(self._wire.path, body, read, self._check_room)
+            except Refused as error:
+                if not self._wire.learn(error, body) or lesson == _MOST_LESSONS - 1:
+                    raise self._advised(error, body) from None
+            else:
+                return msgspec.structs.replace(reply, retries=retries) if retries else reply
+        raise AssertionError("the last lesson raises")
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._endpoint.aclose()
+
+    def _read(self, content: bytes, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        """The reply in a body. Raises `Failed` for what another try may mend, `ContextFull` for a prompt that is too
+        long, and `ModelError` for anything else that is no reply."""
+        try:
+            reply = self._wire.assemble(events_of(content)) if is_stream(content) else _decoded(content)
+            self._check_adapter(reply)
+            return self._wire.read(reply, messages, tools)
+        except Failed as error:
+            if is_overflow(400, str(error), self._config.overflow_pattern):
+                raise ContextFull(str(error)) from None
+            raise Failed(f"{self._endpoint.base_url}: {error}") from None
+        except Refused as error:
+            self._check_room(error)
+            raise Refused(f"{self._endpoint.base_url}: {error}", error.status) from None
+        except ModelError as error:
+            raise ModelError(f"{self._endpoint.base_url}: {error}") from None
+
+    def _check_room(self, refused: Refused) -> None:
+        if is_overflow(refused.status, str(refused), self._config.overflow_pattern):
+            raise ContextFull(str(refused))
+
+    def _check_adapter(self, reply: object) -> None:
+        """An endpoint may answer with other weights than were asked for, but says so."""
+        adapter = self.identity.adapter
+        if not adapter or not isinstance(reply, Mapping) or reply.get("error"):
+            return
+        if (answered := reply.get("model")) != adapter:
+            raise ModelError(f"the adapter {adapter} was asked, but {answered or 'a model without a name'} answered")
+
+    def _advised(self, refused: Refused, body: Mapping[str, Any]) -> Refused:
+        hint = advice(refused.status, str(refused), body, self._config, self._endpoint.base_url)
+        return Refused(f"{refused}; {hint}", refused.status) if hint else refused
+
+
+def wire_for(config: ModelConfig, model: str, tool_format: ToolFormat) -> Wire:
+    """The wire format of `config.provider`. Raises `ConfigError` for a field that the format does not have."""
+    if config.provider == "anthropic":
+        from hermes_lab.models.wires.anthropic import AnthropicWire
+
+        return AnthropicWire(config, model, tool_format)
+    if config.provider == "responses":
+        from hermes_lab.models.wires.responses import ResponsesWire
+
+        return ResponsesWire(config, model, tool_format)
+    return ChatWire(config, model, tool_format)
+
+
+def open_endpoint(config: ModelConfig, base_url: str, *, connections: int, key: str = "") -> Endpoint:
+    """The endpoint with the headers, retries and time limit of `config`. Raises `ConfigError` where a header names an
+    environment variable that is not set."""
+    headers = {name: _VARIABLE.sub(_value_of, value) for name, value in config.headers.items()}
+    secrets = [headers[name] for name, value in config.headers.items() if _VARIABLE.search(value)]
+    own = wire_for(config, config.name, "native").headers(key)
+    return Endpoint(
+        base_url,
+        timeout=config.timeout,
+        max_retries=config.max_retries,
+        connections=connections,
+        headers=own | headers,
+        secrets=[*secrets, key],
+    )
+
+
+def read_keys(config: ModelConfig) -> list[str]:
+    """The key for each server of `config`, from the environment variables that it names; "" where there is none: local
+    servers need none."""
+    servers = config.servers
+    names = [name.strip() for name in config.key_variable.split(",")]
+    if len(names) not in (1, len(servers)):
+        raise ConfigError(
+            f"model.api_key_env: {len(names)} variables for {len(servers)} servers; give one for all, or one each"
+        )
+    keys = [os.environ.get(name, "").strip() if name else "" for name in names]
+    return keys * len(servers) if len(keys) == 1 else keys
+
+
+def _decoded(content: bytes) -> object:
+    if not content.strip():
+        raise Failed("the reply is empty")
+    try:
+        return decode_json(content)
+    except ModelError:
+        said = " ".join(content[:300].decode(errors="replace").split())
+        if said.startswith("<"):
+            raise ModelError(f"the reply is a page of HTML and no API: {said[:80]!r}; check model.base_url") from None
+        # A body that ends early is a broken connection by another name.
+        raise Failed(f"the reply is no JSON: {said[:80]!r}") from None
+
+
+def _value_of(found: re.Match[str]) -> str:
+    name = found[1]
+    if (value := os.environ.get(name)) is None:
+        _no_variable(name)
+    return value.strip()
+
+
+def _no_variable(name: str) -> NoReturn:
+    raise ConfigError(f"model.headers: set {name} in the environment")

@@ -1,0 +1,47 @@
+"""Finish reasons: the endpoints' many words, sorted into the few that decide what a reply is worth."""
+
+from collections.abc import Collection
+from typing import Literal
+
+Ending = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "malformed_call", "failed", "unknown"]
+"""`stop` and `tool_calls` are sound ends. `length`: cut at a limit. `content_filter`: withheld or cut by a filter.
+`refusal`: the endpoint marks the reply as a refusal. `malformed_call`: the endpoint could not read the model's call.
+`failed`: the server gave up. `unknown`: a word that nobody listed, or none at all, which is never a sound end."""
+
+SOUND: frozenset[Ending] = frozenset({"stop", "tool_calls"})
+"""The endings of a complete reply."""
+ENDINGS: dict[Ending, frozenset[str]] = {
+    # OpenAI and its look-alikes; TGI and Together; Anthropic; Gemini; Cohere; Bedrock; Responses.
+    "stop": frozenset(
+        {"stop", "eos", "eos_token", "end", "end_turn", "end_of_turn", "stop_sequence", "complete", "completed"}
+    ),
+    "tool_calls": frozenset({"tool_calls", "tool_call", "function_call", "tool_use"}),
+    "length": frozenset(
+        {"length", "max_tokens", "max_output_tokens", "max_completion_tokens", "max_length", "model_length"}
+        | {"model_context_window_exceeded", "context_length", "incomplete", "repetition"}
+    ),
+    "content_filter": frozenset(
+        {"content_filter", "content_filtered", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
+        | {"sensitive", "image_safety", "language", "guardrail_intervened", "error_toxic"}
+    ),
+    "refusal": frozenset({"refusal"}),
+    "failed": frozenset(
+        {"error", "abort", "aborted", "cancelled", "canceled", "failed", "network_error", "timeout", "load"}
+        | {"insufficient_system_resource", "server_error", "model_error", "other"}
+    ),
+    "malformed_call": frozenset(
+        {"malformed_function_call", "unexpected_tool_call", "invalid_tool_call", "malformed_tool_use"}
+        | {"malformed_model_output"}
+    ),
+}
+
+_BY_WORD = {word: ending for ending, words in ENDINGS.items() for word in (ending, *words)}
+
+
+def ending_of(word: object, sound: Collection[str] = ()) -> Ending:
+    """What the finish reason `word` of a reply means; case does not matter. `sound` are further words of this endpoint
+    for a complete reply (`model.finish_reasons`); the word of a missing finish reason is `null`."""
+    name = word.strip().lower() if isinstance(word, str) else "null" if word is None else ""
+    if name in {each.lower() for each in sound}:
+        return "stop"
+    return _BY_WORD.get(name, "unknown")

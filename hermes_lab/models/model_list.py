@@ -1,0 +1,81 @@
+"""What an endpoint says it serves, and whether that is certain enough to refuse a name."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from hermes_lab.errors import ModelError
+from hermes_lab.models.wires.loose import decode_json, items, mapping, text
+
+_NAMES = ("id", "name", "model", "slug")
+_ALIASES = ("aliases", "canonical_slug", "root", "model", "name")
+
+
+class NoModelList(ModelError):
+    """The endpoint answers, but with no list of models."""
+
+
+class ModelList(NamedTuple):
+    """Names, each with the folder that it was loaded from ("" where the server does not tell).
+
+    `certain`: the list is a whole one in the standard form, so that a name that it lacks is not served. `aliases` are
+    further names of the same models.
+    """
+
+    models: dict[str, str]
+    certain: bool
+    aliases: frozenset[str] = frozenset()
+
+    def may_serve(self, name: str) -> bool:
+        """Whether the endpoint may know a model by that name: it is listed; or a listed name is the same but for a
+        prefix (`models/`, an organisation) or a suffix (`:latest`, `:floor`)."""
+        if not self.certain or name in self.models:
+            return True
+        wanted = _plain(name)
+        return any(wanted == _plain(other) for other in (*self.models, *self.aliases))
+
+
+def read_model_list(content: bytes) -> ModelList:
+    """Reads the body of `/models` in any of its forms: OpenAI's, a bare array (Together), the `models` of Ollama and
+    Gemini, an array of names. Raises `NoModelList` where it is none of these."""
+    try:
+        body = decode_json(content)
+    except ModelError as error:
+        raise NoModelList(str(error)) from None
+    listed = body if isinstance(body, list) else None
+    standard = False
+    if isinstance(body, Mapping):
+        for key in ("data", "models", "result"):
+            if isinstance(body.get(key), list):
+                listed, standard = body[key], key == "data"
+                break
+    if listed is None:
+        raise NoModelList("no list of models")
+    models: dict[str, str] = {}
+    aliases: set[str] = set()
+    for each in listed:
+        entry: Mapping[str, Any] = {"id": each} if isinstance(each, str) else mapping(each)
+        if name := next((found for key in _NAMES if (found := text(entry.get(key)))), ""):
+            models[name] = text(entry.get("root"))
+            aliases |= _aliases(entry)
+        else:
+            standard = False
+    more = isinstance(body, Mapping) and bool(body.get("has_more") or body.get("next") or body.get("next_page_token"))
+    return ModelList(models, standard and bool(models) and not more, frozenset(aliases))
+
+
+def _aliases(entry: Mapping[str, Any]) -> set[str]:
+    found: set[str] = set()
+    for key in _ALIASES:
+        found |= {text(each) for each in (entry.get(key), *items(entry.get(key)))}
+    return found - {""}
+
+
+def _plain(name: str) -> str:
+    """A name without prefix, suffix and case."""
+    return name.lower().removeprefix("models/").rpartition("/")[2].partition(":")[0]
+
+
+def shown(names: Collection[str], most: int = 12) -> str:
+    """Names in a message."""
+    first = ", ".join(list(names)[:most])
+    return (f"{first}, and {len(names) - most} more" if len(names) > most else first) or "nothing"

@@ -1,0 +1,64 @@
+"""Recognises a refusal that says: the prompt does not fit the model's context.
+
+Endpoints have no common code for it, and more wordings than any list. So it is told by words that come together: what
+is too large (context, prompt, input, tokens...), and that it is too large (exceeds, too long, maximum...), in a refusal
+that is about nothing else.
+"""
+
+import re
+
+_SURE = re.compile(
+    r"context_length_exceeded|context_window_exceeded|string_above_max_length|exceed_context_size|prompt_too_long"
+    r"|maximum context length|context (?:length|size|window)\b.{0,80}\b(?:exceed|overflow|too|larger|longer|limit)"
+    r"|(?:exceed|overflow|longer than|larger than|beyond|past|over)\w*\b.{0,80}\bcontext\b"
+    r"|context the overflows|too large to process"
+    r"|\binputs`? tokens \+|\bmax_model_len\b.{0,40}too small"
+    r"|context\b.{0,40}\boverflow"
+)
+_THING = re.compile(
+    r"\b(?:prompts?|inputs?|contexts?|messages?|conversations?|requests?|sequence|history|text|tokens?|characters|bytes)\b"
+    r"|(?:prompt|input|context|messages?)[_ ]|token (?:count|limit)"
+)
+_EXCESS = re.compile(
+    r"\btoo (?:long|large|many|big)\b|\bexceed\w*|\blonger than\b|\blarger than\b|\bgreater than\b|\bmore than\b"
+    r"|\bmaximum\b.{0,60}\b(?:length|tokens?|context|input|prompt|size)|\bmax_(?:model_len|seq_len|input\w*|prompt\w*)\b"
+    r"|\b(?:not|n't|cannot) fit\b|\bover(?:flow\w*| the limit)\b|\bout of range\b|\brange of\b.{0,40}\bshould be\b"
+    r"|\b(?:must|should|has to) (?:be|have)\b.{0,40}(?:<=?|less|fewer|at most|no more|shorter|smaller|under)"
+    r"|\b(?:less|fewer|shorter|smaller) than\b|\breduce\b.{0,60}\b(?:length|size|prompt|messages|input)"
+    r"|\blimit (?:of|is)\b"
+    r"|\btruncate\b|\babove the\b"
+)
+_LENGTH = re.compile(
+    r"\btokens?\b|\blength\b|\blong\b|\bcontext\b|\bsize\b|\bcharacters\b|\bbytes\b|\btoo large\b|\bwindow\b"
+)
+_OTHER = re.compile(
+    # Rates and quotas.
+    r"\brate.?limit|\bquota\b|per (?:minute|day|hour|second)|\b[tr]pm\b|\btpd\b|too many requests|concurren"
+    r"|\bbilling\b|credit"
+    # The completion's own limit.
+    r"|(?:at most|maximum of|up to|limit (?:of|is)) \d[\d,]* (?:completion|output)|completion tokens|output tokens"
+    r"|max_(?:completion_|output_|new_)?tokens['\"`:]*\s.{0,30}"
+    r"(?:too large|must be|should be|less than|greater than|exceed|supports?)"
+    # Other fields, and other kinds of input.
+    r"|\btools?\b|\bfunctions?\b|\bimages?\b|\bstop\b|\bmetadata\b|\blogprobs?\b|\bfile\b|\btemperature\b|\btop_p\b"
+    r"|\btool_call_id\b|\bname\b.{0,20}too long|\buser\b.{0,10}too long|\bbatch size\b|\bmodel name\b|\bapi.?key\b"
+)
+_STATUSES = frozenset({400, 413, 414, 422, 500})
+
+
+def is_overflow(status: int, said: str, pattern: str = "") -> bool:
+    """Whether an endpoint's refusal says that the prompt is too long. `pattern` is this endpoint's own way to say so
+    (`model.overflow_pattern`)."""
+    if pattern and re.search(pattern, said, re.IGNORECASE):
+        return True
+    if status not in _STATUSES:
+        return False
+    words = " ".join(said.lower().split())
+    if _SURE.search(words):
+        return not _RATES.search(words)
+    if _OTHER.search(words):
+        return False
+    return bool(_THING.search(words) and _EXCESS.search(words) and _LENGTH.search(words))
+
+
+_RATES = re.compile(r"\brate.?limit|per (?:minute|day|hour|second)|\btpm\b|too many requests")

@@ -1,0 +1,58 @@
+"""Calls that a model writes as bare JSON, where it should have put them in the tags of its format."""
+
+import re
+from typing import NamedTuple
+
+from hermes_lab.models.parsers._blocks import call_of
+from hermes_lab.models.parsers._ends import without_ends
+from hermes_lab.models.parsers._values import decode, skip_space
+from hermes_lab.types import ToolCall
+
+_FENCE = re.compile(r"^[ \t]*+(?P<marks>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^\s`{]*+)(?P<more>[^\n`{]*+)", re.MULTILINE)
+_INFOS = frozenset({"", "json", "tool_call", "tool_calls"})
+_SHAPES = ({"name", "arguments"}, {"name", "parameters"})
+
+
+class Found(NamedTuple):
+    """The calls, and the text outside of them."""
+
+    calls: list[ToolCall]
+    content: str
+
+
+def bare_calls(text: str) -> Found:
+    """Each code fence whose whole content is one JSON object of a name and arguments, and nothing else; or the text
+    itself, where it is such an object as a whole. Any other JSON is text."""
+    bare = without_ends(text)
+    if (whole := _call(bare, 0)) and not bare[whole[1] :].strip():
+        return Found([whole[0]], "")
+    calls: list[ToolCall] = []
+    pieces: list[str] = []
+    begin = at = 0
+    while fence := _FENCE.search(bare, at):
+        closing = re.compile(rf"[ \t]*+{re.escape(fence['marks'])}[ \t]*+(?:\n|\Z)")
+        found = _call(bare, fence.end()) if fence["info"].lower() in _INFOS and not fence["more"].strip() else None
+        end = closing.match(bare, skip_space(bare, found[1])) if found else None
+        if found and end:
+            calls.append(found[0])
+            pieces.append(bare[begin : fence.start()])
+            begin = at = end.end()
+        else:
+            other = re.compile(rf"^{closing.pattern}", re.MULTILINE).search(bare, fence.end())
+            at = other.end() if other else len(bare)
+    pieces.append(bare[begin:])
+    return Found(calls, "\n".join(stripped for piece in pieces if (stripped := piece.strip())))
+
+
+def _call(text: str, start: int) -> tuple[ToolCall, int] | None:
+    """The call that the JSON from `start` on is, and its end; None where it is none."""
+    at = skip_space(text, start)
+    if not text.startswith("{", at):
+        return None
+    try:
+        value, end = decode(text, at)
+        if set(value) not in _SHAPES or not isinstance(value.get("arguments", value.get("parameters")), dict):
+            return None
+        return call_of(value), end
+    except ValueError:
+        return None

@@ -1,0 +1,160 @@
+"""Tells a reply's answer from its reasoning. This is the one place that does.
+
+Many endpoints leave the reasoning of a model in its text, between tags of its own. Tags are found in any position:
+
+- `<think>hm</think> 4`: what stands between the tags is reasoning.
+- `hm</think> 4`: the chat template wrote the opening tag, so all before the closing one is reasoning.
+- `<think>hm`: never closed, so the model was still thinking. Such a text has no answer, whatever stands before the tag.
+
+A tag that stands in quotes of code (a backtick span or a closed fence, outside of reasoning) is text like any other.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_NAMES = (
+    r"(?:[\w.-]+:)?(?:think|thinking|thought|thoughts|reasoning|longcat_think|internal_monologue)(?:[_-][a-z0-9]+)?"
+)
+OPENING = re.compile(
+    rf"<{_NAMES}(?:\s[^<>]*)?>|\[THINK\]|◁think▷|<\|(?:begin_of_thought|START_THINKING|thinking|think)\|>"
+    r"|<unused94>(?:thought\n)?|<\|channel>thought\n?|(?:<\|start\|>assistant)?<\|channel\|>\s*analysis\b[^<]*<\|message\|>"
+    r"|\A\s*(?:Here's|Here is) my thought process:",
+    re.IGNORECASE,
+)
+"""Begins reasoning: Qwen, DeepSeek and most others; Mistral; Kimi-VL; OpenThinker, Cohere; MedGemma; Gemma; gpt-oss;
+Granite."""
+CLOSING = re.compile(
+    rf"</{_NAMES}\s*>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_THINKING|/thinking|/think)\|>|<unused95>|<channel\|>"
+    r"|(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>\s*final\b[^<]*<\|message\|>"
+    r"|^(?:Here's|Here is) my response:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TAG = re.compile(f"{OPENING.pattern}|{CLOSING.pattern}", re.IGNORECASE | re.MULTILINE)
+_HARMONY_AS_TEXT = re.compile(r"\A\s*analysis(?=[A-Z\s]).*?assistantfinal", re.DOTALL)
+"""gpt-oss behind a server that drops the special tokens between its channels."""
+_FENCE = re.compile(r"[ \t]*+(?P<fence>```+|~~~+)(?P<rest>.*)")
+_TICKS = re.compile(r"(?<!`)(?P<tick>`++)[^`\n]++(?P=tick)(?!`)")
+_WRAPPER = re.compile(r"\s*<(?P<tag>answer|response)>(?P<inside>.*?)(?:</(?P=tag)>\s*)?\Z", re.DOTALL | re.IGNORECASE)
+_MARKED_ANSWER = re.compile(
+    r"<\|(?:START_RESPONSE|START_TEXT|END_RESPONSE|END_TEXT|begin_of_solution|end_of_solution)\|>"
+)
+END_TOKENS = (
+    r"<\|(?:im_end|eot_id|eom_id|end|return|endoftext|end_of_text|END_OF_TURN_TOKEN|eot|user|observation)\|>"
+    r"|</s>|<end_of_turn>|<turn\|>|<eos>|\[e~\[|<｜end▁of▁sentence｜>|\[EOS\]"
+)
+"""Tokens that end a reply, of which some servers leave the text. A part of a regular expression."""
+_LAST_TOKEN = re.compile(rf"(?:{END_TOKENS})\Z")
+_LONGEST_TOKEN = 40
+
+
+class Parted(NamedTuple):
+    """A text without its reasoning, the reasoning, and whether it was still `open` at the end of the text."""
+
+    answer: str
+    reasoning: str
+    open: bool = False
+
+
+def part(text: str) -> Parted:
+    """Parts the answer of a whole reply from its reasoning. A text in which no tag stands is its own answer, as it is.
+
+    Where the reasoning is still open at the end, the answer is empty.
+    """
+    if (flat := _HARMONY_AS_TEXT.match(text)) and not OPENING.search(text):
+        return Parted(_clean(text[flat.end() :]), text[: flat.end() - len("assistantfinal")].strip())
+    kept: list[str] = []
+    thoughts: list[str] = []
+    at = 0
+    inside = False
+    for tag in tags(text):
+        if inside and tag.opens:
+            continue
+        before, at, opened = text[at : tag.start], tag.end, inside
+        inside = tag.opens
+        if tag.opens:
+            kept.append(before)
+        elif opened:
+            thoughts.append(before.strip())
+        else:  # of reasoning that the prompt began
+            thoughts.append("".join([*kept, before]).strip())
+            kept = []
+    if inside:
+        thoughts.append(text[at:].strip())
+        kept = []
+    elif not at:
+        return Parted(without_end_tokens(text), "")
+    else:
+        kept.append(text[at:])
+    return Parted(_clean("".join(kept)), "\n".join(filter(None, thoughts)), inside)
+
+
+def apart(content: str, reasoning: str) -> str:
+    """The reasoning of a message that does not stand in its `content`: the endpoint gave it in a field of its own."""
+    return "" if not reasoning or reasoning in content or part(content).reasoning == reasoning else reasoning
+
+
+class Tag(NamedTuple):
+    """A tag of reasoning: where it stands, and whether it opens."""
+
+    start: int
+    end: int
+    opens: bool
+
+
+def tags(text: str, at: int = 0, until: int | None = None) -> Iterator[Tag]:
+    """The tags from `at` on, up to `until`. Those in quotes of code are left out where they would open reasoning, or
+    would end some that was not opened."""
+    quoted: Iterator[tuple[int, int]] | None = None
+    start, end = 0, 0
+    inside = False
+    for found in _TAG.finditer(text, at, len(text) if until is None else until):
+        opens = OPENING.fullmatch(text, *found.span()) is not None
+        if not inside:
+            if not opens and found.group().endswith(":"):  # Granite's is a sentence that anybody may write
+                continue
+            quoted = quoted or _quoted(text, at)
+            while end <= found.start() and (code := next(quoted, None)):
+                start, end = code
+            if start <= found.start() < end:
+                continue
+        inside = opens
+        yield Tag(*found.span(), opens)
+
+
+def _quoted(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Where code is quoted from `at` on: backtick spans, and fences that are closed.
+
+    Reasoning itself may hold half a fence, so a fence that holds a closing tag alone quotes nothing: to take reasoning
+    for an answer is worse than the reverse.
+    """
+    fence, begun = "", 0
+    for line in text[at:].splitlines(keepends=True):
+        end = at + len(line)
+        found = _FENCE.match(line)
+        if fence:
+            if found and found["fence"].startswith(fence) and not found["rest"].strip():
+                if OPENING.search(text, begun, end) or not CLOSING.search(text, begun, end):
+                    yield begun, end
+                fence = ""
+        elif found:
+            fence, begun = found["fence"], at
+        else:
+            for ticks in _TICKS.finditer(line):
+                yield at + ticks.start(), at + ticks.end()
+        at = end
+
+
+def without_end_tokens(text: str) -> str:
+    """The text without the end tokens that a server left at its end."""
+    ended = text.rstrip()
+    while token := _LAST_TOKEN.search(ended, max(len(ended) - _LONGEST_TOKEN, 0)):
+        text = ended = ended[: token.start()].rstrip()
+    return text
+
+
+def _clean(answer: str) -> str:
+    """An answer without what some templates write around it."""
+    answer = _MARKED_ANSWER.sub("", without_end_tokens(answer)).strip()
+    wrapped = _WRAPPER.fullmatch(answer)
+    return wrapped["inside"].strip() if wrapped else answer

@@ -1,0 +1,39 @@
+"""Tool calls in the text of a reply that nothing here reads: the sign of a wrong tool format."""
+
+import re
+from collections.abc import Collection
+
+from hermes_lab.models import parsers
+
+_FAMILIES = (
+    *("hermes", "mistral", "llama", "qwen3_coder", "deepseek_v3", "deepseek_v3_1", "kimi_k2", "longcat", "glm45"),
+    "glm47",
+)
+"""Parsers in the order in which they are tried; those of one format are there once."""
+_MARKS = re.compile(
+    r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<｜tool▁calls?▁begin｜>|<\|tool_calls?_section_begin\|>"
+    r"|<longcat_tool_call>|<\|tool_call_begin\|>|\"(?:name|type|function)\"\s*:"
+)
+_HARMONY = re.compile(r"<\|channel\|>\s*commentary\s+to=functions\.(?P<name>\w+)")
+_TAGGED = re.compile(
+    r"<(?:function_call|tool_use|invoke|tool|action)\b[^<>]*>.{0,40}?\"?name\"?\s*[:=]\s*\"(?P<name>\w+)", re.S
+)
+
+
+def family_of(text: str, tools: Collection[str] = ()) -> str:
+    """The name of the parser (`model.tool_parser`) that reads a tool call out of the text, `other` where the call is in
+    a format without a parser, and "" where there is no call.
+
+    With `tools`, a call among other text counts only where it is one of these; a text that is nothing but a call counts
+    whatever it names, since it is no answer either.
+    """
+    if (call := _HARMONY.search(text) or _TAGGED.search(text)) and (not tools or call["name"] in tools):
+        return "other"
+    if not _MARKS.search(text):
+        return ""
+    for family in _FAMILIES:
+        content, _, calls = parsers.get(family)(text)
+        sound = [call for call in calls if not call.error]
+        if sound and (not tools or not content or any(call.name in tools for call in sound)):
+            return family
+    return ""

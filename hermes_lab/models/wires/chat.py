@@ -1,0 +1,333 @@
+"""OpenAI chat completions, as the many servers that claim to be compatible speak it."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Any
+
+import msgspec
+
+from hermes_lab.config import ModelConfig
+from hermes_lab.errors import ModelError
+from hermes_lab.models import parsers
+from hermes_lab.models.finish import SOUND, ending_of
+from hermes_lab.models.parsers._values import kind
+from hermes_lab.models.reasoning import part
+from hermes_lab.models.refusals import Failed, Refused
+from hermes_lab.models.wires.calls import arguments_text, read_call, with_own_ids
+from hermes_lab.models.wires.chat_stream import assembled
+from hermes_lab.models.wires.checks import sound_ending
+from hermes_lab.models.wires.failure import failure_of
+from hermes_lab.models.wires.lessons import TEACHING, wants_stream
+from hermes_lab.models.wires.loose import count, items, mapping, text
+from hermes_lab.models.wires.native_calls import CUT, broken_call
+from hermes_lab.types import Generation, Message, ToolCall, Usage
+from hermes_lab.types.trajectory import ToolFormat
+
+_REASONING = (
+    "reasoning_content",
+    "reasoning",
+    "reasoning_text",
+    "thinking",
+    "thought",
+    "thoughts",
+    "reasoning_details",
+)
+"""Fields of a message that hold reasoning, the first that is there: DeepSeek, Kimi, xAI and SGLang; vLLM, OpenRouter,
+Groq and Together; Copilot; Ollama; others."""
+_WANTED_BACK = re.compile(r"reason|think|thought|signature|encrypted|opaque|extra_content")
+"""Names of fields that an endpoint wants back beside a call. Others are not sent: strict endpoints refuse a field that
+they do not know, their own included."""
+OTHER_FORMATS = frozenset({"anthropic", "responses"})
+"""Names under which other wire formats keep their replies (`Message.provider_fields`): no fields of this one."""
+_OWN_FIELDS = frozenset({"id", "type", "function", "index"})
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one endpoint wants its requests; what is not configured is learned from its refusals."""
+
+    limit_field: str = "max_tokens"
+    stream: bool = False
+    unwanted: frozenset[str] = frozenset()
+    """Fields of replies that it does not take back."""
+
+
+class ChatWire:
+    """A `Wire` of chat completions.
+
+    In the text format (`hermes`) the text of a reply stays whole; whoever runs the calls reads them from it. In the
+    `native` format `model.tool_parser`, where given, reads the calls that the server left in the text.
+    """
+
+    path = "/chat/completions"
+
+    def __init__(self, config: ModelConfig, model: str, tool_format: ToolFormat) -> None:
+        self._config = config
+        self._tool_format = tool_format
+        self._parser = parsers.get(config.tool_parser) if config.tool_parser else None
+        self._fixed = _fixed_fields(config, model)
+        limit = "max_tokens" if config.limit_field == "auto" else config.limit_field
+        self.dialect = Dialect(limit, config.stream)
+
+    def headers(self, key: str) -> dict[str, str]:
+        """A bearer token."""
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """A request; see `Wire`."""
+        sampling = self._config.sampling
+        body = self._fixed | {"messages": _requested(messages, self._tool_format, self.dialect.unwanted)}
+        if sampling.max_tokens is not None:
+            body[self.dialect.limit_field] = sampling.max_tokens
+        if self.dialect.stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if tools:
+            body["tools"] = tools
+        if tools and self._parser:
+            # The server renders the tools, and leaves the reply's text alone, the tokens that mark calls included.
+            body |= {"tool_choice": "none", "skip_special_tokens": False}
+        return body
+
+    def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
+        """What a refusal teaches; see `Wire`."""
+        said = str(refused).lower()
+        if refused.status not in TEACHING:
+            return False
+        if "max_tokens" in body and self._config.limit_field == "auto" and _refuses(said, "max_tokens"):
+            self.dialect = replace(self.dialect, limit_field="max_completion_tokens")
+        elif wants_stream(refused, body):
+            self.dialect = replace(self.dialect, stream=True)
+        elif unwanted := {name for name in _returned_fields(body) if _refuses(said, name.lower())}:
+            self.dialect = replace(self.dialect, unwanted=self.dialect.unwanted | unwanted)
+        else:
+            return False
+        return True
+
+    def read(self, reply: object, sent: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        """A reply; see `Wire`."""
+        completion = mapping(reply)
+        choice = next((mapping(each) for each in items(completion.get("choices")) if isinstance(each, Mapping)), None)
+        if choice is None:
+            raise failure_of(reply) or Failed("the reply has no choices")
+        if choice.get("error"):
+            raise failure_of(choice) or Failed("the reply holds an error")
+        said = mapping(choice.get("message"))
+        word = choice.get("finish_reason")
+        if ending_of(word, self._config.finish_reasons) in ("failed", "unknown") and (failure := failure_of(reply)):
+            raise failure
+        ending = sound_ending("finish_reason", word, self._config.finish_reasons)
+        if fault := _fault(said):
+            raise failure_of(reply) or Failed(fault)
+        message = self._message(said, sent, tools)
+        if ending not in SOUND and (calls := message.tool_calls):  # the end of the last one may be missing
+            last = calls[-1]
+            cut = broken_call(last.id, last.name, last.raw or last.arguments, CUT)
+            message = msgspec.structs.replace(message, tool_calls=(*calls[:-1], cut))
+        if ending in SOUND and text(said.get("refusal")).strip() and not message.tool_calls:
+            ending = "refusal"
+            message = msgspec.structs.replace(message, content=message.content or text(said["refusal"]))
+        generation = Generation(message, ending, _usage(mapping(completion.get("usage"))))
+        return _with_tokens(generation, completion, choice) if self._config.token_ids else generation
+
+    def assemble(self, events: Sequence[object]) -> object:
+        """The reply of a stream; see `Wire`."""
+        return assembled(events)
+
+    def _message(self, said: Mapping[str, Any], sent: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Message:
+        content, thought_parts, kept = _content(said.get("content"))
+        reasoning = next((found for name in _REASONING if (found := _words(said.get(name)))), "") or thought_parts
+        calls: Sequence[ToolCall] = ()
+        if self._tool_format == "native" and tools and self._parser:
+            content, thought, calls = self._parser(content, tools)
+            reasoning = reasoning or thought
+        elif self._tool_format == "native":
+            calls = list(_calls(said))
+            reasoning = reasoning or part(content).reasoning
+        fields = {name: value for name, value in said.items() if value and _WANTED_BACK.search(name)}
+        if kept:
+            fields["content"] = kept
+        return Message(
+            role="assistant",
+            content=content,
+            tool_calls=with_own_ids(calls, sent),
+            reasoning=reasoning,
+            provider_fields=fields if calls else {},
+        )
+
+
+def wire(messages: Iterable[Message], tool_format: ToolFormat) -> list[dict[str, Any]]:
+    """Messages in the shape of chat completions: role and content; and, in the `native` format, calls. What an endpoint
+    wants back beside them is left out, since that is between it and the client."""
+    if tool_format == "hermes":
+        return [{"role": message.role, "content": message.content} for message in messages]
+    return [_native(message) for message in messages]
+
+
+def _native(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
+    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        sent["tool_calls"] = [_native_call(call) for call in message.tool_calls]
+    return sent
+
+
+def _native_call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name or "unknown", "arguments": arguments_text(call)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _requested(messages: Sequence[Message], tool_format: ToolFormat, unwanted: frozenset[str]) -> list[dict[str, Any]]:
+    """`wire`, with what the endpoint wants back beside calls."""
+    sent = wire(messages, tool_format)
+    for row, message in zip(sent, messages, strict=True):
+        if "tool_calls" not in row:
+            continue
+        row["content"] = row["content"] or None  # Bedrock refuses ""
+        row |= _chosen(message.provider_fields, unwanted)
+        for written, call in zip(row["tool_calls"], message.tool_calls, strict=True):
+            written |= _chosen(call.provider_fields, unwanted)
+    return sent
+
+
+def _chosen(fields: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in unwanted and name not in OTHER_FORMATS}
+
+
+_REFUSED = re.compile(
+    r"unsupported|not supported|not support|unrecogni[sz]ed|unknown|not permitted|not allowed|unexpected|deprecated"
+    r"|forbidden|extra (?:inputs?|fields?)|invalid (?:field|parameter|property|argument)|not a valid"
+    r"|use '?max_completion"
+)
+
+
+def _fault(said: Mapping[str, Any]) -> str:
+    """What makes a message no reply: it is not there, or what it says is of a type that says nothing."""
+    if not said:
+        return "the reply has no message"
+    content, calls = said.get("content"), said.get("tool_calls")
+    if not isinstance(content, str | list | dict | NoneType):
+        return f"the reply's content is {kind(content)}"
+    if calls and not (isinstance(calls, list) and all(isinstance(each, Mapping) for each in calls)):
+        return "the reply's tool calls are no list of calls"
+    return ""
+
+
+def _refuses(said: str, field: str) -> bool:
+    """Whether an endpoint's words say that it does not take a field of that name."""
+    return re.search(rf"(?<![a-z_]){re.escape(field)}(?![a-z_])", said) is not None and bool(_REFUSED.search(said))
+
+
+def _returned_fields(body: Mapping[str, Any]) -> set[str]:
+    """The names of what goes back of earlier replies."""
+    names: set[str] = set()
+    for message in body["messages"]:
+        names |= message.keys() - {"role", "content", "tool_calls", "tool_call_id", "name"}
+        for call in message.get("tool_calls", ()):
+            names |= call.keys() - _OWN_FIELDS
+    return names
+
+
+def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
+    sampling = config.sampling.model_dump(mode="json", exclude={"max_tokens"})
+    fields = config.extra_body | {"model": model}
+    fields |= {name: value for name, value in sampling.items() if value is not None and value != []}
+    if config.reasoning_effort:
+        fields["reasoning_effort"] = config.reasoning_effort
+    if config.token_ids:
+        fields |= {"logprobs": True, "return_token_ids": True}
+    return fields
+
+
+def _calls(said: Mapping[str, Any]) -> Iterator[ToolCall]:
+    calls = [each for each in items(said.get("tool_calls")) if isinstance(each, Mapping)]
+    if not calls and isinstance(said.get("function_call"), Mapping):  # OpenAI's first form
+        calls = [{"function": said["function_call"]}]
+    for call in calls:
+        function = mapping(call.get("function")) or call
+        call_id = call.get("id")
+        kept = {
+            name: value for name, value in call.items() if value and name not in _OWN_FIELDS and name in _kept(call)
+        }
+        shown_id = str(call_id) if isinstance(call_id, str | int) and not isinstance(call_id, bool) else ""
+        yield read_call(shown_id, text(function.get("name")), function.get("arguments"), kept)
+
+
+def _kept(call: Mapping[str, Any]) -> set[str]:
+    return {name for name in call if _WANTED_BACK.search(name)}
+
+
+def _content(content: object) -> tuple[str, str, list[Any]]:
+    """The text, the reasoning among its parts, and the parts themselves where they are more than text."""
+    if not isinstance(content, list):
+        return text(content) or text(mapping(content).get("text")), "", []
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for each in content:
+        kind = text(mapping(each).get("type"))
+        if isinstance(each, str):
+            texts.append(each)
+        elif _WANTED_BACK.search(kind):
+            thoughts.append(_words(each))
+        else:
+            texts.append(text(mapping(each).get("text")) or text(mapping(each).get("refusal")))
+    return "".join(texts), "\n".join(filter(None, thoughts)), content if thoughts else []
+
+
+def _words(value: object) -> str:
+    """The text of a reasoning field, whatever its form: text, parts, or an object."""
+    if isinstance(value, list):
+        return "".join(_words(each) for each in value)
+    if isinstance(value, Mapping):
+        return next(
+            (
+                found
+                for name in ("text", "thinking", "summary", "reasoning", "content")
+                if (found := _words(value.get(name)))
+            ),
+            "",
+        )
+    return text(value)
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    prompt = count(usage.get("prompt_tokens")) or count(usage.get("input_tokens"))
+    completion = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
+    reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    total = count(usage.get("total_tokens"))
+    if reasoning and total == prompt + completion + reasoning:  # xAI and Gemini count reasoning apart
+        completion += reasoning
+    cached = (
+        count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+        or count(usage.get("prompt_cache_hit_tokens"))
+        or count(usage.get("cached_tokens"))
+    )
+    written = count(mapping(usage.get("prompt_tokens_details")).get("cache_write_tokens"))
+    return Usage(prompt, completion, min(cached, prompt), min(written, prompt), min(reasoning, completion))
+
+
+def _with_tokens(generation: Generation, reply: Mapping[str, Any], choice: Mapping[str, Any]) -> Generation:
+    """With the sampler's own ids and log-probabilities. `prompt_token_ids` and `token_ids` are vLLM's."""
+    prompt, sampled = reply.get("prompt_token_ids"), choice.get("token_ids")
+    logprobs = [mapping(each).get("logprob") for each in items(mapping(choice.get("logprobs")).get("content"))]
+    if not _are_ids(prompt) or not prompt or not _are_ids(sampled) or not mapping(choice.get("logprobs")):
+        raise ModelError(
+            "the server gives no token ids and log-probabilities; vLLM does, else set model.token_ids=false"
+        )
+    counts = (len(items(sampled)), len(logprobs), generation.usage.completion_tokens)
+    if len(set(counts)) != 1:
+        raise ModelError("the server counts {} token ids, {} log-probabilities, {} tokens".format(*counts))
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in logprobs):
+        raise ModelError("the server gives a log-probability that is no number")
+    return msgspec.structs.replace(
+        generation,
+        prompt_token_ids=tuple(items(prompt)),
+        token_ids=tuple(items(sampled)),
+        logprobs=tuple(float(each) for each in logprobs if each is not None),
+    )
+
+
+def _are_ids(value: object) -> bool:
+    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)

@@ -1,0 +1,89 @@
+"""The chunks of a streamed chat completion, put together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hermes_lab.models.wires.loose import items, mapping
+from hermes_lab.models.wires.sse import DONE
+
+
+def assembled(events: Sequence[object]) -> object:
+    """One completion of the chunks; a chunk that is an error, or a whole completion, is the reply itself."""
+    reply: dict[str, Any] = {}
+    message: dict[str, Any] = {}
+    choice: dict[str, Any] = {"finish_reason": None}
+    calls: list[dict[str, Any]] = []
+    for event in events:
+        chunk = mapping(event)
+        if chunk.get("error"):
+            return chunk
+        for name in ("model", "usage", "prompt_token_ids"):
+            if chunk.get(name):
+                reply[name] = chunk[name]
+        first = next((mapping(each) for each in items(chunk.get("choices")) if not mapping(each).get("index")), {})
+        if "message" in first and "delta" not in first:
+            return chunk
+        choice |= {name: first[name] for name in ("finish_reason", "error") if first.get(name)}
+        _grow(choice, "token_ids", items(first.get("token_ids")))
+        if logprobs := items(mapping(first.get("logprobs")).get("content")):
+            _grow(choice.setdefault("logprobs", {}), "content", logprobs)
+        delta = mapping(first.get("delta"))
+        for name, value in delta.items():
+            if name != "tool_calls":
+                _grow(message, name, value)
+        for piece in items(delta.get("tool_calls")):
+            _grow_call(calls, mapping(piece))
+    if choice["finish_reason"] is None and DONE not in events:
+        return {"error": {"message": "the stream ended before the reply was complete", "code": 502}}
+    if calls:
+        message["tool_calls"] = calls
+    return reply | {"choices": [choice | {"message": message or {"content": ""}}]}
+
+
+def _grow(target: dict[str, Any], name: str, value: Any) -> None:
+    """Adds a piece of a field to what there is of it: texts and arrays grow, anything else is the last one."""
+    before = target.get(name)
+    if isinstance(before, str) and isinstance(value, str) and name != "role":
+        target[name] = before + value
+    elif isinstance(before, list) and isinstance(value, list):
+        target[name] = _joined(before, value)
+    elif value:
+        target[name] = value
+
+
+def _joined(before: list[Any], more: list[Any]) -> list[Any]:
+    """Arrays of parts: a piece with the index of a part that is there belongs to it."""
+    joined = list(before)
+    for each in more:
+        index = each.get("index") if isinstance(each, Mapping) else None
+        same = next(
+            (n for n, old in enumerate(joined) if index is not None and mapping(old).get("index") == index), None
+        )
+        if same is None:
+            joined.append(each)
+            continue
+        grown = dict(joined[same])
+        for name, value in each.items():
+            if name in ("type", "format", "id", "index"):
+                grown[name] = value
+            else:
+                _grow(grown, name, value)
+        joined[same] = grown
+    return joined
+
+
+def _grow_call(calls: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
+    index, call_id, function = piece.get("index"), piece.get("id"), mapping(piece.get("function"))
+    if (
+        index is None
+    ):  # a piece without an index begins a call where it has an id of its own, else goes on with the last
+        begins = bool(call_id) and all(call["id"] != call_id for call in calls)
+        index = len(calls) if begins or not calls else len(calls) - 1
+    call = next((each for each in calls if each["index"] == index), None)
+    if call is None:
+        call = {"index": index, "id": call_id, "function": {"name": None, "arguments": None}}
+        calls.append(call)
+    call["id"] = call["id"] or call_id
+    call["function"]["name"] = call["function"]["name"] or function.get("name")
+    _grow(call["function"], "arguments", function.get("arguments"))
+    call |= {name: value for name, value in piece.items() if name not in ("index", "id", "type", "function")}

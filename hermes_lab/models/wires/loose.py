@@ -1,0 +1,64 @@
+"""Reads JSON of unknown quality: what is there is taken, what is missing or of another type is as if it were not."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hermes_lab.errors import ModelError
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_REPLACEMENT = "\ufffd"
+
+
+def decode_json(content: bytes) -> Any:
+    """The JSON value of a reply's bytes. Raises `ModelError` where it is no JSON.
+
+    A byte-order mark is skipped. Broken UTF-8 and lone surrogates, which no record can hold, become U+FFFD.
+    """
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return mended(json.loads(content.decode(errors="replace"), strict=False))
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"the reply is no JSON: {error}") from None
+
+
+def mended(value: Any) -> Any:
+    """The value without anything that JSON cannot carry. NaN and infinities become null."""
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub(_NO_REPLACEMENT, value)
+    if isinstance(value, list):
+        return [mended(each) for each in value]
+    if isinstance(value, dict):
+        return {mended(key): mended(each) for key, each in value.items()}
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """An object, or an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> list[Any]:
+    """An array, or an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: object) -> str:
+    """A string, or an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int:
+    """A number of tokens; 0 where there is none, or one that cannot be."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if 0 <= value < 2**53 else 0

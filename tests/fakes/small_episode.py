@@ -1,0 +1,50 @@
+"""A small agent episode with one tool, `add`: whatever model plays it."""
+
+from collections.abc import Sequence
+
+from hermes_lab.agent.loop import Agent
+from hermes_lab.config import AgentConfig, SandboxConfig
+from hermes_lab.protocols import ModelClient
+from hermes_lab.tools.given import given_tool
+from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.types import Episode, Message, ModelIdentity, TaskInfo, Trajectory
+
+PROMPTS = ("Add 1 and 2.", "Add 4 more.")
+SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}
+
+
+class Sum:
+    """What `add` adds to. It only goes up: a negative number is a failing call."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, by: int) -> dict[str, object]:
+        if by < 0:
+            raise ValueError("only upwards")
+        self.total += by
+        return {"total": self.total}
+
+
+async def play(model: ModelClient, *, tool_format: str = "native", prompts: Sequence[str] = PROMPTS) -> Trajectory:
+    """The episode: a submission for each of `prompts`."""
+    config = AgentConfig.model_validate({"tool_format": tool_format, "max_seconds": 60})
+    tools = (given_tool("add", "Adds to the sum.", SCHEMA, Sum().add),)
+    toolbox = Toolbox((), ToolContext(None, None, SandboxConfig()), given=tools)
+    agent = Agent(model, toolbox, config, [Message(role="system", content="You add.")])
+    for prompt in prompts:
+        stop = await agent.submit(prompt)
+    return agent.trajectory(stop)
+
+
+def recorded(trajectory: Trajectory) -> Episode:
+    """The episode as a run records it."""
+    return Episode(
+        **dict.fromkeys(("suite", "task_id", "lane", "config_digest", "started_at"), "x"),
+        **dict.fromkeys(("round", "sample", "experience", "place"), 0),
+        status="ok",
+        task=TaskInfo("d", "train"),
+        model=ModelIdentity("fake", "fake"),
+        seconds=0.0,
+        trajectory=trajectory,
+    )

@@ -1,0 +1,80 @@
+"""A cheaper model may write the summaries; what it costs is counted at its own price."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hermes_lab.agent.loop import Agent, Summariser, cost_of
+from hermes_lab.config import AgentConfig, ModelConfig, PriceConfig, RunConfig, SandboxConfig
+from hermes_lab.config_sources import load_config
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import open_auxiliary
+from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.types import Generation, Message, ModelIdentity, Usage
+
+
+class Counting:
+    """A model that gives one reply, and keeps what it was asked."""
+
+    def __init__(self, reply: str, finish_reason: str = "stop") -> None:
+        self.identity = ModelIdentity("openai", reply)
+        self.asked: list[Sequence[Message]] = []
+        self._reply, self._finish = reply, finish_reason
+
+    async def generate(self, messages: Sequence[Message], tools: Any) -> Generation:
+        self.asked.append(messages)
+        return Generation(Message("assistant", self._reply), self._finish, usage=Usage(1_000_000, 0))
+
+    async def aclose(self) -> None: ...
+
+
+def long_talk() -> list[Message]:
+    turns = [Message(role, f"{n} " * 200) for n in range(8) for role in ("user", "assistant")]
+    return [Message("system", "You work."), *turns]
+
+
+def agent_with(model: Counting, cheap: Counting) -> Agent:
+    toolbox = Toolbox((), ToolContext(None, None, SandboxConfig()))  # type: ignore[arg-type]
+    summariser = Summariser(cheap, PriceConfig(prompt=1.0))
+    config = AgentConfig(context_tokens=500)
+    return Agent(model, toolbox, config, long_talk(), PriceConfig(prompt=10.0), summariser=summariser)
+
+
+@pytest.mark.anyio
+async def test_the_auxiliary_model_writes_the_summary_at_its_own_price() -> None:
+    model, cheap = Counting("Done."), Counting("A summary.")
+    agent = agent_with(model, cheap)
+    assert await agent.submit("Go on.") == "answered"
+    assert (len(model.asked), len(cheap.asked)) == (1, 1)
+    assert any("A summary." in message.content for message in model.asked[0])
+    assert agent.cost == 11.0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cheap", [Counting("<think>hm"), Counting("Half a", "length"), Counting("No.", "refusal")])
+async def test_a_summary_that_is_no_answer_is_none(cheap: Counting) -> None:
+    agent = agent_with(Counting("Done."), cheap)
+    assert not await agent.compress()
+    assert agent.context.compressions == []
+
+
+def test_cached_tokens_have_a_price_of_their_own() -> None:
+    usage = Usage(3_000_000, 1_000_000, cached_tokens=1_000_000, cache_write_tokens=1_000_000)
+    assert cost_of(usage, PriceConfig(prompt=10.0, completion=2.0)) == 32.0
+    assert cost_of(usage, PriceConfig(prompt=10.0, completion=2.0, cached=1.0, cache_write=12.5)) == 25.5
+
+
+def test_an_auxiliary_server_is_not_started() -> None:
+    with pytest.raises(ConfigError, match="auxiliary: provider vllm"):
+        load_config(["auxiliary.provider=vllm"])
+
+
+@pytest.mark.anyio
+async def test_the_auxiliary_model_is_opened_with_the_run() -> None:
+    async with open_auxiliary(RunConfig(), say=print) as none:
+        assert none is None
+    scripted = ModelConfig(provider="scripted", name="tasks.learner:noop")
+    async with open_auxiliary(RunConfig(auxiliary=scripted), say=print) as model:
+        assert model is not None
+        assert model.identity.name == "tasks.learner:noop"

@@ -1,0 +1,406 @@
+"""Where the fields of a configuration come from: files, overrides, their paths and texts, and what would be ignored."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from envs.atropos.config import EnvConfig, load_env_config
+from hermes_lab.config import ModelConfig, RunConfig, Section
+from hermes_lab.config_applies import RULES
+from hermes_lab.config_sources import absolute_paths, load_config, load_section, read_values
+from hermes_lab.errors import ConfigError
+from runners.study import StudyConfig, read_study
+from training.config import TrainConfig, load_train_config
+from training.grpo_config import GrpoConfig, load_grpo_config
+from training.lock import load_lock
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory of its own, with a folder `conf`."""
+    (tmp_path / "conf").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: str, content: Any) -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return path
+
+
+def error_of(*sources: str, schema: type[Section] = RunConfig) -> str:
+    with pytest.raises(ConfigError) as error:
+        load_section(schema, sources)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# What would be ignored.
+
+
+def test_a_field_that_the_provider_ignores_is_an_error_that_says_how_to_mend_it() -> None:
+    assert error_of(str(ROOT / "configs/jsonl.yaml"), "model.base_url=http://host/v1") == (
+        f"override model.base_url=http://host/v1: model.base_url is not used with model.provider=vllm ({ROOT}/configs/"
+        "jsonl.yaml:3); add -c model.provider=openai (or anthropic, responses), or leave model.base_url out"
+    )
+
+
+def test_the_file_that_sets_both_is_named_by_line(here: Path) -> None:
+    file = write("a.yaml", "model:\n  base_url: http://host/v1\n  provider: scripted\n")
+    assert error_of(file).startswith("a.yaml:2: model.base_url is not used with model.provider=scripted (a.yaml:3); ")
+
+
+@pytest.mark.parametrize(
+    ("sources", "field", "chosen"),
+    [
+        (["model.provider=vllm", "model.api_key_env=KEY"], "model.api_key_env", "model.provider=vllm"),
+        (["model.merge=true"], "model.merge", "model.provider=openai"),
+        (["model.server.port=8000"], "model.server.port", "model.provider=openai"),
+        (["model.server={port: 8000}"], "model.server.port", "model.provider=openai"),
+        (["model.options={a: 1}"], "model.options", "model.provider=openai"),
+        (["model.options.a=1"], "model.options", "model.provider=openai"),
+        (["model.prompt_cache=false"], "model.prompt_cache", "model.provider=openai"),
+        (["model.provider=anthropic", "model.token_ids=true"], "model.token_ids", "model.provider=anthropic"),
+        (["model.provider=responses", "model.sampling.seed=1"], "model.sampling.seed", "model.provider=responses"),
+        (["model.provider=replay", "model.sampling.temperature=1"], "model.sampling.temperature", "provider=replay"),
+        (["model.provider=scripted", "model.adapter=packaged"], "model.adapter", "model.provider=scripted"),
+        (
+            ["auxiliary.provider=replay", "auxiliary.base_url=http://x"],
+            "auxiliary.base_url",
+            "auxiliary.provider=replay",
+        ),
+        (["auxiliary.name=m", "auxiliary.server.port=1"], "auxiliary.server.port", "auxiliary.provider=openai"),
+        (["agent.tool_format=hermes", "model.tool_parser=hermes"], "model.tool_parser", "agent.tool_format=hermes"),
+        (["sandbox.image=debian"], "sandbox.image", "sandbox.backend=bubblewrap"),
+        (["sandbox.allow_local=true"], "sandbox.allow_local", "sandbox.backend=bubblewrap"),
+        (["run.ray.workers=2"], "run.ray.workers", "run.executor=local"),
+        (["memory.top_k=3"], "memory.top_k", "memory.vectors=off"),
+        (["memory.vectors=sqlite", "memory.url_env=X"], "memory.url_env", "memory.vectors=sqlite"),
+        (["web.timeout=3"], "web.timeout", "web.provider=none"),
+        (["agent.distribution=all", "agent.toolsets=[file]"], "agent.toolsets", "agent.distribution=all"),
+    ],
+)
+def test_each_selector_knows_its_fields(sources: list[str], field: str, chosen: str) -> None:
+    error = error_of(*sources)
+    assert f": {field} is not used with " in error
+    assert chosen in error
+    assert f"leave {field} out" in error
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        # For a provider that a later source replaces.
+        ["configs/demo.yaml", "model.provider=openai", "model.base_url=http://host/v1", "model.name=m"],
+        ["configs/heldout.yaml", "model.provider=scripted", "model.name=tasks.learner:learner", "model.merge=false"],
+        ["model.base_url=http://host/v1", "model.provider=vllm"],
+        ["agent.toolsets=[core]", "agent.distribution=all"],
+        # At its default.
+        ["model.merge=false", "sandbox.image=python:3.11-slim", "memory.top_k=5", "model.server.port=0"],
+        ["configs/demo.yaml", "model.provider=openai", "model.adapter=", "model.merge=false"],
+        # Set, and taken back.
+        ["model.merge=true", "model.merge=false"],
+        # Used by any.
+        ["model.provider=scripted", "model.price.prompt=1", "model.name=m"],
+        ["model.provider=vllm", "model.sampling.top_k=5", "model.extra_body={a: 1}", "model.timeout=5"],
+    ],
+)
+def test_what_is_used_dropped_or_at_its_default_is_no_error(
+    sources: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    load_config(sources)
+
+
+def test_a_dropped_value_stays_in_the_configuration_so_that_digests_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert load_config(["configs/demo.yaml", "model.provider=openai"]).model.merge is True
+
+
+def test_naming_the_same_provider_again_hides_no_mistake(here: Path) -> None:
+    file = write("a.yaml", {"model": {"provider": "vllm", "base_url": "http://host/v1"}})
+    assert "model.base_url is not used with model.provider=vllm" in error_of(file, "model.provider=vllm")
+
+
+def test_a_stored_configuration_is_not_checked_but_what_is_put_over_it_is() -> None:
+    base = RunConfig(model=ModelConfig(provider="vllm", base_url="http://old/v1")).model_dump(mode="json")
+    assert load_config(["run.samples=2"], base).model.base_url == "http://old/v1"
+    with pytest.raises(ConfigError, match=r"model\.base_url is not used with model\.provider=vllm"):
+        load_config(["model.base_url=http://new/v1"], base)
+
+
+def test_the_table_names_fields_and_values_that_exist() -> None:
+    config = RunConfig(auxiliary=ModelConfig()).model_dump()
+    for rule in RULES:
+        for name in (rule.selector, *rule.fields):
+            value: Any = config
+            for part in name.split("."):
+                value = value[part]
+        for choice in rule.values:
+            load_config([f"{rule.selector}={choice}"])
+
+
+# Paths.
+
+
+def test_paths_in_a_file_are_relative_to_it_and_those_of_an_override_to_the_working_directory(here: Path) -> None:
+    write("conf/tasks.jsonl", "")
+    file = write("conf/run.yaml", {"suite": {"path": "tasks.jsonl"}, "run": {"out": "../runs/x"}})
+    config = load_config([file])
+    assert (config.suite.path, config.run.out) == ("conf/tasks.jsonl", "runs/x")
+    assert load_config([file, "suite.path=data/tasks.jsonl"]).suite.path == "data/tasks.jsonl"
+    assert load_config([str(here / file)]).suite.path == str(here / "conf/tasks.jsonl")
+    os.chdir("conf")
+    assert load_config(["run.yaml"]).suite.path == "tasks.jsonl"
+
+
+def test_a_later_source_decides_whose_folder_counts(here: Path) -> None:
+    write("conf/tasks.jsonl", "")
+    write("tasks.jsonl", "")
+    first = write("conf/a.yaml", {"suite": {"path": "tasks.jsonl", "seed": 1}})
+    second = write("b.yaml", {"suite": {"path": "tasks.jsonl"}})
+    assert load_config([first, second]).suite.path == "tasks.jsonl"
+    assert load_config([second, first]).suite.path == "conf/tasks.jsonl"
+
+
+def test_a_path_that_a_file_names_and_is_not_there_is_told_with_its_line_and_the_rule(here: Path) -> None:
+    write("tasks.jsonl", "")
+    file = write("conf/run.yaml", "suite:\n  path: tasks.jsonl\n")
+    assert error_of(file) == (
+        "conf/run.yaml:2: suite.path: there is no conf/tasks.jsonl (paths in a file are relative to that file; write "
+        "../tasks.jsonl)"
+    )
+    write("conf/run.yaml", {"suite": {"path": "../tasks.jsonl"}})
+    assert load_config([file]).suite.path == "tasks.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("given", "provider", "name"),
+    [
+        ("weights", "vllm", "conf/weights"),
+        ("./new", "vllm", "conf/new"),
+        ("../new", "vllm", "new"),
+        ("packaged", "vllm", "packaged"),
+        ("owner/model", "vllm", "owner/model"),
+        ("weights", "openai", "weights"),
+        ("tasks.learner:learner", "scripted", "tasks.learner:learner"),
+        ("run", "replay", "conf/run"),
+        ("/abs/weights/", "vllm", "/abs/weights/"),
+        ("~/weights", "vllm", str(Path.home() / "weights")),
+    ],
+)
+def test_what_may_be_a_name_is_a_path_where_it_is_one(here: Path, given: str, provider: str, name: str) -> None:
+    for folder in ("weights", "run", "packaged"):
+        (here / "conf" / folder).mkdir()
+    file = write("conf/run.yaml", {"model": {"provider": provider, "name": given}})
+    assert load_config([file]).model.name == name
+
+
+def test_adapters_and_libraries_are_paths_where_they_are(here: Path) -> None:
+    for folder in ("conf/adapter", "conf/skills", "runs/one", "conf/@x"):
+        (here / folder).mkdir(parents=True)
+
+    def config(adapter: str, library: str) -> RunConfig:
+        content = {
+            "model": {"adapter": adapter},
+            "learning": {"adapters": ["", adapter, "packaged"]},
+            "skills": {"library": library},
+        }
+        return load_config([write("conf/run.yaml", content)])
+
+    found = config("adapter", "skills")
+    assert (found.model.adapter, found.skills.library) == ("conf/adapter", "conf/skills")
+    assert found.learning.adapters == ("", "conf/adapter", "packaged")
+    assert config("served-name", "../runs/one:on-r0-w0").model.adapter == "served-name"
+    for given, meant in {
+        "../runs/one:on-r0-w0": "runs/one:on-r0-w0",
+        "../runs/one@0123456789abcdef": "runs/one@0123456789abcdef",
+        "0123456789abcdef": "0123456789abcdef",
+        "@0123456789abcdef": "@0123456789abcdef",
+        "": "",
+    }.items():
+        assert config("served-name", given).skills.library == meant
+    with pytest.raises(ConfigError, match=r"skills\.library: there is no conf/runs/one \(paths.*write \.\./runs/one\)"):
+        config("served-name", "runs/one:on-r0-w0")
+
+
+def test_a_name_that_is_a_path_from_the_working_directory_alone_is_refused(here: Path) -> None:
+    (here / "runs/adapter").mkdir(parents=True)
+    file = write("conf/run.yaml", {"model": {"adapter": "runs/adapter"}})
+    assert error_of(file).endswith(
+        "model.adapter: there is no conf/runs/adapter (paths in a file are relative to that file; write "
+        "../runs/adapter)"
+    )
+
+
+def test_the_auxiliary_model_has_paths_too(here: Path) -> None:
+    (here / "conf/run").mkdir()
+    file = write("conf/run.yaml", {"auxiliary": {"provider": "replay", "name": "run"}})
+    auxiliary = load_config([file]).auxiliary
+    assert auxiliary
+    assert auxiliary.name == "conf/run"
+
+
+def test_sources_in_a_study_are_relative_to_the_study(here: Path) -> None:
+    write("conf/base.yaml", {"run": {"samples": 1}})
+    write("conf/tasks.jsonl", "")
+    (here / "conf/skills").mkdir()
+    content = {
+        "out": "../runs/study",
+        "shared": ["base.yaml", "skills.library=skills", "suite.name=ledger"],
+        "parts": {"one": ["suite.seed=1"]},
+        "variants": {
+            "file": ["suite.name=", "suite.path=tasks.jsonl"],
+            "weights": ["learning.adapters=['', ./a b]", "model={adapter: ../c, name: m}"],
+        },
+    }
+    study = read_study(Path(write("conf/study.yaml", content)), ["suite.seed=2"], {})
+    assert study.folder == Path("runs/study")
+    assert study.runs[0].sources[:2] == ["conf/base.yaml", "skills.library=conf/skills"]
+    file, weights = (load_config(run.sources) for run in study.runs)
+    assert (file.suite.path, file.skills.library, file.suite.seed) == ("conf/tasks.jsonl", "conf/skills", 2)
+    assert (weights.learning.adapters, weights.model.adapter) == (("", "conf/a b"), "c")
+    write("base.yaml", "")
+    content["shared"] = ["run.samples=1", "other.yaml"]
+    error = error_of(write("conf/study.yaml", yaml.safe_dump(content, sort_keys=False)), schema=StudyConfig)
+    assert re.fullmatch(r"conf/study\.yaml:4: shared: there is no conf/other\.yaml \(paths in a file are.*\)", error)
+
+
+def test_a_training_names_its_files_from_its_own_folder(here: Path) -> None:
+    (here / "runs/demo/episodes").mkdir(parents=True)
+    write("conf/locks/a.yaml", "")
+    write("conf/rollouts.yaml", "")
+    training = {"lock": "locks/a.yaml", "data": ["../runs/demo"], "adapters": "../adapters", "parent": "sft-v1"}
+    config = load_train_config([write("conf/sft.yaml", training)])
+    assert (config.lock, config.data, config.adapters) == ("conf/locks/a.yaml", ("runs/demo",), "adapters")
+    assert config.parent == "sft-v1"
+    grpo = {"lock": "locks/a.yaml", "rollouts": ["rollouts.yaml", "suite.name=ledger"], "out": "g"}
+    assert load_grpo_config([write("conf/grpo.yaml", grpo)]).rollouts == ("conf/rollouts.yaml", "suite.name=ledger")
+    assert load_grpo_config(["conf/grpo.yaml"]).out == "conf/g"
+    written = absolute_paths(TrainConfig, config.model_dump(mode="json", exclude_unset=True))
+    assert load_train_config([write("elsewhere/p.yaml", written)]).data == (str(here / "runs/demo"),)
+    held = absolute_paths(GrpoConfig, {"rollouts": ["conf/rollouts.yaml", "suite.path=x.jsonl", "run.samples=2"]})
+    assert held["rollouts"] == [str(here / "conf/rollouts.yaml"), f"suite.path={here}/x.jsonl", "run.samples=2"]
+
+
+def test_an_old_training_file_says_what_to_write(here: Path) -> None:
+    write("conf/locks/a.yaml", "")
+    (here / "runs/demo/episodes").mkdir(parents=True)
+    file = write("conf/train/sft.yaml", "lock: conf/locks/a.yaml\ndata: [../../runs/demo]\n")
+    assert error_of(file, schema=TrainConfig) == (
+        "conf/train/sft.yaml:1: lock: there is no conf/train/conf/locks/a.yaml (paths in a file are relative to that "
+        "file; write ../locks/a.yaml)"
+    )
+    write(file, "lock: ../locks/a.yaml\ndata: [runs/demo]\n")
+    assert error_of(file, schema=TrainConfig).endswith("that file; write ../../runs/demo)")
+
+
+# Texts.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("3:30", "1_000", "0o17", "017", "1.10", "1e3", "0x1F", "on", "off", "yes", "No", "true", "2024-10-21", "="),
+        *("a: b", "my #1", "[x].jsonl", "{x", "*x", "!x", "&x y", "~x", "null"),
+    ],
+)
+def test_a_text_field_of_an_override_is_what_was_written(text: str) -> None:
+    assert load_config([f"model.name={text}"]).model.name == text
+    assert load_config([f"model.name='{text}'"]).model.name == text
+
+
+@pytest.mark.parametrize("text", ["3:30", "1_000", "0o17", "017", "1.10", "1e3", "on", "yes", "true", "2024-10-21"])
+def test_a_text_field_of_a_file_is_what_was_written(here: Path, text: str) -> None:
+    file = write("a.yaml", f"model: {{name: {text}, headers: {{X: {text}}}, sampling: {{stop: [{text}]}}}}\n")
+    model = load_config([file]).model
+    assert (model.name, model.headers, model.sampling.stop) == (text, {"X": text}, (text,))
+
+
+def test_fields_that_are_no_texts_are_read_as_numbers_and_switches(here: Path) -> None:
+    file = write(
+        "a.yaml",
+        "model:\n  stream: on\n  timeout: 1e3\n  extra_body: {a: 1, b: off, c: 1e-3, d: 3:30, e: 2024-10-21, 4: x}\n"
+        "learning: {arms: [off, on]}\nmemory: {vectors: off}\n",
+    )
+    config = load_config([file])
+    assert (config.model.stream, config.model.timeout) == (True, 1000.0)
+    assert config.model.extra_body == {"a": 1, "b": False, "c": 0.001, "d": "3:30", "e": "2024-10-21", "4": "x"}
+    assert (config.learning.arms, config.memory.vectors) == (("off", "on"), "off")
+    assert load_config(["learning.arms=[on, off]"]).learning.arms == ("on", "off")
+    assert load_config(["run.concurrency=1_0"]).run.concurrency == 10
+    assert "model.timeout: give a number" in error_of("model.timeout=3:30")
+
+
+def test_keys_of_a_study_are_texts(here: Path) -> None:
+    content = "out: x\nparts: {2024-10-21: [suite.name=ledger]}\nvariants: {off: [], 1: [], on: []}\n"
+    study = read_study(Path(write("a.yaml", content)), [], {})
+    assert [(run.part, run.variant) for run in study.runs] == [("2024-10-21", name) for name in ("off", "1", "on")]
+
+
+@pytest.mark.parametrize("content", ["model: " + "[" * 20_000, "a: &a [*a]", "x: " + "{a: " * 20_000 + "}" * 20_000])
+def test_yaml_that_is_nested_too_deeply_is_told_in_one_line(here: Path, content: str) -> None:
+    assert error_of(write("a.yaml", content)) in (
+        "a.yaml: nested too deeply",
+        *(f"a.yaml:{line}: did not find expected node content" for line in (1, 2)),
+    )
+    error_of("model.extra_body=" + "[" * 20_000 + "]" * 20_000)
+
+
+def test_a_mistake_in_the_auxiliary_model_is_told_with_its_place_and_its_fields(here: Path) -> None:
+    file = write("a.yaml", "auxiliary:\n  name: m\n  timeout: -1\n")
+    assert error_of(file).startswith("a.yaml:3: auxiliary.timeout: ")
+    assert load_config([file, "auxiliary=null"]).auxiliary is None
+    error = error_of(file, "auxiliary=null", "auxiliary.top_p=1")
+    assert error.startswith("override auxiliary.top_p=1: auxiliary.top_p: no such field; there are: provider, name, ")
+
+
+# What is shipped.
+
+FILES = sorted(ROOT.glob("configs/*.yaml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_shipped_configuration_loads_from_anywhere(file: Path, here: Path) -> None:
+    load_config([str(file)])
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("configs/experiments/*.yaml")), ids=lambda file: file.stem)
+def test_every_shipped_study_loads_and_writes_where_it_always_did(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    study = read_study(file.relative_to(ROOT), [], {})
+    assert study.folder == Path("runs") / file.stem
+    configs = [load_config(run.sources) for run in study.runs]
+    assert {config.skills.library for config in configs} <= {"", "configs/experiments/library"}
+    endpoint = {"HERMES_LAB_MODEL_URL": "http://host/v1", "HERMES_LAB_MODEL_NAME": "m"}
+    for run in read_study(file, [], endpoint).runs:
+        assert load_config(run.sources).model.provider == "openai"
+
+
+def test_every_shipped_training_finds_its_lock_and_its_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    grpo = load_grpo_config(["configs/train/grpo.yaml"])
+    assert (grpo.lock, grpo.out) == ("configs/locks/grpo-cpu.yaml", "runs/grpo")
+    assert (grpo.rollouts, grpo.heldout[0]) == (("configs/rollouts.yaml",), "configs/rollouts.yaml")
+    for method in ("sft", "preference"):
+        values = read_values(TrainConfig, [f"configs/train/{method}.yaml"])
+        load_lock(Path(values["lock"]))
+    assert isinstance(load_env_config(["configs/env/atropos.yaml"]), EnvConfig)
+
+
+def test_an_endpoint_has_limits_that_a_model_of_today_can_work_in() -> None:
+    plain, thinking = (load_config([str(ROOT / f"configs/{name}.yaml")]) for name in ("endpoint", "thinking"))
+    assert plain.model.provider == thinking.model.provider == "openai"
+    assert (plain.agent.prompt, plain.agent.tool_format) == ("full", "native")
+    assert (plain.model.sampling.temperature, plain.model.sampling.top_p) == (None, None)
+    assert (thinking.model.sampling.temperature, thinking.model.sampling.top_p) == (0.6, 0.95)
+    assert thinking.model.sampling.max_tokens == 8 * (plain.model.sampling.max_tokens or 0) == 32_768
+    assert thinking.agent.max_tokens > plain.agent.max_tokens
+    assert thinking.model.timeout > plain.model.timeout
