@@ -26,7 +26,7 @@ ENDINGS: dict[Ending, frozenset[str]] = {
     ),
     "refusal": frozenset({"refusal"}),
     "failed": frozenset(
-        {"error", "abort", "aborted", "cancelled", "canceled", "failed", "network_error", "timeout", "load"}
+        {"error", "abort", "aborted", "cancelled", "canceled", "failed", "network_error", "timeout", "load", "unload"}
         | {"insufficient_system_resource", "server_error", "model_error", "other"}
     ),
     "malformed_call": frozenset(
@@ -44,4 +44,4 @@ def ending_of(word: object, sound: Collection[str] = ()) -> Ending:
     name = word.strip().lower() if isinstance(word, str) else "null" if word is None else ""
     if name in {each.lower() for each in sound}:
         return "stop"
-    return _BY_WORD.get(name, "unknown")
+    return _BY_WORD.get(name.rpartition(": ")[2], "unknown")  # Gemini writes `content_filter: PROHIBITED_CONTENT`

@@ -12,7 +12,7 @@ _SURE = re.compile(
     r"|maximum context length|context (?:length|size|window)\b.{0,80}\b(?:exceed|overflow|too|larger|longer|limit)"
     r"|(?:exceed|overflow|longer than|larger than|beyond|past|over)\w*\b.{0,80}\bcontext\b"
     r"|context the overflows|too large to process"
-    r"|\binputs`? tokens \+|\bmax_model_len\b.{0,40}too small"
+    r"|longer than the maximum model length|\binputs`? tokens \+|\bmax_model_len\b.{0,40}too small"
     r"|context\b.{0,40}\boverflow"
 )
 _THING = re.compile(

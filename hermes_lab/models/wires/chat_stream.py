@@ -21,6 +21,8 @@ def assembled(events: Sequence[object]) -> object:
             if chunk.get(name):
                 reply[name] = chunk[name]
         first = next((mapping(each) for each in items(chunk.get("choices")) if not mapping(each).get("index")), {})
+        if first.get("usage"):  # Kimi's place
+            reply["usage"] = first["usage"]
         if "message" in first and "delta" not in first:
             return chunk
         choice |= {name: first[name] for name in ("finish_reason", "error") if first.get(name)}
@@ -31,7 +33,8 @@ def assembled(events: Sequence[object]) -> object:
         for name, value in delta.items():
             if name != "tool_calls":
                 _grow(message, name, value)
-        for piece in items(delta.get("tool_calls")):
+        pieces = delta.get("tool_calls")
+        for piece in [pieces] if isinstance(pieces, Mapping) else items(pieces):  # TGI sends the call itself
             _grow_call(calls, mapping(piece))
     if choice["finish_reason"] is None and DONE not in events:
         return {"error": {"message": "the stream ended before the reply was complete", "code": 502}}
