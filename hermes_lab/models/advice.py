@@ -28,9 +28,13 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
             "or agent.tool_format=hermes"
         )
     if body.get("tools") and re.search(
-        r"(?:not support|unsupported|no support).{0,40}\btools?\b|\btools?\b.{0,60}not support", words
+        r"(?:not support|n't support|unsupported|no support|no endpoints found that support).{0,40}\btools?\b"
+        r"|\btools?\b.{0,60}(?:not support|--jinja)",
+        words,
     ):
         return "set agent.tool_format=hermes: calls as text"
+    # xAI names the fields in its own spelling: presencePenalty.
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", said).lower()
     if status not in (400, 422) or not _REFUSED.search(words):
         return ""
     if any(re.search(rf"(?<![a-z_]){name}(?![a-z_])", words) and name in body for name in _LIMITS):

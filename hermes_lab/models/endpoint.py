@@ -244,6 +244,9 @@ def _told(body: object) -> str:
             place = body.get("loc")  # FastAPI's: which field is meant
             where = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""
             code = body.get("code")
+            raw = body.get("metadata")  # OpenRouter: what its provider said
+            if isinstance(raw, dict) and isinstance(raw.get("raw"), str):
+                found = f"{found}: {raw['raw']}"
             return f"{where}{found} ({code})" if isinstance(code, str) else f"{where}{found}"
     return ""
 

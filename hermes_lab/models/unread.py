@@ -16,8 +16,11 @@ _MARKS = re.compile(
 )
 _HARMONY = re.compile(r"<\|channel\|>\s*commentary\s+to=functions\.(?P<name>\w+)")
 _TAGGED = re.compile(
-    r"<(?:function_call|tool_use|invoke|tool|action)\b[^<>]*>.{0,40}?\"?name\"?\s*[:=]\s*\"(?P<name>\w+)", re.S
+    r"(?:<(?:function_call|tool_use|tool|action)\b[^<>]*>|\[TOOL_REQUEST\]|<(?:｜DSML｜)?invoke\b).{0,40}?"
+    r"\"?name\"?\s*[:=]\s*\"(?P<name>\w+)",
+    re.DOTALL,
 )
+_BARE = re.compile(r"<function=(?P<name>\w+)>")
 
 
 def family_of(text: str, tools: Collection[str] = ()) -> str:
@@ -36,4 +39,4 @@ def family_of(text: str, tools: Collection[str] = ()) -> str:
         sound = [call for call in calls if not call.error]
         if sound and (not tools or not content or any(call.name in tools for call in sound)):
             return family
-    return ""
+    return "other" if (call := _BARE.search(text)) and (not tools or call["name"] in tools) else ""

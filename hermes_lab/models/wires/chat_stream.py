@@ -77,11 +77,10 @@ def _joined(before: list[Any], more: list[Any]) -> list[Any]:
 
 def _grow_call(calls: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
     index, call_id, function = piece.get("index"), piece.get("id"), mapping(piece.get("function"))
-    if (
-        index is None
-    ):  # a piece without an index begins a call where it has an id of its own, else goes on with the last
-        begins = bool(call_id) and all(call["id"] != call_id for call in calls)
-        index = len(calls) if begins or not calls else len(calls) - 1
+    if index is None:  # Gemini: it begins a call where it has an id or a name of its own, else goes on with the last
+        has_own_id = bool(call_id) and all(call["id"] != call_id for call in calls)
+        begins = not calls or has_own_id or bool(not call_id and function.get("name"))
+        index = len(calls) if begins else len(calls) - 1
     call = next((each for each in calls if each["index"] == index), None)
     if call is None:
         call = {"index": index, "id": call_id, "function": {"name": None, "arguments": None}}

@@ -27,6 +27,8 @@ def failure_of(reply: object) -> ModelError | None:
     words = next(
         (found for name in ("message", "status_msg", "msg", "detail") if (found := text(details.get(name)))), ""
     )
+    if raw := text(mapping(details.get("metadata")).get("raw")):  # OpenRouter: what its provider said
+        words = f"{words}: {raw}"
     words = " ".join((words or text(error) or str(error)).split())[:500]
     code = details.get("code", details.get("status", body.get("code")))
     kind = next((each for each in (code, details.get("type"), details.get("status")) if text(each)), "")

@@ -11,8 +11,10 @@ from fakes.mutate import mutated
 from hermes_lab.agent.loop import Agent
 from hermes_lab.config import AgentConfig, ModelConfig, SandboxConfig
 from hermes_lab.errors import ModelError
+from hermes_lab.models.advice import advice
 from hermes_lab.models.finish import ENDINGS, ending_of
 from hermes_lab.models.refusals import Failed, Refused
+from hermes_lab.models.unread import family_of
 from hermes_lab.models.wires.chat import ChatWire
 from hermes_lab.models.wires.loose import decode_json
 from hermes_lab.models.wires.sse import events_of, is_stream
@@ -231,6 +233,44 @@ def test_calls_of_a_stream_are_put_together(index: int | None) -> None:
     ]
     got = streamed(chunks(*deltas, finish="tool_calls"))
     assert [(call.id, call.arguments) for call in got.message.tool_calls] == [("a", {"by": 1}), ("b", {"by": 2})]
+
+
+def test_calls_without_index_and_id_are_told_apart_by_their_names() -> None:
+    two = [piece(None, of={"id": ""}, name="add", arguments=f'{{"by": {n}}}') for n in (1, 2)]
+    got = streamed(chunks(*two, finish="stop"))
+    assert [call.arguments for call in got.message.tool_calls] == [{"by": 1}, {"by": 2}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[TOOL_REQUEST]{"name": "add", "arguments": {}}[END_TOOL_REQUEST]',
+        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="add">\n</｜DSML｜invoke>',
+        "<function=add>\n</function>",
+    ],
+)
+def test_a_call_in_any_familys_form_is_seen(text: str) -> None:
+    assert family_of(text, ["add"])
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "advised"),
+    [
+        (400, "Argument not supported on this model: presencePenalty", "model.sampling.presence_penalty=null"),
+        (500, "tools param requires --jinja flag", "agent.tool_format=hermes"),
+        (404, "No endpoints found that support tool use.", "agent.tool_format=hermes"),
+        (400, "This model doesn't support tool use.", "agent.tool_format=hermes"),
+    ],
+)
+def test_refusals_are_told_with_the_field_to_change(status: int, said: str, advised: str) -> None:
+    body = {"tools": [{}], "presence_penalty": 1.0}
+    assert advised in advice(status, said, body, ModelConfig(), "http://host/v1")
+
+
+def test_what_a_router_was_told_is_told() -> None:
+    raw = {"message": "Provider returned error", "code": 400, "metadata": {"raw": "prompt is too long"}}
+    with pytest.raises(Refused, match="prompt is too long"):
+        read({"error": raw})
 
 
 def test_a_stream_that_broke_off_is_no_reply() -> None:
