@@ -30,7 +30,7 @@ class _Line(Struct, frozen=True):
 
 def unread_formats(run: Path, most: int = MOST) -> list[str]:
     """The families of `hermes_lab.models.parsers` that the last replies of a run's first `most` unparsed episodes look
-    like, most frequent first; a reply that looks like none gives none. Reads the log until it has seen so many."""
+    like, most frequent first. Replies in no known format are left out. Stops reading after `most` of them."""
     found: Counter[str] = Counter()
     for line in read_attempts(run, _Line):
         if most and line.trajectory and line.trajectory.stop_reason == "unparsed":

@@ -179,7 +179,7 @@ def _parser(config: Config, formats: Sequence[str]) -> str:
     if _at(config, "model.provider") not in ("openai", "vllm", None):  # whose text no parser of ours reads
         return "set agent.tool_format=hermes" if in_text else "use an endpoint that reads this model's calls"
     present = _at(config, "model.tool_parser")
-    other = f", in place of {present}," if present and present != family else ""
+    other = f" instead of {present}" if present and present != family else ""
     server = f"vLLM: --enable-auto-tool-choice --tool-call-parser {_VLLM_NAMES.get(family, family or 'hermes')}"
     return f"set model.tool_parser={family or 'hermes'}{other} ({server}){in_text}"
 

@@ -95,8 +95,8 @@ class ModelConfig(Section):
     headers: dict[str, str] = {}
     """Further headers of each request. `${NAME}` stands for an environment variable, whose value is never stored."""
     extra_body: dict[str, Any] = {}
-    """Further fields of each request's body, sent as they are, such as `chat_template_kwargs`. A field that Hermes Lab
-    sets itself goes before them."""
+    """Further fields of each request's body, sent as they are, such as `chat_template_kwargs`. Fields that Hermes
+    Lab sets itself take precedence."""
     adapter: NameOrPath = ""
     """A LoRA adapter: `packaged` (the one that comes with Hermes Lab, trained for the packaged model), a folder, or a
     name under which the endpoint serves it."""
@@ -193,7 +193,7 @@ class AgentConfig(Section):
     tool_format: ToolFormat = "native"
     """`native`: the endpoint's tool calls. `hermes`: calls and answers as text in the conversation."""
     max_repeats: Annotated[int, Field(ge=0)] | None = None
-    """The work ends as `repeated` once the same call has got the same result so many times in a row; 0 is no limit.
+    """End the work as `repeated` after the same call got the same result this many times in a row; 0 is no limit.
     null: 6 with `prompt: full`, no limit with `prompt: compact`."""
     delegation: DelegationConfig = DelegationConfig()
     """Limits of `delegate_task`."""

@@ -1,4 +1,4 @@
-"""What an endpoint answers in place of a reply. Apart from the HTTP client, which not every command needs."""
+"""Errors of an endpoint. The HTTP client is not imported here, so that commands without a model start fast."""
 
 from hermes_lab.errors import ModelError
 

@@ -111,7 +111,7 @@ def test_a_share_that_is_large_in_one_arm_alone_is_told_of_that_arm(write_run: W
         ({}, ("hermes",), "--tool-call-parser hermes) or agent.tool_format=hermes"),
         ({}, ("other",), "(in a format without a parser here)"),
         ({}, ("other",), "let the server read the calls (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"),
-        ({"model": {"tool_parser": "qwen"}}, ("hermes",), "set model.tool_parser=hermes, in place of qwen,"),
+        ({"model": {"tool_parser": "qwen"}}, ("hermes",), "set model.tool_parser=hermes instead of qwen"),
         ({"agent": {"tool_format": "hermes"}}, ("llama",), "set it to native, with model.tool_parser=llama"),
         ({"model": {"provider": "scripted"}}, (), "set agent.tool_format=hermes"),
     ],

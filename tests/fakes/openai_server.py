@@ -53,7 +53,8 @@ class FakeOpenAIServer:
     answered with 404; `answers_as` is what replies call their model in place of what was asked; `most_at_once` the
     largest number of chat requests in work at one time. No chat request is answered before `gather` of them were in
     work at once. `list_body` is what `/models` answers in place of `models`; `queries` are those of the addresses that
-    were asked. `port` is one that `reserved_port` holds, 0 any free one.
+    were asked; `root_answers` is what `/models` outside of `/v1` gives. `port` is one that `reserved_port` holds, 0 any
+    free one.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class FakeOpenAIServer:
         gather: int = 0,
         port: int = 0,
         list_body: object = None,
+        root_answers: tuple[int, str] = (404, "404: Not Found"),
     ) -> None:
         self.script = script
         self.models = models
@@ -72,6 +74,7 @@ class FakeOpenAIServer:
         self.gather = gather
         self.port = port
         self.list_body = list_body
+        self.root_answers = root_answers
         self.queries: list[str] = []
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -87,6 +90,7 @@ class FakeOpenAIServer:
     async def __aenter__(self) -> "FakeOpenAIServer":
         app = web.Application()
         app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/models", self._no_models)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/load_lora_adapter", self._load)
         app.router.add_post("/v1/unload_lora_adapter", self._unload)
@@ -112,6 +116,10 @@ class FakeOpenAIServer:
         served = [{"id": name} for name in self.models]
         loaded = [{"id": name, "root": path} for name, path in self.adapters.items()]
         return web.json_response({"object": "list", "data": served + loaded})
+
+    async def _no_models(self, request: web.Request) -> web.Response:
+        status, body = self.root_answers
+        return web.Response(status=status, text=body)
 
     async def _load(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -123,7 +123,7 @@ class ChatWire:
         message = self._message(said, sent, tools)
         if ending not in SOUND and (calls := message.tool_calls):  # the end of the last one may be missing
             last = calls[-1]
-            cut = broken_call(last.id, last.name, last.raw or last.arguments, CUT)
+            cut = broken_call(last.id, last.name, last.raw or arguments_text(last), CUT)
             message = msgspec.structs.replace(message, tool_calls=(*calls[:-1], cut))
         if ending in SOUND and text(said.get("refusal")).strip() and not message.tool_calls:
             ending = "refusal"
@@ -248,15 +248,9 @@ def _calls(said: Mapping[str, Any]) -> Iterator[ToolCall]:
     for call in calls:
         function = mapping(call.get("function")) or call
         call_id = call.get("id")
-        kept = {
-            name: value for name, value in call.items() if value and name not in _OWN_FIELDS and name in _kept(call)
-        }
+        kept = {name: value for name, value in call.items() if value and _WANTED_BACK.search(name)}
         shown_id = str(call_id) if isinstance(call_id, str | int) and not isinstance(call_id, bool) else ""
         yield read_call(shown_id, text(function.get("name")), function.get("arguments"), kept)
-
-
-def _kept(call: Mapping[str, Any]) -> set[str]:
-    return {name for name in call if _WANTED_BACK.search(name)}
 
 
 def _content(content: object) -> tuple[str, str, list[Any]]:

@@ -44,7 +44,7 @@ def assembled(events: Sequence[object]) -> object:
 
 
 def _grow(target: dict[str, Any], name: str, value: Any) -> None:
-    """Adds a piece of a field to what there is of it: texts and arrays grow, anything else is the last one."""
+    """Adds a streamed piece to a field: strings and arrays are extended, any other value is replaced."""
     before = target.get(name)
     if isinstance(before, str) and isinstance(value, str) and name != "role":
         target[name] = before + value

@@ -11,9 +11,9 @@ _PASSING_CODES = frozenset({408, 409, 425, 429})
 
 
 def failure_of(reply: object) -> ModelError | None:
-    """The error that a body holds in place of a reply, in the endpoint's own words; None where it holds none.
+    """The error in a body that holds no reply, with the endpoint's own message; None if there is none.
 
-    It is `Refused` where its code says that the request is at fault, else `Failed`: another try may mend it.
+    It is `Refused` if its code blames the request, else `Failed`, which is retried.
     """
     body = mapping(reply)
     error = body.get("error") or body.get("detail") or body.get("errors")

@@ -347,7 +347,12 @@ IN_THE_TEXT = {
     "LM Studio": ('[TOOL_CALLS][{"name": "add", "arguments": {"by": 1}}]', "mistral"),
     "SGLang": ("<|channel|>commentary to=functions.add<|message|>{}<|call|>", "other"),
 }
-MISSING_V1 = ("vLLM", "SGLang", "llama.cpp", "Ollama", "LM Studio")
+MISSING_V1: dict[str, tuple[int, str]] = {
+    "vLLM": (404, '{"detail": "Not Found"}'),
+    "SGLang": (404, '{"detail": "Not Found"}'),
+    "Ollama": (404, "404 page not found"),
+    "LM Studio": (200, '{"error": "Unexpected endpoint or method. (GET /models)"}'),
+}
 
 TABLE: dict[str, tuple[str, ...]] = {
     "a prompt that is too long is `context_full`": tuple(TOO_LONG),
@@ -364,7 +369,7 @@ TABLE: dict[str, tuple[str, ...]] = {
     "calls in a stream": tuple(STREAMED_CALLS),
     "no empty text beside calls": ("Bedrock",),
     "a query in the address, `api-key`": ("Azure",),
-    "a missing `/v1` is told": MISSING_V1,
+    "a missing `/v1` is told": tuple(MISSING_V1),
     "a server without tools is told": tuple(NO_TOOLS),
     "a call left in the text is `unparsed`": tuple(IN_THE_TEXT),
 }

@@ -188,7 +188,7 @@ async def test_azures_address_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("server", quirks.MISSING_V1)
 async def test_a_missing_v1(server: str) -> None:
-    async with FakeOpenAIServer(["4"]) as fake:
+    async with FakeOpenAIServer(["4"], root_answers=quirks.MISSING_V1[server]) as fake:
         with pytest.raises(ConfigError, match=f"set model.base_url={fake.base_url}"):
             async with client_of(fake.base_url.removesuffix("/v1")):
                 pass
