@@ -25,6 +25,13 @@ Call a tool so:
 {{"name": <name>, "arguments": <object>}}
 </tool_call>"""
 
+REMINDER = """\
+Write each call as
+<tool_call>
+{{"name": "{first}", "arguments": {{...}}}}
+</tool_call>
+The name is always a function's name: {names}."""
+
 IDENTITY = """\
 You are Hermes, an agent that does real work with tools. You are direct and exact: you say what you did and found, and \
 you never claim a result that you have not seen."""
@@ -109,11 +116,13 @@ def system_prompt(
     if tool_format == "hermes" and profile == "compact":
         parts.append(_compact_tools(schemas))
     elif tool_format == "hermes":
-        parts += [render_tools(schemas), *_names(schemas)]
+        parts.append(render_tools(schemas))
     parts += filter(None, background)
     if skills:
         more = f"\n(and {more_skills} more: skills_list)" if more_skills else ""
         parts.append(f"<skills>\n{index(skills)}{more}\n</skills>")
+    if tool_format == "hermes" and profile == "full" and schemas:
+        parts.append(_reminder(schemas))
     return "\n\n".join(parts)
 
 
@@ -123,10 +132,11 @@ def _guidance(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["# Your tools\n" + "\n".join(lines)] if lines else []
 
 
-def _names(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Small models that were never trained on the format call tools that do not exist, unless they are told this."""
+def _reminder(schemas: Sequence[Mapping[str, Any]]) -> str:
+    """How a call is written, once more at the very end. Small models that were never trained on the format name a call
+    after words of the task: without this every second one, with it none (a 0.5B coder model, 24 first calls)."""
     names = [schema["function"]["name"] for schema in schemas]
-    return [f"The only functions are: {', '.join(names)}. The name of a call must be one of these."] if names else []
+    return REMINDER.format(first=names[0], names=" or ".join(names))
 
 
 def _compact_tools(schemas: Sequence[Mapping[str, Any]]) -> str:

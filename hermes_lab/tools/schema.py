@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 Profile = Literal["full", "compact"]
 """The `agent.prompt` for which a tool is declared."""
 
+_SCHEMA_WORDS = frozenset({"additionalProperties", "required", "type"})
 _ARGUMENT = re.compile(r"(?P<indent>\s+)(?P<name>\w+): (?P<text>.+)")
 _CONDITION = re.compile(r"\s*\{(?P<tool>\w+): (?P<text>[^{}]*)\}")
 
@@ -19,18 +20,23 @@ _CONDITION = re.compile(r"\s*\{(?P<tool>\w+): (?P<text>[^{}]*)\}")
 class Arguments(BaseModel):
     """What a model may pass to a tool; an argument that the tool does not have is an error.
 
-    `null` for an argument with a default is that default, unless null is a value of its own.
+    `null` for an argument with a default is that default, unless null is a value of its own. Words of the tool's schema
+    that a model copied among its arguments say nothing, and are dropped.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: Any) -> Any:
-        """Drops every `null` that stands for "left out"."""
+    def _without_noise(cls, given: Any) -> Any:
+        """Drops every `null` that stands for "left out", and copied words of the schema."""
         if not isinstance(given, dict):
             return given
-        return {name: value for name, value in given.items() if value is not None or not cls._left_out_by_null(name)}
+        return {name: value for name, value in given.items() if not cls._is_noise(name, value)}
+
+    @classmethod
+    def _is_noise(cls, name: str, value: Any) -> bool:
+        return cls._left_out_by_null(name) if value is None else name in _SCHEMA_WORDS and name not in cls.model_fields
 
     @classmethod
     def _left_out_by_null(cls, name: str) -> bool:

@@ -27,9 +27,19 @@ def test_only_the_skills_index_at_the_end_varies(profile: Profile, tool_format: 
     tools = schemas("terminal", "file", "skills")
     bare = system_prompt(tools, tool_format, profile=profile)
     with_skill = system_prompt(tools, tool_format, skills=[SKILL], profile=profile)
-    assert with_skill.startswith(bare)
-    assert with_skill.removeprefix(bare) == '\n\n<skills>\n- "fleet-totals": How fleet totals are made\n</skills>'
+    end = bare[bare.rindex("\n\nWrite each call as\n") :] if (tool_format, profile) == ("hermes", "full") else ""
+    index = '\n\n<skills>\n- "fleet-totals": How fleet totals are made\n</skills>'
+    assert with_skill == bare.removesuffix(end) + index + end
     assert system_prompt(tools, tool_format, profile=profile) == bare
+
+
+def test_the_full_prompt_in_the_text_format_ends_with_how_a_call_is_written() -> None:
+    said = system_prompt(schemas("terminal", "file", profile="full"), "hermes", skills=[SKILL])
+    assert said.endswith(
+        'Write each call as\n<tool_call>\n{"name": "terminal", "arguments": {...}}\n</tool_call>\n'
+        "The name is always a function's name: terminal or patch or read_file or search_files or write_file."
+    )
+    assert "Write each call" not in system_prompt((), "hermes")
 
 
 def test_the_compact_prompt_is_byte_for_byte_what_adapters_were_trained_on() -> None:

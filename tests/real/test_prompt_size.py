@@ -13,7 +13,7 @@ from hermes_lab.tools.registry import Toolbox, ToolContext
 pytestmark = pytest.mark.real
 
 
-@pytest.mark.parametrize(("profile", "most"), [("compact", 350), ("full", 940)])
+@pytest.mark.parametrize(("profile", "most"), [("compact", 350), ("full", 960)])
 def test_the_prompt_with_three_tools_leaves_room_to_work(profile: Profile, most: int) -> None:
     from transformers import AutoTokenizer
 

@@ -1,7 +1,8 @@
 """Calls that a model writes as bare JSON, where it should have put them in the tags of its format."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from hermes_lab.models.parsers._blocks import call_of
 from hermes_lab.models.parsers._ends import without_ends
@@ -10,7 +11,7 @@ from hermes_lab.types import ToolCall
 
 _FENCE = re.compile(r"^[ \t]*+(?P<marks>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^\s`{]*+)(?P<more>[^\n`{]*+)", re.MULTILINE)
 _INFOS = frozenset({"", "json", "tool_call", "tool_calls"})
-_SHAPES = ({"name", "arguments"}, {"name", "parameters"})
+_SHAPES = tuple({name, given} for name in ("name", "function") for given in ("arguments", "parameters"))
 
 
 class Found(NamedTuple):
@@ -51,8 +52,16 @@ def _call(text: str, start: int) -> tuple[ToolCall, int] | None:
         return None
     try:
         value, end = decode(text, at)
-        if set(value) not in _SHAPES or not isinstance(value.get("arguments", value.get("parameters")), dict):
-            return None
-        return call_of(value), end
+        return (call_of(named), end) if (named := _named(value)) else None
     except ValueError:
         return None
+
+
+def _named(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The `name` and the arguments of a call, which models write in the shapes of several APIs; None for other JSON."""
+    fields = {key: each for key, each in value.items() if (key, each) != ("type", "function")}
+    if set(fields) == {"function"} and isinstance(fields["function"], dict):
+        fields = fields["function"]
+    if set(fields) not in _SHAPES or not isinstance(fields.get("arguments", fields.get("parameters")), dict):
+        return None
+    return {"name" if key == "function" else key: each for key, each in fields.items()}

@@ -12,6 +12,7 @@ from hermes_lab.config import ModelConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import parsers
 from hermes_lab.models.finish import SOUND, ending_of
+from hermes_lab.models.parsers._fences import Found, bare_calls
 from hermes_lab.models.parsers._values import kind
 from hermes_lab.models.reasoning import part
 from hermes_lab.models.refusals import Failed, Refused
@@ -145,6 +146,8 @@ class ChatWire:
         elif self._tool_format == "native":
             calls = list(_calls(said))
             reasoning = reasoning or part(content).reasoning
+            if tools and not calls and (written := _calls_in_text(content, tools)):
+                content, calls = written.content, written.calls
         fields = {name: value for name, value in said.items() if value and _WANTED_BACK.search(name)}
         if kept:
             fields["content"] = kept
@@ -251,6 +254,17 @@ def _calls(said: Mapping[str, Any]) -> Iterator[ToolCall]:
         kept = {name: value for name, value in call.items() if value and _WANTED_BACK.search(name)}
         shown_id = str(call_id) if isinstance(call_id, str | int) and not isinstance(call_id, bool) else ""
         yield read_call(shown_id, text(function.get("name")), function.get("arguments"), kept)
+
+
+def _calls_in_text(content: str, tools: Sequence[Mapping[str, Any]]) -> Found | None:
+    """The calls that a model wrote as bare JSON, which no server's parser reads: models that were never trained on
+    their template's format often do. Among other text only calls of offered tools count. A reply that is nothing but a
+    call is no answer, whatever it names: the model is told which tools there are."""
+    found = bare_calls(part(content).answer)
+    offered = {schema["function"]["name"] for schema in tools}
+    if found.calls and (not found.content or all(call.name in offered for call in found.calls)):
+        return found
+    return None
 
 
 def _content(content: object) -> tuple[str, str, list[Any]]:

@@ -279,6 +279,45 @@ async def test_calls_that_a_server_leaves_in_the_text_are_read_by_the_familys_pa
     assert [request.get("tool_choice") for request in server.requests] == ["none", "none", None]
 
 
+OFFERED = '```json\n{"name": "terminal", "arguments": {"command": "ls"}}\n```'
+UNKNOWN = '```json\n{"name": "list files", "arguments": {"command": "ls"}}\n```'
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("text", "content", "names"),
+    [
+        (OFFERED, "", ["terminal"]),
+        (f"I look.\n{OFFERED}", "I look.", ["terminal"]),
+        (f"<think>Look?</think>\n{OFFERED}", "", ["terminal"]),
+        (UNKNOWN, "", ["list files"]),
+        (f"I look.\n{UNKNOWN}", f"I look.\n{UNKNOWN}", []),
+        (f"{OFFERED}\nor\n{UNKNOWN}", f"{OFFERED}\nor\n{UNKNOWN}", []),
+        ('{"name": "Ann", "age": 3}', '{"name": "Ann", "age": 3}', []),
+    ],
+)
+async def test_a_call_that_the_model_wrote_as_bare_json_is_read_and_goes_back_as_a_call(
+    text: str, content: str, names: list[str]
+) -> None:
+    async with FakeOpenAIServer([text]) as server, client_of(server) as client:
+        reply = await client.generate(ASK, [TOOL])
+        await client.generate([*ASK, reply.message], [TOOL])
+        bare = await client.generate(ASK, ())
+    assert reply.message.content == content
+    assert [call.name for call in reply.message.tool_calls] == names
+    back = server.requests[1]["messages"][-1]
+    assert [call["function"]["name"] for call in back.get("tool_calls", ())] == names
+    assert bare.message == Message("assistant", text, reasoning="Look?" if "<think>" in text else "")
+
+
+@pytest.mark.anyio
+async def test_a_bare_call_that_was_cut_off_is_not_run() -> None:
+    async with FakeOpenAIServer([Reply(OFFERED, finish_reason="length")]) as server, client_of(server) as client:
+        reply = await client.generate(ASK, [TOOL])
+    (call,) = reply.message.tool_calls
+    assert "cut off" in call.error
+
+
 @pytest.mark.anyio
 async def test_an_unknown_parser_is_refused() -> None:
     async with FakeOpenAIServer(["x"]) as server:

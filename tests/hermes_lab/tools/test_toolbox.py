@@ -291,6 +291,14 @@ async def test_null_for_an_optional_argument_is_its_default(
     assert "no such argument" in (await run(toolbox, "note", text="hi", other=None))["error"]
 
 
+async def test_words_of_the_schema_among_the_arguments_are_dropped(context: ToolContext, calls: list[Any]) -> None:
+    toolbox = Toolbox(("plugin",), context)
+    noise = {"required": ["text"], "additionalProperties": False, "type": "object"}
+    assert await run(toolbox, "note", text="hi", **noise) == {"noted": "hi"}
+    assert calls == [("hi", 1, None)]
+    assert "no such argument" in (await run(toolbox, "note", text="hi", properties={}))["error"]
+
+
 async def test_numbers_and_truths_may_be_written_as_text(context: ToolContext) -> None:
     toolbox = Toolbox(("file",), context)
     await run(toolbox, "write_file", path="f", content="a\na\n")
@@ -305,7 +313,7 @@ def test_every_optional_argument_of_every_tool_may_be_null(known: Tool) -> None:
     needed = set(declared.schema["function"]["parameters"].get("required", ()))
     for name, field in declared.arguments.model_fields.items():
         if name not in needed:
-            given = declared.arguments._without_nulls({name: None})  # what is left is checked as ever
+            given = declared.arguments._without_noise({name: None})  # what is left is checked as ever
             assert given in ({}, {name: None})
             assert given == {} or field.default is None
 
