@@ -16,7 +16,7 @@ from tasks.worlds import Place
 Script = Generator[Move, ToolResult, str]
 """Yields tool calls, is sent the result of each, and returns the answer that ends the turn."""
 
-_INDEX = re.compile(r"<skills>\n(?P<lines>.*)\n</skills>\s*\Z", re.DOTALL)
+_INDEX = re.compile(r"<skills>\n(?P<lines>.*)\n</skills>(?:\s*|\n\nWrite each call as\n.*)\Z", re.DOTALL)
 _ENTRY = re.compile(r'- "(?P<name>[^"\n]+)": (?P<description>.*)')
 
 
