@@ -74,10 +74,10 @@ check: setup ## format, lint, strict types, import contracts
 	$(BIN)/lint-imports
 
 fast: setup ## unit and contract tests
-	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile
+	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
 
 test: check ## everything: checks, fast tests, long ones, then the real model, vLLM and training
-	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile
+	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/pytest -m long -n 2 --dist worksteal
 	$(BIN)/pytest -m real
 

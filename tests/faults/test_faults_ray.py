@@ -32,7 +32,7 @@ from ray.cluster_utils import Cluster
 
 pytestmark = pytest.mark.timeout(900)
 
-TASKS, MANY = 60, 2_000
+TASKS, MANY = 60, 400
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 

@@ -51,6 +51,8 @@ class Dialect:
 
     limit_field: str = "max_tokens"
     stream: bool = False
+    stream_usage: bool = True
+    """Whether a stream may be asked to end with the usage."""
     unwanted: frozenset[str] = frozenset()
     """Fields of replies that it does not take back."""
 
@@ -83,7 +85,9 @@ class ChatWire:
         if sampling.max_tokens is not None:
             body[self.dialect.limit_field] = sampling.max_tokens
         if self.dialect.stream:
-            body |= {"stream": True, "stream_options": {"include_usage": True}}
+            body["stream"] = True
+        if self.dialect.stream and self.dialect.stream_usage:
+            body["stream_options"] = {"include_usage": True}
         if tools:
             body["tools"] = tools
         if tools and self._parser:
@@ -98,6 +102,8 @@ class ChatWire:
             return False
         if "max_tokens" in body and self._config.limit_field == "auto" and _refuses(said, "max_tokens"):
             self.dialect = replace(self.dialect, limit_field="max_completion_tokens")
+        elif "stream_options" in body and _refuses(said, "stream_options"):
+            self.dialect = replace(self.dialect, stream_usage=False)
         elif wants_stream(refused, body):
             self.dialect = replace(self.dialect, stream=True)
         elif unwanted := {name for name in _returned_fields(body) if _refuses(said, name.lower())}:

@@ -168,6 +168,20 @@ async def test_an_endpoint_that_only_streams_is_found_out() -> None:
     assert (got.message.content, "stream" in fake.requests[0], fake.requests[1]["stream"]) == ("4", False, True)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Unrecognized request argument supplied: stream_options",
+        "[{'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]",
+    ],
+)
+async def test_a_stream_without_usage_is_asked_for_where_its_options_are_refused(said: str) -> None:
+    refusal = Reply(status=400, body={"error": {"message": said}})
+    got, fake = await ask(refusal, Reply(pieces=[quirks.STREAMS["OpenAI"]]), stream=True)
+    assert got.message.content == "4"
+    assert [("stream_options" in each, each["stream"]) for each in fake.requests] == [(True, True), (False, True)]
+
+
 async def test_no_empty_text_stands_beside_calls() -> None:
     sent = await the_request_after(
         Reply(body=completion({"content": "", "tool_calls": [CALL]}, "tool_calls")), Reply("4")
