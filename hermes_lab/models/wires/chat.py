@@ -311,8 +311,11 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     completion = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
     reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     total = count(usage.get("total_tokens"))
-    if reasoning and total == prompt + completion + reasoning:  # xAI and Gemini count reasoning apart
-        completion += reasoning
+    if (
+        prompt and (apart := total - prompt - completion) > 0
+    ):  # xAI counts reasoning apart; Gemini counts it in the total alone
+        completion += apart
+        reasoning = max(reasoning, apart)
     cached = (
         count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
         or count(usage.get("prompt_cache_hit_tokens"))

@@ -304,6 +304,7 @@ USAGE: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
         },
         (9, 8, 0),
     ),
+    "Gemini": ({"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 17}, (9, 8, 0)),
     "Mistral": (
         {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12, "prompt_audio_seconds": {}},
         (9, 3, 0),
