@@ -5,12 +5,15 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from hermes_lab.config import SamplingConfig
 from hermes_lab.config_paths import Origin
 from hermes_lab.errors import ConfigError
 
 _ENDPOINTS = ("openai", "anthropic", "responses")
 _SERVED = (*_ENDPOINTS, "vllm")
 _CHAT = ("openai", "vllm")
+_WRITTEN = frozenset({"messages", "input", "system", "instructions", "model", "tools", "stream", "stream_options"})
+"""Fields of a request that the client writes."""
 
 
 class Rule(NamedTuple):
@@ -99,6 +102,35 @@ def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) 
         for field, origin in _ignored(config, rule, origins):
             if origin.source >= (chosen.changed if chosen else -1):
                 raise ConfigError(_explained(rule, field, origin, selected.value, chosen))
+    _check_cost(config, origins)
+    _check_extra_body(config, origins)
+
+
+def _check_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
+    """A limit of money never acts where nothing has a price."""
+    limit, origin = _at(config, "agent.max_cost"), origins.get(("agent", "max_cost"))
+    price = _at(config, "model.price")
+    if limit and origin and price and limit.value and price.is_default:
+        raise ConfigError(
+            f"{origin.where}: agent.max_cost never acts without a price: add -c model.price.prompt=... and "
+            "-c model.price.completion=... (money for a million tokens), or leave agent.max_cost out"
+        )
+
+
+def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
+    """A field of the request that another configuration field writes, or the client itself."""
+    for section in ("model", "auxiliary"):
+        extra = _at(config, f"{section}.extra_body")
+        for name in extra.value if extra and isinstance(extra.value, dict) else ():
+            own = _at(config, f"{section}.sampling.{name}") if name in SamplingConfig.model_fields else None
+            if name not in _WRITTEN and (own is None or own.value in (None, ())):
+                continue
+            path = (section, "extra_body", name)
+            origin = origins.get(path) or origins.get(path[:-1])
+            mend = f"set {own.field} instead" if own else "leave it out"
+            raise ConfigError(
+                f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {mend}"
+            )
 
 
 class _Value(NamedTuple):

@@ -166,7 +166,7 @@ class Agent:
         started = time.monotonic()
         reply = await self._model.generate(self.context.visible(), self._toolbox.schemas if native else ())
         if not native:
-            reply = msgspec.structs.replace(reply, message=_read_calls(reply.message))
+            reply = msgspec.structs.replace(reply, message=self._with_calls(reply.message))
         self.messages.append(reply.message)
         seconds = time.monotonic() - started
         self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
@@ -174,6 +174,14 @@ class Agent:
         self.context.measured(reply.usage)
         self._trace.add(reply)
         return reply
+
+    def _with_calls(self, message: Message) -> Message:
+        """The calls that stand in the text; the text itself stays as it was sampled."""
+        _, reasoning, calls = parse_reply(message.content, self._tool_names())
+        return msgspec.structs.replace(message, tool_calls=calls, reasoning=reasoning or message.reasoning)
+
+    def _tool_names(self) -> list[str]:
+        return [schema["function"]["name"] for schema in self._toolbox.schemas]
 
     async def compress(self) -> bool:
         """Has the middle turns summarised; False where there is nothing to gain, or the summary failed: then nothing
@@ -218,7 +226,7 @@ class Agent:
             raise ModelError(f"the reply ended with {reply.finish_reason!r}, which is no end of a complete reply")
         if not (answer := part(reply.message.content).answer).strip():
             return "empty"
-        tools = [schema["function"]["name"] for schema in self._toolbox.schemas]
+        tools = self._tool_names()
         return "unparsed" if tools and family_of(answer, tools) else "answered"
 
     def _final_response(self, stop: StopReason) -> str | None:
@@ -256,9 +264,3 @@ def result_messages(results: Sequence[ToolResult], tool_format: ToolFormat) -> l
 
 def _unanswered(call: ToolCall, why: str, *, executed: bool = False) -> ToolResult:
     return ToolResult(call.id, call.name, json.dumps({"error": why}), ok=False, executed=executed)
-
-
-def _read_calls(message: Message) -> Message:
-    """The calls that stand in the text; the text itself stays as it was sampled."""
-    _, reasoning, calls = parse_reply(message.content)
-    return msgspec.structs.replace(message, tool_calls=calls, reasoning=reasoning or message.reasoning)

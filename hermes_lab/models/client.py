@@ -17,11 +17,17 @@ from hermes_lab.models.wires import Wire
 from hermes_lab.models.wires.chat import ChatWire
 from hermes_lab.models.wires.loose import decode_json
 from hermes_lab.models.wires.sse import events_of, is_stream
-from hermes_lab.types import Generation, Message, ModelIdentity
+from hermes_lab.types import Generation, Message, ModelIdentity, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
 _MOST_LESSONS = 5
 """Refusals of one request from which the client learns how the endpoint wants it."""
+_FILTERED = re.compile(
+    r"content_filter|content management policy|ResponsibleAIPolicyViolation|content_policy_violation"
+    r"|data_?inspection_?failed|prohibited_content|inappropriate content",
+    re.IGNORECASE,
+)
+"""How Azure, OpenAI, DashScope and gateways refuse a prompt that their filter caught."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -63,6 +69,8 @@ class EndpointClient:
             try:
                 reply, retries = await self._endpoint.exchange(self._wire.path, body, read, self._check_room)
             except Refused as error:
+                if error.status == 400 and _FILTERED.search(str(error)):  # of the prompt: another try changes nothing
+                    return Generation(Message(role="assistant", content=""), "content_filter", Usage())
                 if not self._wire.learn(error, body) or lesson == _MOST_LESSONS - 1:
                     raise self._advised(error, body) from None
             else:

@@ -44,4 +44,4 @@ def ending_of(word: object, sound: Collection[str] = ()) -> Ending:
     name = word.strip().lower() if isinstance(word, str) else "null" if word is None else ""
     if name in {each.lower() for each in sound}:
         return "stop"
-    return _BY_WORD.get(name.rpartition(": ")[2], "unknown")  # Gemini writes `content_filter: PROHIBITED_CONTENT`
+    return _BY_WORD.get(name.partition(": ")[0], "unknown")  # Gemini writes `content_filter: PROHIBITED_CONTENT`

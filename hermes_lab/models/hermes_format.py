@@ -5,12 +5,12 @@ same whether the server renders the tools (`native`) or Hermes Lab does (`hermes
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hermes_lab.models.parsers import Reply
 from hermes_lab.models.parsers._values import parse_arguments
-from hermes_lab.models.parsers.hermes import parse
+from hermes_lab.models.parsers.hermes import read
 from hermes_lab.types import ToolCall, ToolResult
 
 __all__ = ["Reply", "parse_arguments", "parse_reply", "render_calls", "render_results", "render_tools"]
@@ -49,13 +49,14 @@ def render_results(results: Sequence[ToolResult]) -> str:
     return "\n".join(f"<tool_response>\n{result.content}\n</tool_response>" for result in results)
 
 
-def parse_reply(text: str) -> Reply:
-    """Takes a sampled reply apart; it never fails.
+def parse_reply(text: str, tools: Collection[str] | None = None) -> Reply:
+    """Takes a sampled reply apart; it never fails. `tools` are the names of those that were offered, where that is
+    known: JSON outside of the tags is a call of one of these only.
 
     A block that holds no call becomes a `ToolCall` with `error` and `raw`, and the blocks around it stand. A
     closing tag may be missing at the end of the text. Ids are `call_0`, `call_1`, ... in order.
     """
-    return parse(text)
+    return read(text, tools)
 
 
 def _call(call: ToolCall) -> str:

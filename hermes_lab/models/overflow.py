@@ -14,6 +14,9 @@ _SURE = re.compile(
     r"|context the overflows|too large to process"
     r"|longer than the maximum model length|\binputs`? tokens \+|\bmax_model_len\b.{0,40}too small"
     r"|context\b.{0,40}\boverflow"
+    r"|context (?:length|size|window) (?:is|of) only|maximum input length of|\byou passed \d+ input"
+    r"|max_tokens must be at least 1, got -\d"
+    r"|超(?:过|出|长).{0,20}(?:长度|上下文|token)|(?:长度|上下文|token).{0,12}超(?:过|出|长)"
 )
 _THING = re.compile(
     r"\b(?:prompts?|inputs?|contexts?|messages?|conversations?|requests?|sequence|history|text|tokens?|characters|bytes)\b"
@@ -36,6 +39,7 @@ _OTHER = re.compile(
     r"\brate.?limit|\bquota\b|per (?:minute|day|hour|second)|\b[tr]pm\b|\btpd\b|too many requests|concurren"
     r"|\bbilling\b|credit"
     # The completion's own limit.
+    r"|maximum tokens (?:you requested|value)"
     r"|(?:at most|maximum of|up to|limit (?:of|is)) \d[\d,]* (?:completion|output)|completion tokens|output tokens"
     r"|max_(?:completion_|output_|new_)?tokens['\"`:]*\s.{0,30}"
     r"(?:too large|must be|should be|less than|greater than|exceed|supports?)"
@@ -44,6 +48,8 @@ _OTHER = re.compile(
     r"|\btool_call_id\b|\bname\b.{0,20}too long|\buser\b.{0,10}too long|\bbatch size\b|\bmodel name\b|\bapi.?key\b"
 )
 _STATUSES = frozenset({400, 413, 414, 422, 500})
+_NEVER = frozenset({401, 402, 403, 404, 408, 429})
+_URL = re.compile(r"https?://\S+")
 
 
 def is_overflow(status: int, said: str, pattern: str = "") -> bool:
@@ -51,11 +57,11 @@ def is_overflow(status: int, said: str, pattern: str = "") -> bool:
     (`model.overflow_pattern`)."""
     if pattern and re.search(pattern, said, re.IGNORECASE):
         return True
+    words = " ".join(_URL.sub(" ", said.lower()).split())
+    if _SURE.search(words):
+        return status >= 400 and status not in _NEVER and not _RATES.search(words)
     if status not in _STATUSES:
         return False
-    words = " ".join(said.lower().split())
-    if _SURE.search(words):
-        return not _RATES.search(words)
     if _OTHER.search(words):
         return False
     return bool(_THING.search(words) and _EXCESS.search(words) and _LENGTH.search(words))

@@ -32,10 +32,12 @@ from hermes_lab.models.refusals import Refused
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import Say, merged, resolve, silent
 from hermes_lab.protocols import ModelClient
-from hermes_lab.types import ModelIdentity
+from hermes_lab.types import Message, ModelIdentity
 from hermes_lab.types.trajectory import ToolFormat
 
 _SECRET = re.compile(r"(?:.*[_-])?(?:key|apikey|token|sig|signature|secret|password)", re.IGNORECASE)
+_TRIED_TOKENS = 16
+_ABOUT_THE_NAME = frozenset({400, 403, 404, 422})
 _WHOLE_PATH = re.compile(r"/(?:chat/completions|completions|messages|responses|models)/?$")
 
 
@@ -150,7 +152,7 @@ async def _find(
     listed = await _listed(config, endpoint, say)
     served = listed.models if listed else None
     if listed and not listed.may_serve(config.name):
-        raise ConfigError(f"model.name: {endpoint.base_url} serves {shown(listed.models)}, not {config.name!r}")
+        await _try_name(config, endpoint, listed)
     if listed and config.name not in listed.models:
         say(f"{endpoint.base_url} lists {shown(listed.models)}, and {config.name!r} not by that name; going on with it")
     found = [
@@ -188,6 +190,21 @@ async def _listed(config: ModelConfig, endpoint: Endpoint, say: Say) -> ModelLis
         )
     say(f"going on without a list of models: {unclear}")
     return None
+
+
+async def _try_name(config: ModelConfig, endpoint: Endpoint, listed: ModelList) -> None:
+    """Asks a model that is not listed for a few tokens: lists lack deployments (Azure), aliases (Anthropic) and routes
+    (LiteLLM). Raises `ConfigError` where the endpoint refuses the name."""
+    short = config.model_copy(update={"sampling": config.sampling.model_copy(update={"max_tokens": _TRIED_TOKENS})})
+    identity = ModelIdentity(config.provider, config.name, endpoint.base_url, "", "")
+    client = EndpointClient(short, endpoint=endpoint, identity=identity, tool_format="native")
+    try:
+        await client.generate([Message(role="user", content="Say hello.")], ())
+    except ModelError as error:
+        if isinstance(error, Refused) and error.status in _ABOUT_THE_NAME:
+            raise ConfigError(
+                f"model.name: {endpoint.base_url} serves {shown(listed.models)}, not {config.name!r}: {error}"
+            ) from None
 
 
 async def _answers_below(endpoint: Endpoint, path: str) -> bool:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 
 from hermes_lab.models import parsers
+from hermes_lab.models.parsers._fences import quoted_calls
 
 _FAMILIES = (
     *("hermes", "mistral", "llama", "qwen3_coder", "deepseek_v3", "deepseek_v3_1", "kimi_k2", "longcat", "glm45"),
@@ -39,4 +40,6 @@ def family_of(text: str, tools: Collection[str] = ()) -> str:
         sound = [call for call in calls if not call.error]
         if sound and (not tools or not content or any(call.name in tools for call in sound)):
             return family
+    if tools and any(call.name in tools for call in quoted_calls(text).calls):  # more text stands after it
+        return "other"
     return "other" if (call := _BARE.search(text)) and (not tools or call["name"] in tools) else ""

@@ -67,7 +67,11 @@ def read_turns(turns: Sequence[Turn], *, native: bool, thoughts: Iterable[Think]
         if speaker == "gpt":
             answers = turns[index + 1] if index + 1 < len(turns) else ("", "")
             ids = [result.call_id for result in _read_results(answers[1])] if answers[0] == "tool" else []
-            messages.append(_read_native(value, next(thinks), ids) if native else _read_text(value, next(thinks)))
+            messages.append(
+                _read_native(value, next(thinks), ids)
+                if native
+                else _read_text(value, next(thinks), answered=answers[0] == "tool")
+            )
         elif speaker == "tool":
             messages += _answers(_read_results(value), native)
         elif speaker == "system" and native and index == 0:
@@ -196,11 +200,17 @@ def _read_native(value: str, think: Think, ids: Sequence[str]) -> Message:
     return Message(role="assistant", content=text, tool_calls=tuple(calls), reasoning=reasoning)
 
 
-def _read_text(value: str, think: Think) -> Message:
+def _read_text(value: str, think: Think, *, answered: bool) -> Message:
+    """What was read as calls was answered; JSON that names no offered tool was text."""
     reasoning, content = _split_block(value) if think == "apart" else ("", value)
     content = content.removeprefix(f"{_THINK}\n") if think == "opened" else content
     read = parse_reply(content)
-    return Message(role="assistant", content=content, tool_calls=read.calls, reasoning=read.reasoning or reasoning)
+    return Message(
+        role="assistant",
+        content=content,
+        tool_calls=read.calls if answered else (),
+        reasoning=read.reasoning or reasoning,
+    )
 
 
 def _split_block(text: str) -> tuple[str, str]:

@@ -54,7 +54,7 @@ class FakeOpenAIServer:
     largest number of chat requests in work at one time. No chat request is answered before `gather` of them were in
     work at once. `list_body` is what `/models` answers in place of `models`; `queries` are those of the addresses that
     were asked; `root_answers` is what `/models` outside of `/v1` gives. `port` is one that `reserved_port` holds, 0 any
-    free one.
+    free one. Where `models` is what is listed, a model that is neither there nor among `unlisted` is answered with 404.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ class FakeOpenAIServer:
         port: int = 0,
         list_body: object = None,
         root_answers: tuple[int, str] = (404, "404: Not Found"),
+        unlisted: Sequence[str] = (),
     ) -> None:
+        self.unlisted = unlisted
         self.script = script
         self.models = models
         self.lists_models = lists_models
@@ -142,7 +144,7 @@ class FakeOpenAIServer:
         self.requests.append(body)
         self.queries.append(request.query_string)
         self.headers.append(dict(request.headers))
-        if body["model"] in self._unloaded:
+        if not self._serves(body["model"]):
             error = {"message": f"The model `{body['model']}` does not exist.", "type": "NotFoundError"}
             return web.json_response({"error": error}, status=404)
         self._at_once += 1
@@ -166,6 +168,12 @@ class FakeOpenAIServer:
         if self.answers_as:
             body = body | {"model": self.answers_as}
         return web.json_response(_completion(body, reply), headers=reply.headers)
+
+    def _serves(self, name: str) -> bool:
+        if name in self._unloaded:
+            return False
+        is_open = not self.lists_models or self.list_body is not None
+        return is_open or name in {*self.models, *self.adapters, *self.unlisted}
 
     def _next(self, body: dict[str, Any]) -> Reply:
         if callable(self.script):

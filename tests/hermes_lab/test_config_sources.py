@@ -58,6 +58,36 @@ def test_the_file_that_sets_both_is_named_by_line(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("agent.max_cost=3", "agent.max_cost never acts without a price"),
+        (
+            "model.extra_body={max_tokens: 9}",
+            "model.extra_body.max_tokens would be ignored: set model.sampling.max_tokens",
+        ),
+        ("model.extra_body={temperature: 1}", "set model.sampling.temperature instead"),
+        ("model.extra_body={messages: []}", "model.extra_body.messages would be ignored: leave it out"),
+    ],
+)
+def test_what_never_acts_is_an_error_that_names_the_override(override: str, said: str) -> None:
+    given = ("model.provider=openai", "model.name=x", "suite.name=ledger", override)
+    assert error_of(*given).startswith(f"override {override}: ")
+    assert said in error_of(*given)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("agent.max_cost=3", "model.price.prompt=1"),
+        ("model.extra_body={max_tokens: 9}", "model.sampling.max_tokens=null"),
+        ("model.extra_body={chat_template_kwargs: {enable_thinking: false}, top_k: 5}",),
+    ],
+)
+def test_what_acts_is_none(overrides: tuple[str, ...]) -> None:
+    load_config(["model.provider=openai", "model.name=x", "suite.name=ledger", *overrides])
+
+
+@pytest.mark.parametrize(
     ("sources", "field", "chosen"),
     [
         (["model.provider=vllm", "model.api_key_env=KEY"], "model.api_key_env", "model.provider=vllm"),

@@ -1,4 +1,4 @@
-"""Where nothing differs, 5 of 100 experiments may show a difference: a thousand of them, from rows to verdict."""
+"""Where nothing differs, 5 of 100 experiments may show a difference: hundreds of them, from rows to verdict."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ def null_report(luck: float, seed: int) -> Report:
 
 @pytest.mark.parametrize("luck", [0.0, 0.7], ids=["lanes alike", "lanes of different luck"])
 def test_null_arm_is_significant_in_five_of_a_hundred_experiments(luck: float) -> None:
-    reports = [null_report(luck, seed) for seed in range(1000)]
+    reports = [null_report(luck, seed) for seed in range(400)]
     headlines = [report.headline for report in reports]
-    assert 0.03 <= np.mean([c.p_value < 0.05 for c in headlines]) <= 0.07
-    assert np.mean([c.shown for c in headlines]) <= 0.07
-    assert 0.93 <= np.mean([c.interval.low <= 0 <= c.interval.high for c in headlines]) <= 0.97
+    assert 0.02 <= np.mean([c.p_value < 0.05 for c in headlines]) <= 0.08
+    assert np.mean([c.shown for c in headlines]) <= 0.08
+    assert 0.92 <= np.mean([c.interval.low <= 0 <= c.interval.high for c in headlines]) <= 0.98
     slopes = [r.slope.p_value for r in reports if r.slope and r.slope.p_value is not None]
-    assert len(slopes) == 1000
-    assert 0.03 <= np.mean([p < 0.05 for p in slopes]) <= 0.07
+    assert len(slopes) == 400
+    assert 0.02 <= np.mean([p < 0.05 for p in slopes]) <= 0.08
     if luck:  # what taking every pair as independent would say
         assert np.mean([c.mcnemar < 0.05 for c in headlines]) > 0.09
 
@@ -38,7 +38,7 @@ def test_null_arm_is_significant_in_five_of_a_hundred_experiments(luck: float) -
 def test_interaction_that_is_not_there_is_significant_in_five_of_a_hundred_experiments() -> None:
     """The new weights are much better, so the two changes that are subtracted have other variances."""
     truth = {"lanes": 20, "tasks": 8, "luck": 0.7, "weights": 2, "difficulty": 0.0}
-    found = [decompose(experiment({"off": 0.5, "on": 0.5}, weights_effect=1.0, seed=s, **truth)) for s in range(500)]
+    found = [decompose(experiment({"off": 0.5, "on": 0.5}, weights_effect=1.0, seed=s, **truth)) for s in range(250)]
     assert 0.02 <= np.mean([each.interaction.p_value < 0.05 for each in found]) <= 0.08
     assert 0.02 <= np.mean([each.skills.p_value < 0.05 for each in found]) <= 0.08
     assert (
@@ -68,7 +68,7 @@ def test_interaction_that_is_not_there_is_significant_in_five_of_a_hundred_exper
 )
 def test_replicates_and_worlds_do_not_make_a_difference_of_nothing(design: dict[str, Any]) -> None:
     found = []
-    for seed in range(400):
+    for seed in range(200):
         frame = experiment({"off": 0.5, "on": 0.5}, **design, seed=seed)
         before, after = (frame[frame["arm"] == arm] for arm in ("off", "on"))
         outcomes_P = [side["success"].to_numpy(bool) for side in (before, after)]

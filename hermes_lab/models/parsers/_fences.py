@@ -1,7 +1,7 @@
 """Calls that a model writes as bare JSON, where it should have put them in the tags of its format."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from hermes_lab.models.parsers._blocks import call_of
@@ -15,13 +15,26 @@ _SHAPES = tuple({name, given} for name in ("name", "function") for given in ("ar
 
 
 class Found(NamedTuple):
-    """The calls, and the text outside of them."""
+    """The calls, the text outside of them, and what of it stands after the last call."""
 
     calls: list[ToolCall]
     content: str
+    after: str = ""
 
 
-def bare_calls(text: str) -> Found:
+def bare_calls(text: str, tools: Collection[str] | None = None) -> Found:
+    """The calls that end a text as bare JSON, each in a code fence of its own; or the text itself, where it is one.
+
+    A call that is followed by other text is an example or a plan, and no call. With `tools`, the names of those that
+    are offered, calls after other text count where all of them name one; what is nothing but calls counts whatever it
+    names, where there are tools at all.
+    """
+    found = quoted_calls(text)
+    named = tools is None or (all(call.name in tools for call in found.calls) if found.content else bool(tools))
+    return found if named and not found.after else Found([], without_ends(text))
+
+
+def quoted_calls(text: str) -> Found:
     """Each code fence whose whole content is one JSON object of a name and arguments, and nothing else; or the text
     itself, where it is such an object as a whole. Any other JSON is text."""
     bare = without_ends(text)
@@ -31,7 +44,7 @@ def bare_calls(text: str) -> Found:
     pieces: list[str] = []
     begin = at = 0
     while fence := _FENCE.search(bare, at):
-        closing = re.compile(rf"[ \t]*+{re.escape(fence['marks'])}[ \t]*+(?:\n|\Z)")
+        closing = re.compile(rf"[ \t]*+{re.escape(fence['marks'])}[ \t]*+(?:\r?\n|\Z)")
         found = _call(bare, fence.end()) if fence["info"].lower() in _INFOS and not fence["more"].strip() else None
         end = closing.match(bare, skip_space(bare, found[1])) if found else None
         if found and end:
@@ -42,7 +55,7 @@ def bare_calls(text: str) -> Found:
             other = re.compile(rf"^{closing.pattern}", re.MULTILINE).search(bare, fence.end())
             at = other.end() if other else len(bare)
     pieces.append(bare[begin:])
-    return Found(calls, "\n".join(stripped for piece in pieces if (stripped := piece.strip())))
+    return Found(calls, "\n".join(stripped for piece in pieces if (stripped := piece.strip())), pieces[-1].strip())
 
 
 def _call(text: str, start: int) -> tuple[ToolCall, int] | None:

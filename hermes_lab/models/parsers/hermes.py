@@ -6,6 +6,7 @@
 """
 
 import re
+from collections.abc import Collection
 
 import msgspec
 
@@ -17,13 +18,18 @@ _GRAMMAR = Grammar(re.compile("<tool_call>"), closing="</tool_call>")
 _ENDING = re.compile(r"\s*+(?:</tool_call>|(?=<tool_call>)|\Z)")
 
 
-def parse(text: str, _schemas: Schemas = (), /) -> Reply:
+def parse(text: str, schemas: Schemas = (), /) -> Reply:
     """See `Parser`. The closing tag may be missing before the next block, and at the end of the text. Where there is no
     block, a call may be JSON in a code fence, or the whole text."""
+    return read(text, {schema["function"]["name"] for schema in schemas} if schemas else None)
+
+
+def read(text: str, tools: Collection[str] | None = None) -> Reply:
+    """`parse`, where the names of the tools are known, or that there are none."""
     reply = read_blocks(text, _GRAMMAR, _read)
     if reply.calls:
         return reply
-    found = bare_calls(reply.content)
+    found = bare_calls(reply.content, tools)
     if not found.calls:
         return reply
     calls = tuple(msgspec.structs.replace(call, id=f"call_{n}") for n, call in enumerate(found.calls))

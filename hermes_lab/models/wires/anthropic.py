@@ -14,6 +14,7 @@ from hermes_lab.models.parsers._values import kind
 from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.calls import read_call
 from hermes_lab.models.wires.checks import refuse_fields, sound_ending
+from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.lessons import wants_stream
 from hermes_lab.models.wires.loose import count, decode_json, items, mapping, text
 from hermes_lab.models.wires.native_calls import (
@@ -278,8 +279,12 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 def _raise_error(reply: Mapping[str, Any]) -> None:
     """Raises where the reply is an error: `Refused` where another try does not mend it, else `Failed`."""
-    if reply.get("type") != "error" and not isinstance(reply.get("error"), Mapping):
-        return
+    if not isinstance(reply.get("error"), Mapping):
+        in_another_form = None if isinstance(reply.get("content"), list) else failure_of(reply)  # of a proxy
+        if in_another_form:
+            raise in_another_form
+        if reply.get("type") != "error":
+            return
     error = mapping(reply.get("error"))
     word = text(error.get("type"))
     message = " ".join(f"{text(error.get('message')) or 'an error without a message'} ({word or 'no type'})".split())

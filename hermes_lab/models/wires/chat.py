@@ -125,7 +125,7 @@ class ChatWire:
         if ending_of(word, self._config.finish_reasons) in ("failed", "unknown") and (failure := failure_of(reply)):
             raise failure
         ending = sound_ending("finish_reason", word, self._config.finish_reasons)
-        if fault := _fault(said):
+        if fault := "" if not said and ending == "content_filter" else _fault(said):  # what is withheld has no message
             raise failure_of(reply) or Failed(fault)
         message = self._message(said, sent, tools)
         if ending not in SOUND and (calls := message.tool_calls):  # the end of the last one may be missing
@@ -264,13 +264,9 @@ def _calls(said: Mapping[str, Any]) -> Iterator[ToolCall]:
 
 def _calls_in_text(content: str, tools: Sequence[Mapping[str, Any]]) -> Found | None:
     """The calls that a model wrote as bare JSON, which no server's parser reads: models that were never trained on
-    their template's format often do. Among other text only calls of offered tools count. A reply that is nothing but a
-    call is no answer, whatever it names: the model is told which tools there are."""
-    found = bare_calls(part(content).answer)
-    offered = {schema["function"]["name"] for schema in tools}
-    if found.calls and (not found.content or all(call.name in offered for call in found.calls)):
-        return found
-    return None
+    their template's format often do."""
+    found = bare_calls(part(content).answer, {schema["function"]["name"] for schema in tools})
+    return found if found.calls else None
 
 
 def _content(content: object) -> tuple[str, str, list[Any]]:

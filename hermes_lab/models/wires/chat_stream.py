@@ -1,8 +1,10 @@
 """The chunks of a streamed chat completion, put together."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.loose import items, mapping
 from hermes_lab.models.wires.sse import DONE
 
@@ -15,8 +17,8 @@ def assembled(events: Sequence[object]) -> object:
     calls: list[dict[str, Any]] = []
     for event in events:
         chunk = mapping(event)
-        if chunk.get("error"):
-            return chunk
+        if chunk.get("error") or chunk.get("object") == "error" or ("choices" not in chunk and failure_of(chunk)):
+            return chunk if chunk.get("error") else {"error": chunk}
         for name in ("model", "usage", "prompt_token_ids"):
             if chunk.get(name):
                 reply[name] = chunk[name]
@@ -44,8 +46,16 @@ def assembled(events: Sequence[object]) -> object:
 
 
 def _grow(target: dict[str, Any], name: str, value: Any) -> None:
-    """Adds a streamed piece to a field: strings and arrays are extended, any other value is replaced."""
+    """Adds a streamed piece to a field: strings and arrays are extended, any other value is replaced. Content may
+    change between a string and an array of parts, as Mistral's does after its reasoning: the string is a part then."""
     before = target.get(name)
+    if isinstance(before, str) and before and isinstance(value, list):
+        before = [{"type": "text", "text": before}]
+    elif isinstance(before, list) and before and isinstance(value, str):
+        last = mapping(before[-1])
+        if is_text := last.get("type") == "text" and isinstance(last.get("text"), str):
+            before = before[:-1]
+        value = [{"type": "text", "text": last["text"] + value if is_text else value}] if value else []
     if isinstance(before, str) and isinstance(value, str) and name != "role":
         target[name] = before + value
     elif isinstance(before, list) and isinstance(value, list):
@@ -75,14 +85,29 @@ def _joined(before: list[Any], more: list[Any]) -> list[Any]:
     return joined
 
 
+def _is_another(call: Mapping[str, Any], call_id: object, name: object) -> bool:
+    """Whether a piece begins a call of its own although it has the index of `call`: some gateways to Gemini number all
+    calls of a reply 0. It does where it has another id, or a name, and the arguments of `call` are whole."""
+    has_another_id = bool(call_id) and bool(call["id"]) and call_id != call["id"]
+    is_named_again = not call_id and bool(name) and bool(call["function"]["name"])
+    return (has_another_id or is_named_again) and _is_whole(call["function"]["arguments"])
+
+
+def _is_whole(arguments: object) -> bool:
+    try:
+        return isinstance(arguments, Mapping) or isinstance(json.loads(arguments or ""), dict)  # type: ignore[arg-type]
+    except ValueError:
+        return False
+
+
 def _grow_call(calls: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
     index, call_id, function = piece.get("index"), piece.get("id"), mapping(piece.get("function"))
     if index is None:  # Gemini: it begins a call where it has an id or a name of its own, else goes on with the last
         has_own_id = bool(call_id) and all(call["id"] != call_id for call in calls)
         begins = not calls or has_own_id or bool(not call_id and function.get("name"))
         index = len(calls) if begins else len(calls) - 1
-    call = next((each for each in calls if each["index"] == index), None)
-    if call is None:
+    call = next((each for each in reversed(calls) if each["index"] == index), None)
+    if call is None or _is_another(call, call_id, function.get("name")):
         call = {"index": index, "id": call_id, "function": {"name": None, "arguments": None}}
         calls.append(call)
     call["id"] = call["id"] or call_id

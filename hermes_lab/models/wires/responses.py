@@ -14,6 +14,7 @@ from hermes_lab.models.finish import SOUND, Ending, ending_of
 from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.calls import arguments_text, read_call
 from hermes_lab.models.wires.checks import refuse_fields, sound_ending
+from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.lessons import wants_stream
 from hermes_lab.models.wires.loose import count, items, mapping, text
 from hermes_lab.models.wires.native_calls import (
@@ -93,7 +94,10 @@ class ResponsesWire:
         calls: Sequence[ToolCall] = ()
         if self._native:
             calls = _take_calls(output, sent, is_cut=ending not in SOUND)
-        parts = [items(item.get("content")) for item in output if item.get("type") == "message"]
+        said = [item for item in output if item.get("type") == "message"]
+        # What a model says on the way to its answer is no part of it.
+        answers = [] if calls else [item for item in said if item.get("phase") != "commentary"]
+        parts = [_parts(item.get("content")) for item in answers or said]
         if ending == "stop" and calls:
             ending = "tool_calls"
         elif ending == "stop" and any(mapping(part).get("type") == "refusal" for content in parts for part in content):
@@ -216,6 +220,11 @@ def _take_calls(output: list[dict[str, Any]], sent: Sequence[Message], *, is_cut
     return calls
 
 
+def _parts(content: object) -> Sequence[Any]:
+    """The parts of a message; some servers send its text alone."""
+    return [{"text": content}] if isinstance(content, str) else items(content)
+
+
 def _said(content: Sequence[object]) -> str:
     """The text of a message, the words of a refusal included."""
     parts = [mapping(part) for part in content]
@@ -247,6 +256,8 @@ def _raise_error(reply: Mapping[str, Any]) -> None:
     """Raises where the reply is an error: `Refused` where another try does not mend it, else `Failed`. The code stands
     in the message: it says that a prompt is too long."""
     error = reply.get("error")
+    if not isinstance(error, Mapping) and not isinstance(reply.get("output"), list) and (found := failure_of(reply)):
+        raise found  # in the form of a proxy
     if not isinstance(error, Mapping) and reply.get("status") != "failed":
         return
     error = mapping(error)

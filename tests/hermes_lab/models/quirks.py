@@ -279,6 +279,26 @@ LISTS: dict[str, tuple[str, Any]] = {
     "LM Studio": ("qwen3-4b", {"object": "list", "data": [{"id": "qwen/qwen3-4b", "owned_by": "organization_owner"}]}),
     "Anthropic": ("claude-x", {"data": [{"type": "model", "id": "claude-y", "display_name": "Y"}], "has_more": True}),
 }
+FILTERED_PROMPTS: dict[str, object] = {
+    "Azure": {
+        "error": {
+            "message": "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+            "type": None,
+            "param": "prompt",
+            "code": "content_filter",
+            "status": 400,
+            "innererror": {"code": "ResponsibleAIPolicyViolation"},
+        }
+    },
+    "DashScope": {
+        "error": {
+            "message": "Input data may contain inappropriate content.",
+            "type": "data_inspection_failed",
+            "code": "data_inspection_failed",
+        }
+    },
+}
+
 USAGE: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
     "OpenAI": (
         {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12, "prompt_tokens_details": {"cached_tokens": 4}},

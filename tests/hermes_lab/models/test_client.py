@@ -292,6 +292,7 @@ UNKNOWN = '```json\n{"name": "list files", "arguments": {"command": "ls"}}\n```'
         (f"<think>Look?</think>\n{OFFERED}", "", ["terminal"]),
         (UNKNOWN, "", ["list files"]),
         (f"I look.\n{UNKNOWN}", f"I look.\n{UNKNOWN}", []),
+        (f"{OFFERED}\nThat is it.", f"{OFFERED}\nThat is it.", []),
         (f"{OFFERED}\nor\n{UNKNOWN}", f"{OFFERED}\nor\n{UNKNOWN}", []),
         ('{"name": "Ann", "age": 3}', '{"name": "Ann", "age": 3}', []),
     ],

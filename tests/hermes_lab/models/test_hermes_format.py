@@ -184,7 +184,7 @@ OTHER = '{"name": "g", "parameters": {}}'
         (f"```tool_call\n{CALL}\n```", ["f"], ""),
         (f"~~~~ JSON\n{CALL}\n~~~~", ["f"], ""),
         (f"``` {CALL} ```", ["f"], ""),
-        (f"I look.\n```json\n{CALL}\n```\nand\n  ```\n\n {OTHER}\n\n  ```\nThen I go on.", ["f", "g"], None),
+        (f"I look.\n```json\n{CALL}\n```\nand\n  ```\n\n {OTHER}\n\n  ```\n", ["f", "g"], None),
         (f"```json\n{CALL}\n```<|im_end|>", ["f"], ""),
         (f"<think>so</think>\n```json\n{CALL}\n```", ["f"], ""),
         (f"  {CALL}\n", ["f"], ""),
@@ -203,7 +203,7 @@ def test_a_call_in_a_fence_or_bare_is_a_call(text: str, calls: list[str], conten
     assert [call.name for call in reply.calls] == calls
     assert [call.id for call in reply.calls] == [f"call_{n}" for n in range(len(calls))]
     assert not any(call.error for call in reply.calls)
-    assert reply.content == ("I look.\nand\nThen I go on." if content is None else content)
+    assert reply.content == ("I look.\nand" if content is None else content)
     assert reply.reasoning == ("so" if "<think>" in text else "")
 
 
@@ -230,6 +230,7 @@ def test_a_call_in_a_fence_or_bare_is_a_call(text: str, calls: list[str], conten
         f"A call looks so: {CALL}",
         f"{CALL} is a call.",
         f"{CALL}\n{OTHER}",
+        f"```json\n{CALL}\n```\nThat would be the call.",
         f"`{CALL}`",
     ],
 )
@@ -237,6 +238,23 @@ def test_any_other_json_is_text(text: str) -> None:
     reply = parse_reply(text)
     assert reply.calls == ()
     assert reply.content == text
+
+
+@pytest.mark.parametrize(
+    ("text", "tools", "calls"),
+    [
+        (f"So:\n```json\n{CALL}\n```", ["f"], ["f"]),
+        (f"So:\n```json\n{CALL}\n```", ["g"], []),
+        (f"So:\n```json\n{CALL}\n```\n```json\n{OTHER}\n```", ["f"], []),
+        (f"```json\n{CALL}\n```", ["g"], ["f"]),
+        (f"```json\n{CALL}\n```", [], []),
+        (CALL, [], []),
+        (f"```json\r\n{CALL}\r\n```\r\n", ["f"], ["f"]),
+        (f"So:\r\n```json\r\n{CALL}\r\n```\r\n", ["f"], ["f"]),
+    ],
+)
+def test_a_fence_is_a_call_of_a_tool_that_there_is(text: str, tools: list[str], calls: list[str]) -> None:
+    assert [call.name for call in parse_reply(text, tools).calls] == calls
 
 
 def test_beside_a_block_a_fence_is_text() -> None:

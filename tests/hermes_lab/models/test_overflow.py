@@ -49,8 +49,17 @@ ValidationException: The model returned the following errors: Input is too long 
 too many total text bytes: max 100000, got 200000
 invalid params, context window exceeds limit (2013)
 input characters limit is 1000000
+You passed 8193 input tokens and requested 512 output tokens. However, the model's context length is only 8192 tokens, resulting in a maximum input length of 7680 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=8193)
+max_tokens must be at least 1, got -51.
+输入内容超过模型最大长度限制
+Range of input length should be [1, 30720]
 """.splitlines()
 ANYTHING_ELSE = [
+    (
+        400,
+        "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is "
+        "lower than 4096.",
+    ),
     (429, "Request too large for gpt-4o in organization on tokens per min (TPM): Limit 30000, Requested 50000."),
     (
         400,

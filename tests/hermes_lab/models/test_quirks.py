@@ -11,6 +11,7 @@ from test_requests import client_of
 
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models import endpoint
+from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.reasoning import part
 from hermes_lab.models.unread import family_of
 from hermes_lab.types import Generation, Message
@@ -133,11 +134,52 @@ async def test_a_model_list(server: str) -> None:
         await client.generate(ASK, ())
 
 
-async def test_a_list_that_is_certain_refuses_a_name() -> None:
+async def test_a_name_that_the_list_lacks_and_the_endpoint_refuses_ends_the_run() -> None:
     async with FakeOpenAIServer(["4"], models=["a", "b"]) as fake:
-        with pytest.raises(ConfigError, match="serves a, b, not 'c'"):
+        with pytest.raises(ConfigError, match=r"serves a, b, not 'c': .*HTTP 404: The model `c` does not exist"):
             async with client_of(fake.base_url, name="c"):
                 pass
+    assert len(fake.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("my-gpt4", ["gpt-4o-2024-08-06"]),  # a deployment of Azure
+        ("claude-sonnet-4-5", ["claude-sonnet-4-5-20250929"]),
+        ("openai/gpt-4o", ["openai/*"]),  # LiteLLM
+        ("@preset/x", ["openai/gpt-4o"]),  # OpenRouter
+    ],
+)
+async def test_a_name_that_the_list_lacks_and_the_endpoint_serves_is_used(name: str, listed: list[str]) -> None:
+    fake = FakeOpenAIServer(["4"], models=listed, unlisted=[name])
+    async with fake, client_of(fake.base_url, name=name) as client:
+        await client.generate(ASK, ())
+    assert [request["max_tokens"] for request in fake.requests] == [16, 1024]
+
+
+async def test_what_is_not_about_the_name_is_told_by_the_episodes() -> None:
+    fake = FakeOpenAIServer([Reply(status=500), "4"], models=["a"], unlisted=["c"])
+    async with fake, client_of(fake.base_url, name="c", max_retries=0) as client:
+        assert (await client.generate(ASK, ())).message.content == "4"
+
+
+@pytest.mark.parametrize("server", quirks.FILTERED_PROMPTS)
+async def test_a_prompt_that_the_filter_refuses_is_filtered_and_not_owed(server: str) -> None:
+    got, fake = await ask(Reply(status=400, body=quirks.FILTERED_PROMPTS[server]))
+    assert (got.finish_reason, got.message.content, len(fake.requests)) == ("content_filter", "", 1)
+
+
+@pytest.mark.parametrize("word", ["content_filter: PROHIBITED_CONTENT", "content_filter", "SAFETY"])
+@pytest.mark.parametrize("message", [{}, {"message": None}])
+async def test_a_reply_that_is_withheld_as_a_whole_is_filtered(word: str, message: dict[str, None]) -> None:
+    got, _ = await ask(Reply(body={"choices": [{"index": 0, "finish_reason": word, **message}]}))
+    assert (got.finish_reason, got.message.content) == ("content_filter", "")
+
+
+@pytest.mark.parametrize("word", ["error: stop", "failed: stop", "content_filter: STOP", "nothing known: stop"])
+def test_no_prefix_makes_an_end_sound(word: str) -> None:
+    assert ending_of(word) not in SOUND
 
 
 @pytest.mark.parametrize("server", quirks.USAGE)
@@ -151,6 +193,54 @@ async def test_usage(server: str) -> None:
 async def test_a_stream(server: str) -> None:
     got, fake = await ask(Reply(pieces=[quirks.STREAMS[server]]), stream=True)
     assert (got.message.content, fake.requests[0]["stream"]) == ("4", True)
+
+
+def streamed(*deltas: dict[str, Any]) -> bytes:
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode() + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "content", "reasoning"),
+    [
+        (["The answer ", [{"type": "text", "text": "is 42"}]], "The answer is 42", ""),
+        ([[{"type": "text", "text": "4"}], "2"], "42", ""),
+        (["", [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}], "4", "2"], "42", "hm"),
+        (["4", None, "2", []], "42", ""),
+    ],
+)
+async def test_streamed_content_may_change_its_form(pieces: list[object], content: str, reasoning: str) -> None:
+    body = streamed(*({"content": piece} for piece in pieces))
+    got, _ = await ask(Reply(pieces=[body]), stream=True)
+    assert (got.message.content, got.message.reasoning) == (content, reasoning)
+
+
+@pytest.mark.parametrize("ids", [["a", "b"], [None, None]], ids=["ids", "no ids"])
+async def test_streamed_calls_that_all_have_the_index_0_are_calls_of_their_own(ids: list[str | None]) -> None:
+    calls = [
+        {"index": 0, "id": call_id, "type": "function", "function": {"name": "add", "arguments": json.dumps({"by": n})}}
+        for n, call_id in enumerate(ids)
+    ]
+    got, _ = await ask(Reply(pieces=[streamed(*({"tool_calls": [call]} for call in calls))]), stream=True, tools=[TOOL])
+    assert [call.arguments for call in got.message.tool_calls] == [{"by": 0}, {"by": 1}]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"object": "error", "message": "CUDA out of memory on rank 3", "code": 500},  # vLLM of 2024
+        {"code": 500, "message": "CUDA out of memory on rank 3"},
+        {"error": {"message": "CUDA out of memory on rank 3"}},
+    ],
+)
+async def test_an_error_in_a_stream_keeps_its_words_and_is_tried_again(event: dict[str, object]) -> None:
+    begun = b'data: {"choices": [{"index": 0, "delta": {"content": "4"}}]}\n\n'
+    broken = begun + f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
+    got, fake = await ask(Reply(pieces=[broken]), Reply(pieces=[streamed({"content": "5"})]), stream=True)
+    assert (got.message.content, len(fake.requests)) == ("5", 2)
+    with pytest.raises(ModelError, match="CUDA out of memory on rank 3"):
+        await ask(Reply(pieces=[broken]), stream=True, max_retries=0)
 
 
 @pytest.mark.parametrize("server", quirks.STREAMED_CALLS)
