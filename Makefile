@@ -79,7 +79,9 @@ fast: setup ## unit and contract tests
 test: check ## everything: checks, fast tests, long ones, then the real model, vLLM and training
 	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/pytest -m long -n 2 --dist worksteal
-	$(BIN)/pytest -m real
+	@# Those that train and serve at once have the memory to themselves: no server of other tests runs beside them.
+	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
+	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
 
 bench: setup ## what the harness itself costs
 	for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
