@@ -34,7 +34,8 @@ PLAIN: Mapping[str, str] = {
 """Stop reasons in plain words, in the order in which they are shown."""
 
 BUDGETS = ("max_iterations", "max_seconds", "max_tokens", "max_cost")
-_LOST_REVIEWS = ("length", "unparsed", "filtered", "refused")
+LOST_REVIEWS = ("length", "unparsed", "filtered", "refused", "empty", "context_full", "repeated", "failed")
+"""Ends of a review that has come to nothing."""
 _VLLM_NAMES: Mapping[str, str] = {
     "deepseek_v3_1": "deepseek_v31",
     "llama": "llama3_json",
@@ -147,6 +148,8 @@ def _words(reason: str, config: Config, formats: Sequence[str]) -> tuple[str, st
     if reason == "context_full":
         room = _field(config, "agent.context_tokens", zero="not told")
         share = _field(config, "agent.compress_at", zero="never")
+        if _at(config, "agent.context_tokens") and _at(config, "agent.compress_at"):
+            return "had a prompt that did not fit the model", f"compression did not help; see {room} and {share}"
         return "had a prompt that did not fit the model", f"set {room} to its context, and {share} above 0"
     if reason == "repeated":
         most = _field(config, "agent.max_repeats", null="6 with agent.prompt=full")
@@ -206,7 +209,7 @@ def _first_calls(summary: Summary, config: Config, *, unread_is_told: bool) -> I
 
 def _reviews(summary: Summary, config: Config) -> Iterator[str]:
     stops, reviews = summary["review_stop_reasons"], summary["reviews"]
-    lost = {reason: stops[reason] for reason in _LOST_REVIEWS if stops.get(reason)}
+    lost = {reason: stops[reason] for reason in LOST_REVIEWS if stops.get(reason)}
     if lost and sum(lost.values()) >= SHARE * reviews:
         limit = _field(config, "model.sampling.max_tokens", null="the endpoint's own limit")
         yield (

@@ -143,6 +143,14 @@ class ModelConfig(Section):
             raise ValueError(f"not a regular expression: {error}") from None
         return pattern
 
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_name(cls, names: str | None) -> str | None:
+        """A key itself would be stored with the run. It is not repeated here."""
+        if names and not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name.strip() or "_") for name in names.split(",")):
+            raise ValueError("give the name of an environment variable, such as OPENAI_API_KEY, and no key")
+        return names
+
     @property
     def servers(self) -> tuple[str, ...]:
         """The addresses in `base_url`."""

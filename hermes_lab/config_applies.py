@@ -14,6 +14,17 @@ _SERVED = (*_ENDPOINTS, "vllm")
 _CHAT = ("openai", "vllm")
 _WRITTEN = frozenset({"messages", "input", "system", "instructions", "model", "tools", "stream", "stream_options"})
 """Fields of a request that the client writes."""
+_WRITTEN_BY = {
+    "max_completion_tokens": "sampling.max_tokens",
+    "max_output_tokens": "sampling.max_tokens",
+    "stop_sequences": "sampling.stop",
+    "reasoning_effort": "reasoning_effort",
+    "logprobs": "token_ids",
+    "return_token_ids": "token_ids",
+    "tool_choice": "tool_parser",
+    "skip_special_tokens": "tool_parser",
+}
+"""And those that it writes for a field of the configuration that is set."""
 
 
 class Rule(NamedTuple):
@@ -109,8 +120,8 @@ def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) 
 def _check_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
     """A limit of money never acts where nothing has a price."""
     limit, origin = _at(config, "agent.max_cost"), origins.get(("agent", "max_cost"))
-    price = _at(config, "model.price")
-    if limit and origin and price and limit.value and price.is_default:
+    prices = [price for price in (_at(config, "model.price"), _at(config, "auxiliary.price")) if price]
+    if limit and origin and limit.value and all(price.is_default for price in prices):
         raise ConfigError(
             f"{origin.where}: agent.max_cost never acts without a price: add -c model.price.prompt=... and "
             "-c model.price.completion=... (money for a million tokens), or leave agent.max_cost out"
@@ -122,8 +133,9 @@ def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origi
     for section in ("model", "auxiliary"):
         extra = _at(config, f"{section}.extra_body")
         for name in extra.value if extra and isinstance(extra.value, dict) else ():
-            own = _at(config, f"{section}.sampling.{name}") if name in SamplingConfig.model_fields else None
-            if name not in _WRITTEN and (own is None or own.value in (None, ())):
+            field = f"sampling.{name}" if name in SamplingConfig.model_fields else _WRITTEN_BY.get(name)
+            own = _at(config, f"{section}.{field}") if field else None
+            if name not in _WRITTEN and (own is None or not _is_set(own.value)):
                 continue
             path = (section, "extra_body", name)
             origin = origins.get(path) or origins.get(path[:-1])
@@ -131,6 +143,10 @@ def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origi
             raise ConfigError(
                 f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {mend}"
             )
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and value is not False and value not in ((), "")
 
 
 class _Value(NamedTuple):

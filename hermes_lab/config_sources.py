@@ -19,6 +19,7 @@ from hermes_lab.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
 
+_SECRET = re.compile(r"key|token$|secret|password", re.IGNORECASE)
 _OVERRIDE = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
 _At = tuple[str, ...]
 
@@ -114,7 +115,7 @@ class _Merged:
         nested = _override_value(self._schema, path, value)
         for part in reversed(path):
             nested = {part: nested}
-        origin = Origin(self._sources, self._sources, f"override {key}={value}", None)
+        origin = Origin(self._sources, self._sources, f"override {key}={_shown(key, value)}", None)
         self._merge(self.values, nested, (), lambda at: origin if len(at) >= len(path) else None)
         for depth in range(1, len(path)):
             self.origins.setdefault(path[:depth], origin)
@@ -311,6 +312,11 @@ _PLAIN = {
     "finite_number": "give a number that is finite",
 }
 """What is wrong with a value by pydantic's type of error, where its own words name Python's types."""
+
+
+def _shown(key: str, value: str) -> str:
+    """The value of an override in a message: never what may be a secret."""
+    return "***" if _SECRET.search(key.rpartition(".")[2]) else value
 
 
 def _one_line(schema: type[Section], error: ValidationError, merged: _Merged) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab.models.reasoning import part
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.records import read_episodes
 from hermes_lab.types import Episode, Message, TokenBranch, Trajectory
@@ -154,8 +155,8 @@ def _conversation(episode: Episode, trajectory: Trajectory) -> Conversation:
 
 
 def _unread(messages: Sequence[Message], review: Trajectory | None) -> set[int]:
-    """The last turn of a review that ended with a call which was not read."""
-    if review is None or review.stop_reason != "unparsed":
+    """The last turn of a review that ended with a call which was not read, or with nothing."""
+    if review is None or review.stop_reason not in ("unparsed", "empty"):
         return set()
     return {max(index for index, message in enumerate(messages) if message.role == "assistant")}
 
@@ -166,11 +167,16 @@ def _trained(messages: Sequence[Message], unsound: Collection[int]) -> Iterator[
     A call that ran and failed stays: recovering from a failure is worth learning, a broken call is not.
     """
     for index, message in enumerate(messages):
-        if message.role != "assistant" or index in unsound:
+        if message.role != "assistant" or index in unsound or _says_nothing(message):
             continue
         malformed = any(call.error for call in message.tool_calls)
         if not malformed and all(result.executed for result in _results(messages[index + 1 :])):
             yield index
+
+
+def _says_nothing(message: Message) -> bool:
+    """Whether a turn has neither a call nor an answer, but reasoning at most."""
+    return not message.tool_calls and not part(message.content).answer.strip()
 
 
 def _results(following: Sequence[Message]) -> Iterator[Any]:

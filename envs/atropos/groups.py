@@ -71,6 +71,7 @@ def _sequence(episode: Episode) -> dict[str, Any]:
         "episode": episode.key,
         "policy": episode.model.policy,
         "success": episode.success,
+        "stop_reason": episode.trajectory.stop_reason if episode.trajectory else "",
         "terms": dict(episode.reward.terms) if episode.reward else {},
     }
 

@@ -7,6 +7,7 @@ from hermes_lab.config import AgentConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.reasoning import part
+from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
 from hermes_lab.sandbox.output import clip
 from hermes_lab.types import Compression, Message, Usage
@@ -63,11 +64,11 @@ class Context:
             return self._known + _estimate(self._messages[self._known_at :])
         return _estimate(self.visible())
 
-    async def compress(self, model: ModelClient) -> Usage | None:
-        """Has `model` summarise the middle turns. The tokens that took, or None where nothing was changed: there is no
-        middle, compression is turned off, or no summary could be had."""
+    async def compress(self, model: ModelClient) -> tuple[bool, Usage]:
+        """Has `model` summarise the middle turns. Whether that was done, and the tokens that it took: it is not where
+        there is no middle, compression is turned off, or no summary could be had."""
         if not self._config.compress_at or not (middle := self._middle()):
-            return None
+            return False, Usage()
         started = time.monotonic()
         start, end = middle
         self._not_before = len(self._messages) + _PAUSE
@@ -75,15 +76,15 @@ class Context:
         try:
             reply = await model.generate(summary_request(self._messages, self.compressions, start, end, room), ())
         except (ModelError, ContextFull):
-            return None
+            return False, Usage()
         text = part(reply.message.content).answer.strip()
-        if not text or ending_of(reply.finish_reason) not in SOUND:
-            return None
+        if not text or ending_of(reply.finish_reason) not in SOUND or family_of(text):
+            return False, reply.usage
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started
         self.compressions.append(Compression(len(self._messages) - 1, start, end, room, reply.usage, seconds))
         self._known = 0
-        return reply.usage
+        return True, reply.usage
 
     def _room(self, turns: int) -> int:
         """Characters of each turn, so that the request for a summary takes at most half of the context."""

@@ -186,9 +186,9 @@ class Agent:
     async def compress(self) -> bool:
         """Has the middle turns summarised; False where there is nothing to gain, or the summary failed: then nothing
         is lost."""
-        used = await self.context.compress(self._summariser.model)
-        self._spend(used or Usage(), self._summariser.price)
-        return used is not None
+        done, used = await self.context.compress(self._summariser.model)
+        self._spend(used, self._summariser.price)
+        return done
 
     def _answer(self, results: Sequence[ToolResult]) -> None:
         if skills := self._toolbox.context.skills:
@@ -237,8 +237,11 @@ class Agent:
             return None
         if ending_of(self.steps[-1].finish_reason) not in SOUND:
             return None
-        answer = part(last.content).answer
-        return answer if answer.strip() else None
+        prompts = (message.content for message in self.messages if message.role in ("system", "user"))
+        answer = part(last.content, prompts).answer
+        if not answer.strip() or (self._tool_names() and family_of(answer, self._tool_names())):
+            return None
+        return answer
 
 
 def summariser_of(config: RunConfig, auxiliary: ModelClient | None) -> Summariser | None:

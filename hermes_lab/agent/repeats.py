@@ -71,4 +71,4 @@ def _waits(call: ToolCall, result: ToolResult) -> bool:
     """Whether the call asks a person, or looks at a background command that runs, or of which the log does not tell."""
     if call.name == "process" and result.ok:
         return call.arguments.get("action") == "log" or _RUNS in result.content
-    return call.name == "clarify"
+    return call.name == "clarify" and result.ok

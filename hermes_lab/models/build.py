@@ -1,13 +1,15 @@
 """From a `ModelConfig` to running `ModelClient`s of known identity."""
 
 import os
+import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio.to_thread
 
 from hermes_lab.config import ModelConfig, RunConfig
+from hermes_lab.errors import ConfigError
 from hermes_lab.models.scripted import ScriptedModel, load_policy
 from hermes_lab.models.weights import Say
 from hermes_lab.protocols import ModelClient
@@ -22,7 +24,12 @@ async def open_auxiliary(config: RunConfig, *, say: Say) -> AsyncIterator[ModelC
         yield None
         return
     log, at_once = Path(os.devnull), config.run.concurrency
-    async with open_model(config.auxiliary, tool_format="native", log=log, concurrency=at_once, say=say) as model:
+    async with AsyncExitStack() as stack:
+        opened = open_model(config.auxiliary, tool_format="native", log=log, concurrency=at_once, say=say)
+        try:
+            model = await stack.enter_async_context(opened)
+        except ConfigError as error:  # it is about this section, and names the other one
+            raise ConfigError(re.sub(r"\bmodel\.(?=[a-z])", "auxiliary.", str(error))) from None
         yield model
 
 

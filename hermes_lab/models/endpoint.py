@@ -193,8 +193,11 @@ def proxy_for(url: str) -> str | None:
 
     Raises `ConfigError` for a kind of proxy that cannot be used.
     """
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost") or _is_loopback(host) or proxy_bypass(host):
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    is_own = host == "localhost" or host.endswith(".localhost") or _is_own(host)
+    if is_own or proxy_bypass(host) or proxy_bypass(f"{host}:{port}") or _in_no_proxy_network(host):
         return None
     proxies = getproxies_environment()
     proxy = proxies.get(urlsplit(url).scheme) or proxies.get("all")
@@ -210,11 +213,22 @@ def proxy_for(url: str) -> str | None:
     return proxy
 
 
-def _is_loopback(host: str) -> bool:
+def _is_own(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _in_no_proxy_network(host: str) -> bool:
+    """Whether an address is in a network of NO_PROXY, such as `10.0.0.0/8`, which urllib does not read."""
+    for entry in getproxies_environment().get("no", "").split(","):
+        if "/" in entry:
+            with suppress(ValueError):
+                if ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip(), strict=False):
+                    return True
+    return False
 
 
 def _shown(proxy: str) -> str:

@@ -10,7 +10,7 @@ A tag that stands in quotes of code (a backtick span or a closed fence, outside 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _NAMES = (
@@ -56,13 +56,14 @@ class Parted(NamedTuple):
     open: bool = False
 
 
-def part(text: str) -> Parted:
+def part(text: str, prompts: Iterable[str] = ()) -> Parted:
     """Parts the answer of a whole reply from its reasoning. A text in which no tag stands is its own answer, as it is.
 
-    Where the reasoning is still open at the end, the answer is empty.
+    Where the reasoning is still open at the end, the answer is empty. Tags that a template writes around the answer
+    (`<answer>`) are left out, unless one of the `prompts` asks for them.
     """
     if (flat := _HARMONY_AS_TEXT.match(text)) and not OPENING.search(text):
-        return Parted(_clean(text[flat.end() :]), text[: flat.end() - len("assistantfinal")].strip())
+        return Parted(_clean(text[flat.end() :], prompts), text[: flat.end() - len("assistantfinal")].strip())
     kept: list[str] = []
     thoughts: list[str] = []
     at = 0
@@ -86,7 +87,7 @@ def part(text: str) -> Parted:
         return Parted(without_end_tokens(text), "")
     else:
         kept.append(text[at:])
-    return Parted(_clean("".join(kept)), "\n".join(filter(None, thoughts)), inside)
+    return Parted(_clean("".join(kept), prompts), "\n".join(filter(None, thoughts)), inside)
 
 
 def apart(content: str, reasoning: str) -> str:
@@ -153,8 +154,10 @@ def without_end_tokens(text: str) -> str:
     return text
 
 
-def _clean(answer: str) -> str:
-    """An answer without what some templates write around it."""
+def _clean(answer: str, prompts: Iterable[str]) -> str:
+    """An answer without what some templates write around it, and no prompt asked for."""
     answer = _MARKED_ANSWER.sub("", without_end_tokens(answer)).strip()
     wrapped = _WRAPPER.fullmatch(answer)
-    return wrapped["inside"].strip() if wrapped else answer
+    if not wrapped or any(f"<{wrapped['tag'].lower()}>" in prompt.lower() for prompt in prompts):
+        return answer
+    return wrapped["inside"].strip()

@@ -1,5 +1,6 @@
 """Models behind HTTP: an endpoint that exists, or a vLLM that runs for as long as it is needed."""
 
+import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -179,7 +180,9 @@ async def _listed(config: ModelConfig, endpoint: Endpoint, say: Say) -> ModelLis
         return await list_models(endpoint)
     except Refused as error:
         if error.status == 401:
-            raise ConfigError(f"model.api_key_env: the key in {config.key_variable!r} is refused: {error}") from None
+            unset = [name for name in config.key_variable.split(",") if not os.environ.get(name.strip())]
+            what = f"{' and '.join(unset)} is not set" if unset else f"the key in {config.key_variable!r} is refused"
+            raise ConfigError(f"model.api_key_env: {what}: {error}") from None
         unclear: ModelError = error
     except NoModelList as error:
         unclear = error

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.models.reasoning import part
 from hermes_lab.sessions import query as queries
 from hermes_lab.sessions import schema
 from hermes_lab.sessions.home import hermes_home
@@ -292,7 +293,8 @@ def _opening(messages: Sequence[Message], typed: str = "") -> str:
 
 
 def _searched(message: Message) -> str:
-    """What a search looks at: the text and the calls. A system prompt is the same in most sessions, and left out."""
+    """What a search looks at: the text without reasoning, and the calls. A system prompt is the same in most sessions,
+    and left out."""
     if message.role == "system":
         return ""
     # In the text format the calls stand in the content already.
@@ -301,7 +303,8 @@ def _searched(message: Message) -> str:
         for c in message.tool_calls
         if c.name not in message.content
     ]
-    return "\n".join([message.content, *calls])
+    said = part(message.content).answer if message.role == "assistant" else message.content
+    return "\n".join([said, *calls])
 
 
 def _load(db: sqlite3.Connection, id: str) -> Session:

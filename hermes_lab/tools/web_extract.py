@@ -1,16 +1,22 @@
 """Reads pages of the web."""
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext, tool
-from hermes_lab.tools.web_search import has_web, web_of
+from hermes_lab.tools.web_search import web_of
 from hermes_lab.web.shown import NOTE, shown_page
 
 
-@tool(toolset="web", parallel=True, serves=has_web)
+def reads_pages(ctx: ToolContext, _offered: Collection[str]) -> bool:
+    """Whether there is anything that reads pages."""
+    return bool(ctx.pages) or (ctx.web is not None and ctx.web.reads_pages)
+
+
+@tool(toolset="web", parallel=True, serves=reads_pages)
 async def web_extract(
     ctx: ToolContext,
     urls: Annotated[list[str], Field(min_length=1, max_length=10)],

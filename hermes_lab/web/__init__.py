@@ -31,6 +31,11 @@ class WebProvider(Protocol):
         """Whether pages come from strangers, so that they are scanned before a model reads them."""
         ...
 
+    @property
+    def reads_pages(self) -> bool:
+        """Whether it reads pages, and does not only find them."""
+        ...
+
     async def search(self, query: str, limit: int) -> list[Hit]:
         """At most `limit` results, the best first."""
         ...

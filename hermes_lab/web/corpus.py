@@ -27,6 +27,8 @@ class Corpus:
 
     outside = False
 
+    reads_pages = True
+
     def __init__(self, pages: Iterable[Page]) -> None:
         self._pages: dict[str, Page] = {}
         for page in pages:

@@ -39,6 +39,7 @@ class _Service(ABC):
     milliseconds anyway. Its failures are answers to the model (`ToolError`): the web is never all there."""
 
     outside = True
+    reads_pages = True
     name: str
     key_header = "Authorization"
 
@@ -109,6 +110,7 @@ class Brave(_Service):
     """`GET /web/search`, the key in `X-Subscription-Token`. It searches only: its pages must be read elsewhere."""
 
     name = "brave"
+    reads_pages = False
     key_header = "X-Subscription-Token"
 
     async def search(self, query: str, limit: int) -> list[Hit]:

@@ -7,6 +7,7 @@ import typer
 
 from hermes_lab.errors import ConfigError
 from runners.commands import options
+from runners.commands.summary import say_warnings_of
 
 
 def register(app: typer.Typer) -> None:
@@ -58,6 +59,7 @@ def compare(
             typer.echo(line)
         for cause in each.causes:
             typer.echo(f"  {cause}")
+    say_warnings_of(*filter(None, (before, after)))
 
 
 def _several(arms: str) -> list[str]:

@@ -10,6 +10,7 @@ import typer
 
 from hermes_lab.errors import ConfigError
 from runners.commands import options
+from runners.commands.summary import say_warnings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,6 +115,7 @@ def fit(
             typer.echo(warning)
     if picture:
         typer.echo(f"picture: {picture}")
+    say_warnings_of(*runs)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`summary`: what a run did."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -30,6 +31,15 @@ def say_warnings(content: dict[str, Any]) -> None:
     """Says what makes the score meaningless, a line each; in JSON they stand under `warnings`."""
     for warning in content["warnings"]:
         options.say(f"warning: {warning}")
+
+
+def say_warnings_of(*runs: Path) -> None:
+    """The same of runs that are compared or fitted, each by its folder."""
+    from analysis.summary import summarize
+
+    for run in runs:
+        for warning in summarize(run)["warnings"]:
+            options.say(f"warning: {run}: {warning}")
 
 
 def show_summary(content: dict[str, Any], *, json: bool) -> None:
@@ -81,7 +91,7 @@ def _mean_score(content: dict[str, Any]) -> str:
 
 def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """How episodes ended, what was cut and which calls never ran; nothing where everything was answered."""
-    from analysis.warnings import endings_text
+    from analysis.warnings import LOST_REVIEWS, endings_text
 
     if set(amounts["stop_reasons"]) - {"answered"}:
         yield "episodes ended", endings_text(amounts["stop_reasons"])
@@ -90,7 +100,7 @@ def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if refused := amounts["refused_calls"]:
         unparsed = f", {amounts['unparsed_calls']:,} of them not parsed" if amounts["unparsed_calls"] else ""
         yield "tool calls that never ran", f"{refused:,} of {amounts['tool_calls']:,}{unparsed}"
-    if set(amounts["review_stop_reasons"]) & {"length", "unparsed", "filtered", "refused"}:
+    if set(amounts["review_stop_reasons"]) & set(LOST_REVIEWS):
         yield "reviews ended", endings_text(amounts["review_stop_reasons"])
 
 

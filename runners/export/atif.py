@@ -75,7 +75,8 @@ def _steps(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
             continue
         if message.role == "assistant":
             results = list(_results_after(messages, index))
-            yield _agent_step(message, results, calls.get(index), tokens.get(index))
+            in_text = trajectory.tool_format == "hermes" and bool(message.tool_calls)
+            yield _agent_step(message, results, calls.get(index), tokens.get(index), in_text=in_text)
         else:
             step: dict[str, Any] = {"source": message.role, "message": message.content}
             if index in summaries:
@@ -91,10 +92,10 @@ def _results_after(messages: Sequence[Message], index: int) -> Iterator[ToolResu
 
 
 def _agent_step(
-    message: Message, results: Sequence[ToolResult], call: Step | None, tokens: Tokens | None
+    message: Message, results: Sequence[ToolResult], call: Step | None, tokens: Tokens | None, *, in_text: bool
 ) -> dict[str, Any]:
     # Where calls stand in the text, it stays whole: it is what was sampled.
-    text = message.content if "<tool_call>" in message.content else part(message.content).answer
+    text = message.content if in_text else part(message.content).answer
     step: dict[str, Any] = {"source": "agent", "message": text, "llm_call_count": 1}
     if text != message.content:
         step["extra"] = {"content": message.content}

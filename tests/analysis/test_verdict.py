@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from synthetic_episodes import make_episode
 from typer.testing import CliRunner
@@ -157,6 +158,17 @@ def test_command_begins_with_the_verdict_and_ends_with_the_causes(write_run: Wri
     assert lines[0] == verdict(run).sentence
     assert lines[1] == "off -> on"
     assert lines[-1].startswith("  on closes")
+
+
+def test_command_warns_of_a_side_whose_replies_were_cut(write_run: WriteRun) -> None:
+    cut = [
+        msgspec.structs.replace(one, trajectory=msgspec.structs.replace(one.trajectory, stop_reason="length"))
+        for one in lanes_of("on", 5)
+        if one.trajectory
+    ]
+    run = write_run([*lanes_of("off", 2), *cut])
+    said = CliRunner().invoke(app, ["compare", str(run)]).stderr
+    assert f"warning: {run}: 80 of 160 episodes (50 %) ended with a reply that was cut" in said
 
 
 def test_command_compares_all_arms_with_the_first(write_run: WriteRun) -> None:

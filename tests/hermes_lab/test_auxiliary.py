@@ -13,6 +13,8 @@ from hermes_lab.models import open_auxiliary
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Generation, Message, ModelIdentity, Usage
 
+CALL = '<tool_call>\n{"name": "terminal", "arguments": {}}\n</tool_call>'
+
 
 class Counting:
     """A model that gives one reply, and keeps what it was asked."""
@@ -52,11 +54,14 @@ async def test_the_auxiliary_model_writes_the_summary_at_its_own_price() -> None
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("cheap", [Counting("<think>hm"), Counting("Half a", "length"), Counting("No.", "refusal")])
+@pytest.mark.parametrize(
+    "cheap", [Counting("<think>hm"), Counting("Half a", "length"), Counting("No.", "refusal"), Counting(CALL)]
+)
 async def test_a_summary_that_is_no_answer_is_none(cheap: Counting) -> None:
     agent = agent_with(Counting("Done."), cheap)
     assert not await agent.compress()
     assert agent.context.compressions == []
+    assert agent.cost == 1.0, "it was paid for"
 
 
 def test_cached_tokens_have_a_price_of_their_own() -> None:
@@ -74,6 +79,10 @@ def test_an_auxiliary_server_is_not_started() -> None:
 async def test_the_auxiliary_model_is_opened_with_the_run() -> None:
     async with open_auxiliary(RunConfig(), say=print) as none:
         assert none is None
+    wrong = ModelConfig(name="x", base_url="nonsense")
+    with pytest.raises(ConfigError, match=r"^auxiliary\.base_url: 'nonsense' is no http"):
+        async with open_auxiliary(RunConfig(auxiliary=wrong), say=print):
+            pass
     scripted = ModelConfig(provider="scripted", name="tasks.learner:noop")
     async with open_auxiliary(RunConfig(auxiliary=scripted), say=print) as model:
         assert model is not None

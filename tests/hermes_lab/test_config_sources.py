@@ -66,6 +66,7 @@ def test_the_file_that_sets_both_is_named_by_line(here: Path) -> None:
             "model.extra_body.max_tokens would be ignored: set model.sampling.max_tokens",
         ),
         ("model.extra_body={temperature: 1}", "set model.sampling.temperature instead"),
+        ("model.extra_body={max_completion_tokens: 5}", "set model.sampling.max_tokens instead"),
         ("model.extra_body={messages: []}", "model.extra_body.messages would be ignored: leave it out"),
     ],
 )
@@ -79,6 +80,7 @@ def test_what_never_acts_is_an_error_that_names_the_override(override: str, said
     "overrides",
     [
         ("agent.max_cost=3", "model.price.prompt=1"),
+        ("agent.max_cost=3", "auxiliary.name=y", "auxiliary.price.prompt=1"),
         ("model.extra_body={max_tokens: 9}", "model.sampling.max_tokens=null"),
         ("model.extra_body={chat_template_kwargs: {enable_thinking: false}, top_k: 5}",),
     ],
@@ -152,6 +154,13 @@ def test_what_is_used_dropped_or_at_its_default_is_no_error(
 def test_a_dropped_value_stays_in_the_configuration_so_that_digests_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert load_config(["configs/demo.yaml", "model.provider=openai"]).model.merge is True
+
+
+@pytest.mark.parametrize("override", ["model.api_key_env=sk-test-1", "model.api_key=sk-test-1"])
+def test_a_key_is_never_repeated_or_stored(override: str) -> None:
+    said = error_of("model.provider=openai", "suite.name=ledger", override)
+    assert said.startswith(f"override {override.partition('=')[0]}=***: ")
+    assert "sk-test" not in said
 
 
 def test_naming_the_same_provider_again_hides_no_mistake(here: Path) -> None:

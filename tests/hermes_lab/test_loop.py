@@ -121,6 +121,21 @@ async def test_a_grace_call_that_still_asks_for_tools_is_no_answer(sandbox: Sand
     assert a.trajectory(stop).final_response is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['<tool_call>\n{"name": "terminal", "arguments": {"command": "echo 42"}}\n</tool_call>', "[TOOL_CALLS]terminal{}"],
+)
+async def test_a_grace_call_with_a_call_that_nothing_reads_is_no_answer(sandbox: Sandbox, text: str) -> None:
+    a = agent(sandbox, say("", "true"), say(text), max_iterations=1)
+    assert a.trajectory(await a.submit("Go.")).final_response is None
+
+
+@pytest.mark.parametrize(("prompt", "answer"), [("Put it in <answer> tags.", "<answer>4</answer>"), ("How many?", "4")])
+async def test_answer_tags_stay_where_the_task_asks_for_them(sandbox: Sandbox, prompt: str, answer: str) -> None:
+    a = agent(sandbox, say("<think>2 and 2</think>\n\n<answer>4</answer>"))
+    assert a.trajectory(await a.submit(prompt)).final_response == answer
+
+
 async def test_malformed_calls_go_back_to_the_model_and_are_not_executed(sandbox: Sandbox) -> None:
     broken = Message("assistant", '<tool_call>\n{"name": "terminal", "arguments": {"command": "touch f"\n</tool_call>')
     a = agent(sandbox, broken, say("", "ls"), say("Empty."), tool_format="hermes")

@@ -95,7 +95,9 @@ def test_grpo_rounds_are_each_by_the_version_before_with_rollouts_on_ray(line: P
     values = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
     del values["digest"]
     card = json.loads((parent / "card.json").read_text())
-    values |= {"max_token_length": 2048, "total_steps": 2} | {field: card["locked"][field] for field in ("lora_rank", "lora_alpha")}
+    values |= {"max_token_length": 2048, "total_steps": 2} | {
+        field: card["locked"][field] for field in ("lora_rank", "lora_alpha")
+    }
     values["grpo"] |= {"temperature": 1.5}
     source, lock = tmp_path / "values.yaml", tmp_path / "lock.yaml"
     source.write_text(yaml.safe_dump(values))

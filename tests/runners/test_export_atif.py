@@ -15,7 +15,7 @@ import pytest
 from export_episodes import BRANCH, NATIVE, TOOLS, compressed, make_run, mixed, native
 from fakes.episodes import episode
 
-from hermes_lab.types import Usage
+from hermes_lab.types import Message, Usage
 from runners.export.atif import file_name, trajectory_document, write
 from runners.export.source import Source
 
@@ -142,6 +142,16 @@ def test_results_are_the_observation_of_the_step_that_called() -> None:
         {},
         {"error": "invalid tool call: not JSON", "raw": '{"command": "ls'},
     )
+
+
+def test_reasoning_that_names_a_tag_is_no_part_of_the_message() -> None:
+    said = Message(
+        "assistant", "<think>Should I use <tool_call>? No.</think> 4", reasoning="Should I use <tool_call>? No."
+    )
+    one = native()
+    spoken = msgspec.structs.replace(one.trajectory, messages=(*one.trajectory.messages[:-1], said))
+    document = document_of(msgspec.structs.replace(one, trajectory=spoken))
+    assert document.steps[-1].message == "4"
 
 
 def test_agent_and_episode_are_named() -> None:

@@ -46,7 +46,9 @@ def test_a_reply_that_was_withheld_spoils_its_episode(tmp_path: Path, word: str)
     assert reason.startswith("with a reply of finish reason ")
 
 
-@pytest.mark.parametrize(("field", "value"), [("stop_reason", "unparsed"), ("finish_reason", "content_filter")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("stop_reason", "unparsed"), ("stop_reason", "empty"), ("finish_reason", "content_filter")]
+)
 def test_a_review_that_did_not_end_well_is_context_and_no_target(tmp_path: Path, field: str, value: str) -> None:
     own = with_review("t")
     assert own.review

@@ -53,6 +53,8 @@ class Dialect:
     stream: bool = False
     stream_usage: bool = True
     """Whether a stream may be asked to end with the usage."""
+    keeps_special: bool = True
+    """Whether it may be asked to leave the tokens that mark calls in the text."""
     unwanted: frozenset[str] = frozenset()
     """Fields of replies that it does not take back."""
 
@@ -92,7 +94,9 @@ class ChatWire:
             body["tools"] = tools
         if tools and self._parser:
             # The server renders the tools, and leaves the reply's text alone, the tokens that mark calls included.
-            body |= {"tool_choice": "none", "skip_special_tokens": False}
+            body["tool_choice"] = "none"
+            if self.dialect.keeps_special:
+                body["skip_special_tokens"] = False
         return body
 
     def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
@@ -104,6 +108,8 @@ class ChatWire:
             self.dialect = replace(self.dialect, limit_field="max_completion_tokens")
         elif "stream_options" in body and _refuses(said, "stream_options"):
             self.dialect = replace(self.dialect, stream_usage=False)
+        elif "skip_special_tokens" in body and _refuses(said, "skip_special_tokens"):
+            self.dialect = replace(self.dialect, keeps_special=False)
         elif wants_stream(refused, body):
             self.dialect = replace(self.dialect, stream=True)
         elif unwanted := {name for name in _returned_fields(body) if _refuses(said, name.lower())}:

@@ -272,6 +272,19 @@ async def test_a_stream_without_usage_is_asked_for_where_its_options_are_refused
     assert [("stream_options" in each, each["stream"]) for each in fake.requests] == [(True, True), (False, True)]
 
 
+async def test_a_field_of_vllm_that_another_server_refuses_is_left_out() -> None:
+    refusal = Reply(status=400, body={"error": {"message": "Unrecognized request argument: skip_special_tokens"}})
+    got, fake = await ask(refusal, Reply("4"), tools=[TOOL], tool_parser="hermes")
+    assert got.message.content == "4"
+    assert ["skip_special_tokens" in request for request in fake.requests] == [True, False]
+
+
+async def test_a_refused_field_of_extra_body_is_named_as_that() -> None:
+    refusal = Reply(status=400, body={"error": {"message": "Unrecognized request argument supplied: top_k"}})
+    with pytest.raises(ModelError, match=r"top_k is from model\.extra_body"):
+        await ask(refusal, extra_body={"top_k": 3})
+
+
 async def test_no_empty_text_stands_beside_calls() -> None:
     sent = await the_request_after(
         Reply(body=completion({"content": "", "tool_calls": [CALL]}, "tool_calls")), Reply("4")

@@ -147,10 +147,16 @@ async def test_an_address_that_cannot_be_meant_is_told(url: str, says: str) -> N
         ("http://127.0.0.1:8000/v1", None),
         ("http://localhost:8000/v1", None),
         ("http://[::1]:8000/v1", None),
+        ("http://0.0.0.0:8000/v1", None),
+        ("http://gpu.example:8000/v1", None),
+        ("http://gpu.example:8001/v1", "http://plain:3128"),
+        ("http://10.1.2.3:8000/v1", None),
+        ("http://11.1.2.3:8000/v1", "http://plain:3128"),
     ],
 )
 def test_proxies_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch, url: str, proxy: str | None) -> None:
-    for name, value in {"HTTPS_PROXY": "http://proxy:3128", "HTTP_PROXY": "plain:3128", "NO_PROXY": ".corp"}.items():
+    proxies = {"HTTPS_PROXY": "http://proxy:3128", "HTTP_PROXY": "plain:3128"}
+    for name, value in (proxies | {"NO_PROXY": ".corp,gpu.example:8000,10.0.0.0/8"}).items():
         monkeypatch.setenv(name, value)
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.delenv("REQUEST_METHOD", raising=False)

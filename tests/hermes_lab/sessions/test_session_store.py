@@ -304,6 +304,13 @@ def test_a_hit_says_where_it_stands_and_shows_it(store: SessionStore) -> None:
     assert len(hit.snippet) < 200
 
 
+def test_reasoning_is_not_found(store: SessionStore) -> None:
+    session = begin(store, "How much?")
+    store.append(session, [Message("assistant", "<think>perhaps zanzibar</think> madrid")])
+    assert [hit.session for hit in store.search("madrid")] == [session.id]
+    assert store.search("zanzibar") == []
+
+
 def test_search_ranks_limits_and_filters(store: SessionStore) -> None:
     session = begin(store, "plum " + "and other fruit " * 20, "plum plum")
     begin(store, "plum")

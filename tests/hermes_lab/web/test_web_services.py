@@ -120,6 +120,14 @@ async def test_brave_without_results_finds_nothing(service: Service) -> None:
     assert (await called(service, "brave", "web_search", query="x"))["results"] == []
 
 
+async def test_no_page_is_offered_to_be_read_where_the_service_reads_none(service: Service) -> None:
+    for provider, offered in (("brave", ["web_search"]), ("exa", ["web_extract", "web_search"])):
+        web = open_web(WebConfig(provider=provider, base_url=service.base_url))
+        context = ToolContext(cast(Sandbox, None), None, SandboxConfig(), web=web)
+        toolbox = Toolbox(("web",), context, profile="full")
+        assert sorted(schema["function"]["name"] for schema in toolbox.schemas) == offered
+
+
 async def test_brave_says_that_it_reads_no_pages(service: Service) -> None:
     answer = await called(service, "brave", "web_extract", urls=[URL])
     assert "does not read pages" in answer["error"]
