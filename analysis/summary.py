@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from analysis.columns import read_columns
 from analysis.intervals import Rate
 from analysis.timeline import read_borders
-from analysis.unread import unread_formats
-from analysis.warnings import warnings_of
+from analysis.unread import longest_cut, unread_formats
+from analysis.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
 
 
@@ -55,7 +55,8 @@ def summarize(run: Path) -> dict[str, Any]:
         ],
     }
     formats = unread_formats(run) if content["unparsed"] else []
-    return content | {"warnings": warnings_of(content, manifest.config, formats)}
+    seen = Seen(formats, longest_cut(run) if content["truncated"] else 0)
+    return content | {"warnings": warnings_of(content, manifest.config, seen)}
 
 
 class _Row(NamedTuple):

@@ -1,6 +1,8 @@
-"""In which format the tool calls are that a run's episodes ended with, and that were not read."""
+"""What the last replies of a run's lost episodes tell of why they were lost."""
 
+import itertools
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,9 +20,18 @@ class _Message(Struct, frozen=True):
     content: str = ""
 
 
+class _Usage(Struct, frozen=True):
+    completion_tokens: int = 0
+
+
+class _Step(Struct, frozen=True):
+    usage: _Usage = _Usage()
+
+
 class _Trajectory(Struct, frozen=True):
     stop_reason: str
     messages: msgspec.Raw = msgspec.Raw(b"[]")
+    steps: msgspec.Raw = msgspec.Raw(b"[]")
 
 
 class _Line(Struct, frozen=True):
@@ -31,14 +42,20 @@ class _Line(Struct, frozen=True):
 def unread_formats(run: Path, most: int = MOST) -> list[str]:
     """The families of `hermes_lab.models.parsers` that the last replies of a run's first `most` unparsed episodes look
     like, most frequent first. Replies in no known format are left out. Stops reading after `most` of them."""
-    found: Counter[str] = Counter()
-    for line in read_attempts(run, _Line):
-        if most and line.trajectory and line.trajectory.stop_reason == "unparsed":
-            found[family_of(_last_reply(line.trajectory.messages))] += 1
-            most -= 1
-        if not most:
-            break
+    found = Counter(family_of(_last_reply(each.messages)) for each in _ended(run, "unparsed", most))
     return [family for family, _ in found.most_common() if family]
+
+
+def longest_cut(run: Path, most: int = MOST) -> int:
+    """Completion tokens of the longest last reply of a run's first `most` episodes that ended as `length`; 0 where the
+    server did not count them. Stops reading after `most` of them."""
+    steps = (msgspec.json.decode(each.steps, type=list[_Step]) for each in _ended(run, "length", most))
+    return max((of_one[-1].usage.completion_tokens for of_one in steps if of_one), default=0)
+
+
+def _ended(run: Path, reason: str, most: int) -> Iterator[_Trajectory]:
+    ended = (each.trajectory for each in read_attempts(run, _Line))
+    yield from itertools.islice((each for each in ended if each and each.stop_reason == reason), most)
 
 
 def _last_reply(messages: msgspec.Raw) -> str:

@@ -4,7 +4,7 @@ Plain functions on the numbers of `analysis.summary` and on the configuration in
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 SHARE = 0.05
 """From this share of the finished episodes on, replies that were cut, not read, withheld, empty or repeated, or that
@@ -13,6 +13,8 @@ BUDGET_SHARE = 0.2
 """And episodes that ended at a budget: a budget is meant to end some."""
 FIRST_CALL_SHARE = 0.2
 """And first calls that did not run: a weak model makes some."""
+FAR_BELOW = 0.8
+"""A reply that was cut below this share of the limit was not cut by it."""
 EARLY = 10
 """Episodes after which a run is told that none of them came to anything."""
 
@@ -47,9 +49,20 @@ Summary = Mapping[str, Any]
 Config = Mapping[str, Any]
 
 
-def warnings_of(summary: Summary, config: Config, formats: Sequence[str] = ()) -> list[str]:
-    """Everything that is to be warned of; `formats` are the families that unread tool calls look like."""
-    return [*error_warnings(summary), *score_warnings(summary, config, formats)]
+class Seen(NamedTuple):
+    """What last replies tell (`analysis.unread`): the `formats` that unread tool calls look like, and how many tokens
+    the longest reply had that was cut; 0 where that is not known."""
+
+    formats: Sequence[str] = ()
+    longest_cut: int = 0
+
+
+UNSEEN = Seen()
+
+
+def warnings_of(summary: Summary, config: Config, seen: Seen = UNSEEN) -> list[str]:
+    """Everything that is to be warned of."""
+    return [*error_warnings(summary), *score_warnings(summary, config, seen)]
 
 
 def error_warnings(summary: Summary) -> Iterator[str]:
@@ -61,17 +74,17 @@ def error_warnings(summary: Summary) -> Iterator[str]:
     yield f"{how} errored and have no score; most often: {kind}: {error['message']}"
 
 
-def score_warnings(summary: Summary, config: Config, formats: Sequence[str] = ()) -> Iterator[str]:
+def score_warnings(summary: Summary, config: Config, seen: Seen = UNSEEN) -> Iterator[str]:
     """What happened in finished episodes. Of the whole run, or of a group alone where only that has a large share."""
     warned = set()
     for reason in PLAIN:
         if _is_large(summary, reason):
             warned.add(reason)
-            yield _ended(summary, reason, config, formats)
+            yield _ended(summary, reason, config, seen)
     for group in summary["groups"] if len(summary["groups"]) > 1 else ():
         for reason in PLAIN:
             if reason not in warned and _is_large(group, reason):
-                yield f"arm {_group_name(group)}: {_ended(group, reason, config, formats)}"
+                yield f"arm {_group_name(group)}: {_ended(group, reason, config, seen)}"
     if "length" not in warned:
         yield from _cut_replies(summary, config)
     yield from _first_calls(summary, config, unread_is_told="unparsed" in warned)
@@ -117,9 +130,9 @@ def _is_large(summary: Summary, reason: str) -> bool:
     return bool(count) and count >= (BUDGET_SHARE if reason in BUDGETS else SHARE) * finished
 
 
-def _ended(summary: Summary, reason: str, config: Config, formats: Sequence[str]) -> str:
+def _ended(summary: Summary, reason: str, config: Config, seen: Seen) -> str:
     """How many episodes ended so, what became of their score, and what to change."""
-    how, change = _words(reason, config, formats)
+    how, change = _words(reason, config, seen)
     count = _of(summary["stop_reasons"][reason], summary["finished"])
     judged = summary["solved_by_stop_reason"][reason]
     lost = judged["of"] - judged["count"]
@@ -129,13 +142,21 @@ def _ended(summary: Summary, reason: str, config: Config, formats: Sequence[str]
     return f"{count} {how}: {', and '.join(told)}{'; ' if told else ''}{change}"
 
 
-def _words(reason: str, config: Config, formats: Sequence[str]) -> tuple[str, str]:
+def _words(reason: str, config: Config, seen: Seen) -> tuple[str, str]:
     """What happened, and what to change."""
     limit = _field(config, "model.sampling.max_tokens", null="the endpoint's own limit")
     if reason == "length":
+        most = _at(config, "model.sampling.max_tokens")
+        if most and 0 < seen.longest_cut < FAR_BELOW * most:
+            how = (
+                f"ended with a reply that the server cut after {seen.longest_cut:,} tokens or fewer, far below {limit}"
+            )
+            return how, "look at the server's own limit and context length"
         return f"ended with a reply that was cut at {limit}", f"raise it (reasoning counts, too){_window(config)}"
     if reason == "unparsed":
-        return f"ended with a tool call in the text that was not read{_looks_like(formats)}", _parser(config, formats)
+        return f"ended with a tool call in the text that was not read{_looks_like(seen.formats)}", _parser(
+            config, seen.formats
+        )
     if reason == "filtered":
         return "were withheld or cut by the endpoint's content filter", "no field changes that; use another endpoint"
     if reason == "refused":

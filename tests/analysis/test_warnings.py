@@ -10,10 +10,10 @@ import pytest
 from synthetic_episodes import make_episode
 
 from analysis.summary import summarize
-from analysis.unread import MOST, unread_formats
-from analysis.warnings import PLAIN, early_warning, endings_text, warnings_of
+from analysis.unread import MOST, longest_cut, unread_formats
+from analysis.warnings import PLAIN, Seen, early_warning, endings_text, warnings_of
 from hermes_lab.config import RunConfig
-from hermes_lab.types import Episode, EpisodeError, Message
+from hermes_lab.types import Episode, EpisodeError, Message, Step, Usage
 from hermes_lab.types.trajectory import StopReason
 
 WriteRun = Callable[..., Path]
@@ -35,7 +35,7 @@ def ended(stop: str, task: int, *, lane: str = "main", success: bool | None = Fa
 def told(write_run: WriteRun, stops: list[str], formats: tuple[str, ...] = (), **sections: Any) -> list[str]:
     """The warnings of a run in which episodes ended so."""
     summary = summarize(write_run([ended(stop, task) for task, stop in enumerate(stops)], repr(stops)[:40].strip("[]")))
-    return warnings_of(summary, config(**sections), formats)
+    return warnings_of(summary, config(**sections), Seen(formats))
 
 
 def test_a_reply_that_was_cut_names_the_limit_and_its_value(write_run: WriteRun) -> None:
@@ -125,6 +125,21 @@ def test_the_mend_for_unread_calls_fits_their_format_and_the_configuration(
 
 HERMES = '<tool_call>{"name": "terminal", "arguments": {"command": "ls"}}</tool_call>'
 MISTRAL = '[TOOL_CALLS] [{"name": "terminal", "arguments": {"command": "ls"}}]'
+
+
+def test_a_reply_that_the_server_cut_far_below_the_limit_is_not_blamed_on_it(write_run: WriteRun) -> None:
+    def cut(task: int, tokens: int) -> Episode:
+        one = ended("length", task)
+        steps = (Step(1, "length", Usage(5, tokens), 0.1),)
+        return msgspec.structs.replace(one, trajectory=msgspec.structs.replace(one.trajectory, steps=steps))
+
+    run = write_run([cut(0, 241), cut(1, 240)])
+    assert longest_cut(run) == 241
+    summary = summarize(run)
+    (warning,) = warnings_of(summary, config(), Seen((), 241))
+    assert "that the server cut after 241 tokens or fewer, far below model.sampling.max_tokens (1,024)" in warning
+    assert warning.endswith("look at the server's own limit and context length")
+    assert "cut at model.sampling.max_tokens (1,024)" in warnings_of(summary, config(), Seen((), 1000))[0]
 
 
 def test_formats_are_those_of_a_few_unparsed_episodes(write_run: WriteRun) -> None:

@@ -13,7 +13,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.rollout import _metrics
 from hermes_lab.types import Message, Step, ToolCall, ToolResult, Trajectory, Usage
 
-LIMIT = "model.sampling.max_tokens (1,024)"
+LIMIT = "model.sampling.max_tokens (15)"
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,7 @@ def command(server: FakeOpenAIServer, folder: Path) -> list[str]:
     rows = [{"prompt": f"Task {number}", "expected_output": "42"} for number in range(12)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = [f"suite.path={file}", f"model.base_url={server.base_url}", "model.name=fake", "run.concurrency=1"]
+    given.append("model.sampling.max_tokens=15")  # as many as the fake counts
     return ["run", *(part for each in given for part in ("-c", each)), "--out", str(folder / "run")]
 
 
