@@ -93,6 +93,7 @@ class Agent:
                 self._answer([_unanswered(call, _SPENT) for call in calls])
             return stop
         except ContextFull as error:
+            self._take_back_loads()
             if not self.steps and self._parent is None:  # a child's first prompt is its parent's doing
                 raise ModelError(f"not even the first prompt fits the model: {error}") from None
             return "context_full"
@@ -194,6 +195,12 @@ class Agent:
         if skills := self._toolbox.context.skills:
             skills.settle(results)
         self.messages += result_messages(results, self._config.tool_format)
+
+    def _take_back_loads(self) -> None:
+        """The results of the last calls did not fit, so a skill among them was not loaded."""
+        if skills := self._toolbox.context.skills:
+            last = max((n for n, message in enumerate(self.messages) if message.role == "assistant"), default=-1)
+            skills.take_back(result for message in self.messages[last + 1 :] for result in message.results)
 
     def fork(self, toolbox: Toolbox, *, max_iterations: int) -> "Agent":
         """A new agent that continues a copy of this conversation, with a budget of its own."""

@@ -79,6 +79,11 @@ class SkillSession:
         self._unsettled.clear()
         self.loaded += filter(None, map(shown_skill, results))
 
+    def take_back(self, results: Iterable[ToolResult]) -> None:
+        """Loads that `settle` counted by results which then never reached the model."""
+        for name in filter(self.loaded.__contains__, map(shown_skill, results)):
+            del self.loaded[len(self.loaded) - 1 - self.loaded[::-1].index(name)]
+
     def manage(self, edit: SkillEdit) -> SkillWrite:
         """Does an edit, and keeps its record. Raises `ToolError` where it may not be."""
         return self.manage_all([edit])[0]

@@ -256,6 +256,20 @@ async def test_a_skill_is_loaded_once_its_text_reached_the_model(sandbox: Sandbo
     assert session.loaded == ["first"]  # the second result was thrown away with its turn
 
 
+async def test_a_skill_whose_text_did_not_fit_was_not_loaded(sandbox: Sandbox) -> None:
+    class Small(Endings):
+        async def generate(self, messages: Sequence[Message], tools: object) -> Generation:
+            turn = sum(message.role == "assistant" for message in messages)
+            if turn == 2:
+                raise ContextFull("too long")
+            call = ToolCall(f"c{turn}", "skill_view", {"name": ("first", "second")[turn]})
+            return Generation(Message("assistant", "", (call,)))
+
+    a, session = with_skills(sandbox, Small(""))
+    assert await a.submit("Go.") == "context_full"
+    assert session.loaded == ["first"]
+
+
 async def test_a_replay_has_loaded_what_the_run_had(sandbox: Sandbox) -> None:
     """The recorded answers reach the model, whatever the tool answers now."""
     first, second = (ToolCall("c0", "skill_view", {"name": name}) for name in ("first", "second"))
