@@ -121,6 +121,7 @@ class Conversation:
         self._knowledge = knowledge
         self._auxiliary = auxiliary
         self._say = say
+        self._answered = True
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
     async def submit(self, prompt: str) -> Turn:
@@ -155,6 +156,7 @@ class Conversation:
         with anyio.CancelScope(shield=True):
             await self._keep(agent, prompt)
         answer = agent.trajectory(stop).final_response
+        self._answered = answer is not None
         if self._knowledge:
             remember = partial(self._knowledge.remember, stop=stop, answer=answer, session=self.session.id)
             said = [Message("user", prompt), *self.session.messages[length + 1 :]]
@@ -166,7 +168,7 @@ class Conversation:
         """Whether the agent should look back on what was said from message `since` on; never on a turn without an
         answer."""
         recent = self.session.messages[since:]
-        if not recent or recent[-1].role != "assistant" or recent[-1].tool_calls:
+        if not self._answered or not recent or recent[-1].role != "assistant" or recent[-1].tool_calls:
             return False
         if not (answer := part(recent[-1].content).answer).strip():
             return False

@@ -134,6 +134,12 @@ def test_after_ten_tool_calls_the_agent_looks_back_with_a_log_of_its_own(
     assert len(again) == 1  # the ten calls are not counted twice
 
 
+def test_a_turn_whose_reply_was_cut_is_not_looked_back_on(home: Path) -> None:
+    calls = [call("terminal", {"command": f"echo {n}"}) for n in range(10)]
+    requests = chat([*calls, Reply("Half an ans", finish_reason="length"), "Saved."], "Work.")
+    assert len(requests) == 11
+
+
 def test_a_review_that_fails_leaves_the_answer(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chat(many_calls([Reply(status=400, body={"error": {"message": "broken"}})]), "Work.")
     out, err = capsys.readouterr()
