@@ -84,7 +84,7 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
     if earlier.command != now.command:
         raise ConfigError(f"{out}: was begun by `{earlier.command}`, not `{now.command}`")
     if difference := next(config_differences(earlier, now), None):
-        field, was, is_ = difference
+        field, was, is_ = (("null" if each is None else each) for each in difference)
         raise ConfigError(
             f"{out}: was begun with {field}={was}, now {is_}; resume with the same, or choose another --out"
         )

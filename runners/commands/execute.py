@@ -142,7 +142,10 @@ def _say_what_is_owed(plan: Plan) -> int:
         options.say(f"{plan.budget.spent}: {kept}{failed}; raise it and --resume")
     else:
         owed = plan.wanted - finished
-        options.say(f"{owed} of {plan.wanted} episodes are owed ({plan.tally.last_error}); --resume tries them again")
+        options.say(
+            f"{owed} of {plan.wanted} episodes are owed ({plan.tally.last_error}); --resume tries them again with the "
+            "same configuration, and a changed one needs another --out"
+        )
     return 3
 
 
