@@ -123,7 +123,13 @@ def test_what_the_server_would_drop_is_in_the_overrides() -> None:
     group = make_group(episodes, ENV, 8)
     assert not isinstance(group, Refused)
     data = scored_data(group, episodes, messages=False)
-    assert data.overrides[1] == {"episode": "s|t|env|0|1", "policy": "a", "success": False, "terms": {"score": 0.0}}
+    assert data.overrides[1] == {
+        "episode": "s|t|env|0|1",
+        "policy": "a",
+        "success": False,
+        "stop_reason": "answered",
+        "terms": {"score": 0.0},
+    }
     assert data.group_overrides == {
         "suite": "s",
         "task": "t",
