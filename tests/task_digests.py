@@ -1,7 +1,7 @@
 """The sha256 of 1,000 tasks of each family: published results hold for these tasks, byte for byte.
 
 python tests/task_digests.py           # compares with tests/golden/task-digests.json
-python tests/task_digests.py --write   # makes that file anew, and with it every result of docs/results.md void
+python tests/task_digests.py --write   # writes that file; docs/results.md then no longer holds
 """
 
 import argparse

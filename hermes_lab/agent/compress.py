@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from hermes_lab.config import AgentConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, ending_of
+from hermes_lab.models.hermes_format import parse_reply
 from hermes_lab.models.reasoning import part
-from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
 from hermes_lab.sandbox.output import clip
 from hermes_lab.types import Compression, Message, Usage
@@ -65,8 +65,8 @@ class Context:
         return _estimate(self.visible())
 
     async def compress(self, model: ModelClient) -> tuple[bool, Usage]:
-        """Has `model` summarise the middle turns. Whether that was done, and the tokens that it took: it is not where
-        there is no middle, compression is turned off, or no summary could be had."""
+        """Has `model` summarise the middle turns. Returns whether it did, and the tokens that it took. Nothing changes
+        where there is no middle, compression is off, or the model gave no summary."""
         if not self._config.compress_at or not (middle := self._middle()):
             return False, Usage()
         started = time.monotonic()
@@ -78,7 +78,7 @@ class Context:
         except (ModelError, ContextFull):
             return False, Usage()
         text = part(reply.message.content).answer.strip()
-        if not text or ending_of(reply.finish_reason) not in SOUND or family_of(text):
+        if not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND:  # a mere call is no summary
             return False, reply.usage
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started

@@ -102,7 +102,7 @@ def system_prompt(
     """Identity, platform, guidance, the tools (in the text format; a native endpoint adds them itself), then what
     varies from session to session: the `background` (context files, notes), and last the skills index, which varies
     most. So a server's prefix cache holds for all that stands before. `more_skills` are those that the index leaves
-    out.
+    out. The full prompt in the text format ends with how to write a call.
 
     `isolated` is False where commands run on the host itself: then the working folder is another one every time, and
     is not named.
@@ -133,8 +133,8 @@ def _guidance(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _reminder(schemas: Sequence[Mapping[str, Any]]) -> str:
-    """How a call is written, once more at the very end. Small models that were never trained on the format name a call
-    after words of the task: without this every second one, with it none (a 0.5B coder model, 24 first calls)."""
+    """How a call is written, repeated at the very end: small models that were never trained on the format otherwise use
+    words of the task as the name of a call."""
     names = [schema["function"]["name"] for schema in schemas]
     return REMINDER.format(first=names[0], names=" or ".join(names))
 

@@ -42,14 +42,14 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
             return "set a lower model.sampling.max_tokens"
         if config.provider == "openai":
             return "set model.limit_field to the other name of the limit (max_tokens, max_completion_tokens)"
-    if named := [name for name in config.extra_body if name.lower() in words]:
-        return f"{named[0]} is from model.extra_body: leave it out there"
-    sampling = [name for name in SamplingConfig.model_fields if name not in _LIMITS]
+    sampling = [name for name in SamplingConfig.model_fields if name not in (*_LIMITS, *config.extra_body)]
     if sent := [name for name in sampling if name in body and re.search(rf"(?<![a-z_]){name}(?![a-z_])", words)]:
         fields = " or ".join(f"model.sampling.{name}={'[]' if name == 'stop' else 'null'}" for name in sent)
         return f"set {fields} to leave it out"
     if config.reasoning_effort and re.search(r"reasoning|effort", words):
         return "set model.reasoning_effort= (empty) to leave it out"
+    if named := [name for name in config.extra_body if name.lower() in words]:
+        return f"{named[0]} is from model.extra_body: leave it out there"
     return ""
 
 

@@ -38,10 +38,12 @@ ENDINGS: dict[Ending, frozenset[str]] = {
 _BY_WORD = {word: ending for ending, words in ENDINGS.items() for word in (ending, *words)}
 
 
-def ending_of(word: object, sound: Collection[str] = ()) -> Ending:
-    """What the finish reason `word` of a reply means; case does not matter. `sound` are further words of this endpoint
-    for a complete reply (`model.finish_reasons`); the word of a missing finish reason is `null`."""
-    name = word.strip().lower() if isinstance(word, str) else "null" if word is None else ""
+def ending_of(reason: object, sound: Collection[str] = ()) -> Ending:
+    """What the finish `reason` of a reply means; case does not matter. `sound` are further words of this endpoint for a
+    complete reply (`model.finish_reasons`); the word of a missing finish reason is `null`."""
+    name = reason.strip().lower() if isinstance(reason, str) else "null" if reason is None else ""
     if name in {each.lower() for each in sound}:
         return "stop"
-    return _BY_WORD.get(name.partition(": ")[0], "unknown")  # Gemini writes `content_filter: PROHIBITED_CONTENT`
+    word, colon, _ = name.partition(": ")  # Gemini writes `content_filter: PROHIBITED_CONTENT`
+    ending = _BY_WORD.get(word, "unknown")
+    return "unknown" if colon and ending in SOUND else ending

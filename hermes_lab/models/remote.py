@@ -38,7 +38,12 @@ from hermes_lab.types.trajectory import ToolFormat
 
 _SECRET = re.compile(r"(?:.*[_-])?(?:key|apikey|token|sig|signature|secret|password)", re.IGNORECASE)
 _TRIED_TOKENS = 16
-_ABOUT_THE_NAME = frozenset({400, 403, 404, 422})
+_NO_SUCH_MODEL = re.compile(
+    r"(?:invalid|unknown|unsupported|no such|not a valid|access to).{0,20}(?<!this )\b(?:model|deployment)\b(?!\.)"
+    r"|(?<!this )\b(?:model|deployment)\b(?!\.).{0,80}(?:\bnot\b|n't|invalid|unknown|access)",
+    re.IGNORECASE,
+)
+"""What a refusal says that is about the name, where its status is not 404."""
 _WHOLE_PATH = re.compile(r"/(?:chat/completions|completions|messages|responses|models)/?$")
 
 
@@ -204,7 +209,7 @@ async def _try_name(config: ModelConfig, endpoint: Endpoint, listed: ModelList) 
     try:
         await client.generate([Message(role="user", content="Say hello.")], ())
     except ModelError as error:
-        if isinstance(error, Refused) and error.status in _ABOUT_THE_NAME:
+        if isinstance(error, Refused) and (error.status == 404 or _NO_SUCH_MODEL.search(str(error))):
             raise ConfigError(
                 f"model.name: {endpoint.base_url} serves {shown(listed.models)}, not {config.name!r}: {error}"
             ) from None

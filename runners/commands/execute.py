@@ -144,7 +144,7 @@ def _say_what_is_owed(plan: Plan) -> int:
         owed = plan.wanted - finished
         options.say(
             f"{owed} of {plan.wanted} episodes are owed ({plan.tally.last_error}); --resume tries them again with the "
-            "same configuration, and a changed one needs another --out"
+            "same configuration; to change it, choose another --out"
         )
     return 3
 

@@ -64,6 +64,12 @@ async def test_a_summary_that_is_no_answer_is_none(cheap: Counting) -> None:
     assert agent.cost == 1.0, "it was paid for"
 
 
+@pytest.mark.anyio
+async def test_a_summary_may_quote_a_call() -> None:
+    agent = agent_with(Counting("Done."), Counting(f"The agent ran this and found nothing:\n{CALL}"))
+    assert await agent.compress()
+
+
 def test_cached_tokens_have_a_price_of_their_own() -> None:
     usage = Usage(3_000_000, 1_000_000, cached_tokens=1_000_000, cache_write_tokens=1_000_000)
     assert cost_of(usage, PriceConfig(prompt=10.0, completion=2.0)) == 32.0

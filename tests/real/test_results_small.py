@@ -17,14 +17,14 @@ def test_skills_that_the_tuned_model_writes_help_it_on_a_family_that_it_never_sa
     said = json.loads(done.stdout)
     (seats,) = said["parts"]
     solved = {who: {arm: rate["count"] for arm, rate in arms.items()} for who, arms in seats["rates"].items()}
-    assert all(rate["of"] == 54 for arms in seats["rates"].values() for rate in arms.values())
+    assert all(rate["of"] == 72 for arms in seats["rates"].values() for rate in arms.values())
     assert max(solved["untuned"].values()) <= 2
     tuned = solved["tuned"]
-    assert tuned["off"] + 6 <= tuned["on"] < tuned["oracle"]
+    assert tuned["off"] + 8 <= tuned["on"] < tuned["oracle"]
     of_skills = seats["verdicts"]["tuned"]
     assert of_skills["shown"], of_skills["sentence"]
     assert of_skills["difference"] > 0
     assert seats["verdicts"]["untuned -> tuned"]["sentence"].startswith("What skills are worth depends on the weights")
-    assert solved["learner"]["oracle"] == 54
+    assert solved["learner"]["oracle"] == 72
     assert Path(seats["report"]).read_text().startswith("<!doctype html>")
-    assert said["costs"]["tuned"]["episodes"] == 3 * 54
+    assert said["costs"]["tuned"]["episodes"] == 3 * 72

@@ -279,12 +279,11 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 def _raise_error(reply: Mapping[str, Any]) -> None:
     """Raises where the reply is an error: `Refused` where another try does not mend it, else `Failed`."""
-    if not isinstance(reply.get("error"), Mapping):
-        in_another_form = None if isinstance(reply.get("content"), list) else failure_of(reply)  # of a proxy
-        if in_another_form:
-            raise in_another_form
-        if reply.get("type") != "error":
-            return
+    is_own_form = isinstance(reply.get("error"), Mapping)
+    if not is_own_form and not isinstance(reply.get("content"), list) and (found := failure_of(reply)):
+        raise found  # in the form of a proxy
+    if not is_own_form and reply.get("type") != "error":
+        return
     error = mapping(reply.get("error"))
     word = text(error.get("type"))
     message = " ".join(f"{text(error.get('message')) or 'an error without a message'} ({word or 'no type'})".split())

@@ -313,9 +313,8 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     completion = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
     reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     total = count(usage.get("total_tokens"))
-    if (
-        prompt and (apart := total - prompt - completion) > 0
-    ):  # xAI counts reasoning apart; Gemini counts it in the total alone
+    apart = total - prompt - completion if prompt else 0
+    if apart > 0:  # xAI counts reasoning apart, Gemini in the total alone
         completion += apart
         reasoning = max(reasoning, apart)
     cached = (

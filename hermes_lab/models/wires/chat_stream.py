@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hermes_lab.models.wires.failure import failure_of
-from hermes_lab.models.wires.loose import items, mapping
+from hermes_lab.models.wires.loose import items, mapping, text
 from hermes_lab.models.wires.sse import DONE
 
 
@@ -53,9 +53,9 @@ def _grow(target: dict[str, Any], name: str, value: Any) -> None:
         before = [{"type": "text", "text": before}]
     elif isinstance(before, list) and before and isinstance(value, str):
         last = mapping(before[-1])
-        if is_text := last.get("type") == "text" and isinstance(last.get("text"), str):
-            before = before[:-1]
-        value = [{"type": "text", "text": last["text"] + value if is_text else value}] if value else []
+        if value and last.get("type") == "text":
+            before, value = before[:-1], text(last.get("text")) + value
+        value = [{"type": "text", "text": value}] if value else []
     if isinstance(before, str) and isinstance(value, str) and name != "role":
         target[name] = before + value
     elif isinstance(before, list) and isinstance(value, list):

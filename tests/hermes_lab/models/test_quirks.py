@@ -158,6 +158,31 @@ async def test_a_name_that_the_list_lacks_and_the_endpoint_serves_is_used(name: 
     assert [request["max_tokens"] for request in fake.requests] == [16, 1024]
 
 
+@pytest.mark.parametrize(
+    ("status", "said", "ends"),
+    [
+        (400, "x is not a valid model ID", True),
+        (400, "Invalid model: x", True),
+        (400, "Model Not Exist", True),
+        (403, "You do not have access to the model x", True),
+        (400, "`max_tokens` must be greater than `thinking.budget_tokens`", False),
+        (400, "Unsupported parameter: temperature", False),
+        (400, "Unsupported parameter: 'top_p' is not supported with this model.", False),
+    ],
+)
+async def test_only_a_refusal_of_the_name_ends_the_run(status: int, said: str, ends: bool) -> None:
+    refusal = Reply(status=status, body={"error": {"message": said}})
+    fake = FakeOpenAIServer([refusal], models=["a"], unlisted=["x"])
+    if ends:
+        async with fake:
+            with pytest.raises(ConfigError, match="serves a, not 'x'"):
+                async with client_of(fake.base_url, name="x"):
+                    pass
+        return
+    async with fake, client_of(fake.base_url, name="x"):
+        pass
+
+
 async def test_what_is_not_about_the_name_is_told_by_the_episodes() -> None:
     fake = FakeOpenAIServer([Reply(status=500), "4"], models=["a"], unlisted=["c"])
     async with fake, client_of(fake.base_url, name="c", max_retries=0) as client:
@@ -177,7 +202,9 @@ async def test_a_reply_that_is_withheld_as_a_whole_is_filtered(word: str, messag
     assert (got.finish_reason, got.message.content) == ("content_filter", "")
 
 
-@pytest.mark.parametrize("word", ["error: stop", "failed: stop", "content_filter: STOP", "nothing known: stop"])
+@pytest.mark.parametrize(
+    "word", ["error: stop", "failed: stop", "content_filter: STOP", "nothing known: stop", "stop: error"]
+)
 def test_no_prefix_makes_an_end_sound(word: str) -> None:
     assert ending_of(word) not in SOUND
 
@@ -208,6 +235,8 @@ def streamed(*deltas: dict[str, Any]) -> bytes:
         ([[{"type": "text", "text": "4"}], "2"], "42", ""),
         (["", [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}], "4", "2"], "42", "hm"),
         (["4", None, "2", []], "42", ""),
+        ([[{"type": "text", "text": "4"}], "2", ""], "42", ""),
+        ([[{"type": "text", "text": "42"}], ""], "42", ""),
     ],
 )
 async def test_streamed_content_may_change_its_form(pieces: list[object], content: str, reasoning: str) -> None:
