@@ -105,7 +105,7 @@ def first_process(command: str) -> int | None:
     for process in Path("/proc").glob("[0-9]*"):
         if command in _read(process / "cmdline").replace("\0", " "):
             status = _status(process)
-            while len(status["NSpid"]) > 1:
+            while len(status.get("NSpid", ())) > 1:
                 if status["NSpid"][-1] == "1":
                     return int(status["Pid"][0])
                 status = _status(Path("/proc", status["PPid"][0]))
@@ -128,7 +128,8 @@ def _is_in(process: Path, scratch: Path) -> bool:
 
 
 def _status(process: Path) -> dict[str, list[str]]:
-    lines = (line.split() for line in (process / "status").read_text().splitlines())
+    """Nothing of a process that has ended since it was found."""
+    lines = (line.split() for line in _read(process / "status").splitlines())
     return {words[0].rstrip(":"): words[1:] for words in lines}
 
 
