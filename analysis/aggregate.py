@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.bootstrap import MIN_CLUSTERS, levels
-from analysis.curves import Array
-from analysis.intervals import Interval
-from analysis.paired import units_of
-from analysis.pairs import parts
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS, levels
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.paired import units_of
+from hermes_lab.analysis.pairs import parts
 
 DRAWS = 2000
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from analysis.curves import Array
+from hermes_lab.analysis.curves import Array
 
 MIN_CLUSTERS = 5
 """Below this many a bootstrap over clusters is not to be trusted, and none is made."""

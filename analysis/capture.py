@@ -1,15 +1,14 @@
 """Capture: which hidden rules a library tells, and which of what it tells is not so.
 
-Only a suite knows its rules, so it is asked (`runners.truth`); here its answers are counted. The answers are about
-*texts*: a rule counts as told where a skill's own words tell it, whatever the skill was learnt from.
-"""
+Only a suite knows its rules, so it is asked (`hermes_lab.runners.truth`); here its answers are counted. The answers are
+about *texts*: a rule counts as told where a skill's own words tell it, whatever the skill was learnt from."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
 
-from analysis.intervals import Rate
+from hermes_lab.analysis.intervals import Rate
 
 
 class Told(Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """The audit: what was claimed, what the claim's own formula gives, and what a run of ours measured.
 
-`analysis.published` holds the claims. A claim that contradicts itself needs no experiment; the others are open until
-somebody measures them. A run measures them on its own tasks with its own model, which are not those of the claim.
-"""
+`hermes_lab.analysis.published` holds the claims. A claim that contradicts itself needs no experiment; the others are
+open until somebody measures them. A run measures them on its own tasks with its own model, which are not those of the
+claim."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from analysis import published
-from analysis.intervals import Interval
-from analysis.published import CURVES, TABLE_DOMAIN, TABLE_PERCENT
+from hermes_lab.analysis import published
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.published import CURVES, TABLE_DOMAIN, TABLE_PERCENT
 
 Verdict = Literal["agrees", "contradicts", "impossible", "open"]
 """The claim against its own formula: within rounding, beyond it, no outcome could give it, or nothing to check."""
@@ -104,7 +104,8 @@ class Hyperbola(NamedTuple):
 
 
 def audit(measurements: Mapping[str, Measured] | None = None) -> list[Claim]:
-    """Every claim with what its own arithmetic gives; `analysis.measurements.measure` gives the third column."""
+    """Every claim with what its own arithmetic gives; `hermes_lab.analysis.measurements.measure` gives the third
+    column."""
     found = measurements or {}
     claims = [*_table(), *_thresholds(), *_case_study(), *_bookkeeping(), *_open()]
     return [replace(claim, measured=found.get(claim.key, claim.measured)) for claim in claims]

@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from analysis.line import Line, read_last
+from hermes_lab.analysis.line import Line, read_last
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.types import Usage

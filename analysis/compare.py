@@ -10,15 +10,15 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis.aggregate import Aggregate, aggregate_arm
-from analysis.comparison import Cell, Change, Comparison, Report
-from analysis.curves import Array
-from analysis.decomposition import TwoByTwo, decompose
-from analysis.intervals import Rate
-from analysis.load import load_episodes
-from analysis.multiple import holm
-from analysis.paired import Codes, intraclass_correlation, mcnemar
-from analysis.pairs import (
+from hermes_lab.analysis.aggregate import Aggregate, aggregate_arm
+from hermes_lab.analysis.comparison import Cell, Change, Comparison, Report
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.decomposition import TwoByTwo, decompose
+from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.multiple import holm
+from hermes_lab.analysis.paired import Codes, intraclass_correlation, mcnemar
+from hermes_lab.analysis.pairs import (
     ARM_PLACE,
     CHECK_PLACE,
     COLUMNS,
@@ -31,9 +31,9 @@ from analysis.pairs import (
     parts,
     side,
 )
-from analysis.power import Lanes
-from analysis.series import weights_name
-from analysis.slope import learning_slope
+from hermes_lab.analysis.power import Lanes
+from hermes_lab.analysis.series import weights_name
+from hermes_lab.analysis.slope import learning_slope
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import config_differences, read_manifest
 
@@ -215,7 +215,7 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
 
 
 def _cluster(change_P: Array, unit_P: Codes) -> Lanes | None:
-    """How the pairs cluster, as `analysis.power` takes it."""
+    """How the pairs cluster, as `hermes_lab.analysis.power` takes it."""
     number = int(unit_P.max()) + 1
     return None if number == len(unit_P) else Lanes(number, intraclass_correlation(change_P, unit_P))
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analysis.aggregate import Aggregate
-from analysis.decomposition import TESTS, TwoByTwo
-from analysis.intervals import Interval, Rate
-from analysis.paired import MIN_LANES, Over
-from analysis.pairs import METRICS
-from analysis.power import Lanes
-from analysis.slope import Slope
-from analysis.wording import is_shown, points, tested
+from hermes_lab.analysis.aggregate import Aggregate
+from hermes_lab.analysis.decomposition import TESTS, TwoByTwo
+from hermes_lab.analysis.intervals import Interval, Rate
+from hermes_lab.analysis.paired import MIN_LANES, Over
+from hermes_lab.analysis.pairs import METRICS
+from hermes_lab.analysis.power import Lanes
+from hermes_lab.analysis.slope import Slope
+from hermes_lab.analysis.wording import is_shown, points, tested
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.bootstrap import cluster_weights
-from analysis.curves import Array
-from analysis.over_lanes import DRAWS, Estimate, interval_of
-from analysis.series import series_of
+from hermes_lab.analysis.bootstrap import cluster_weights
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.over_lanes import DRAWS, Estimate, interval_of
+from hermes_lab.analysis.series import series_of
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.series import series_of
+from hermes_lab.analysis.series import series_of
 
 COLUMNS = (
     *("series", "episodes", "solved", "prompt_tokens", "completion_tokens", "review_tokens", "tokens", "seconds"),

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.intervals import wilson
-from analysis.series import series_of
+from hermes_lab.analysis.intervals import wilson
+from hermes_lab.analysis.series import series_of
 
 RANGES = ((1, 10), (11, 20), (21, 30), (31, 50), (51, 100))
 """First and last iteration, counted from 1. Longer lanes have one more range, for the rest."""

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import Interval, Rate, mover_sum
-from analysis.multiple import holm
-from analysis.paired import Units, change_interval, units_of, widened
-from analysis.pairs import parts
-from analysis.series import weights_name
-from analysis.wording import is_shown, points, tested
+from hermes_lab.analysis.intervals import Interval, Rate, mover_sum
+from hermes_lab.analysis.multiple import holm
+from hermes_lab.analysis.paired import Units, change_interval, units_of, widened
+from hermes_lab.analysis.pairs import parts
+from hermes_lab.analysis.series import weights_name
+from hermes_lab.analysis.wording import is_shown, points, tested
 from hermes_lab.errors import ConfigError
 
 Outcomes = np.typing.NDArray[np.int64]

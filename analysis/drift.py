@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.bootstrap import MIN_CLUSTERS, cluster_weights
-from analysis.curves import Array
-from analysis.intervals import Interval, Rate, mover_sum
-from analysis.over_lanes import DRAWS, Estimate, interval_of
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS, cluster_weights
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Interval, Rate, mover_sum
+from hermes_lab.analysis.over_lanes import DRAWS, Estimate, interval_of
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
-from analysis.curves import Array, Curve, CurveParameter
-from analysis.curves.exponential import Exponential
-from analysis.identification import curve_blocker, data_blocker, parameter_blocker
-from analysis.intervals import Interval
-from analysis.likelihood import EXACT, Counts, constant_log_likelihood, count_outcomes, maximize
-from analysis.profile import profile_interval
-from analysis.series import clusters_of, plural, series_of
-from analysis.wald import wald_interval
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
+from hermes_lab.analysis.curves import Array, Curve, CurveParameter
+from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.identification import curve_blocker, data_blocker, parameter_blocker
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.likelihood import EXACT, Counts, constant_log_likelihood, count_outcomes, maximize
+from hermes_lab.analysis.profile import profile_interval
+from hermes_lab.analysis.series import clusters_of, plural, series_of
+from hermes_lab.analysis.wald import wald_interval
 from hermes_lab.errors import ConfigError
 
 Method = Literal["bootstrap", "profile", "wald"]
@@ -205,7 +205,7 @@ def fit_curve(
 
 
 class Episodes(NamedTuple):
-    """The scored episodes of one fit, an entry each; `cluster` and `over` are `analysis.series.clusters_of`."""
+    """The scored episodes of one fit, an entry each; `cluster` and `over` are those of `series.clusters_of`."""
 
     n: Array
     success: npt.NDArray[np.bool_]

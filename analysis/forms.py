@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.bootstrap import MIN_CLUSTERS
-from analysis.curves import CURVES, Curve
-from analysis.fit import Fit, aicc, degrees, fit_curve, scored_episodes
-from analysis.identification import MIN_EVIDENCE
-from analysis.likelihood import Counts, maximize
-from analysis.wald import covariance
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS
+from hermes_lab.analysis.curves import CURVES, Curve
+from hermes_lab.analysis.fit import Fit, aicc, degrees, fit_curve, scored_episodes
+from hermes_lab.analysis.identification import MIN_EVIDENCE
+from hermes_lab.analysis.likelihood import Counts, maximize
+from hermes_lab.analysis.wald import covariance
 from hermes_lab.errors import ConfigError
 
 MIN_RUNS = 20
@@ -93,7 +93,7 @@ def choose_form(
 
 
 def choose_series(frame: pd.DataFrame, *, by: str = "series", phase: str = "learn") -> dict[str, Forms]:
-    """The forms of each of `analysis.fit.scored_episodes`."""
+    """The forms of each of `hermes_lab.analysis.fit.scored_episodes`."""
     found = scored_episodes(frame, by, phase)
     return {name: choose_form(e.n, e.success, e.cluster, over=e.over) for name, e in found.items()}
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from analysis.intervals import Rate
+from hermes_lab.analysis.intervals import Rate
 from hermes_lab.lane import lane_place
 from hermes_lab.records import read_attempts
 from hermes_lab.types.episode import SkillTrace, episode_key

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import Interval, mover_ratio
-from analysis.paired import Codes, units_of
-from analysis.pairs import ARM_PLACE, parts
+from hermes_lab.analysis.intervals import Interval, mover_ratio
+from hermes_lab.analysis.paired import Codes, units_of
+from hermes_lab.analysis.pairs import ARM_PLACE, parts
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ A single run of 100 tasks cannot tell a rate of .05 from one of .5, and a bootst
 gives intervals that are too narrow. So a curve is identified only where every test here is passed.
 """
 
-from analysis.bootstrap import MIN_CLUSTERS
-from analysis.curves import CurveParameter
-from analysis.intervals import Interval
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS
+from hermes_lab.analysis.curves import CurveParameter
+from hermes_lab.analysis.intervals import Interval
 
 MIN_EPISODES = 50
 """Scored episodes."""

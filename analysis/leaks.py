@@ -2,7 +2,7 @@
 its rule tells.
 
 A skill may tell how work is done; what comes out of one held-out task is no skill. Answers come from the suite
-(`runners.truth`); here texts are compared.
+(`hermes_lab.runners.truth`); here texts are compared.
 """
 
 import re

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analysis.curves import Array, Curve
+from hermes_lab.analysis.curves import Array, Curve
 
 _ITERATIONS = 500
 _TOLERANCE = 1e-8

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, get_type_hints
 
 import pandas as pd
 
-from analysis.columns import read_columns
-from analysis.rows import EpisodeRow
+from hermes_lab.analysis.columns import read_columns
+from hermes_lab.analysis.rows import EpisodeRow
 from hermes_lab.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from analysis.curves import Array
-from analysis.intervals import Interval
-from analysis.paired import Codes
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.paired import Codes
 
 _ITERATIONS = 100
 _TOLERANCE = 1e-10

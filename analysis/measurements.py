@@ -1,16 +1,16 @@
-"""What a run says of the published claims: the measured column of `analysis.claims`, by domain."""
+"""What a run says of the published claims: the measured column of `hermes_lab.analysis.claims`, by domain."""
 
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.claims import Measured
-from analysis.fit import Fit, fit_curve
-from analysis.intervals import Interval
-from analysis.published import CASE_TASKS, TABLE_PERCENT, THRESHOLD
-from analysis.series import clusters_of
-from analysis.survival.times import fit_times
+from hermes_lab.analysis.claims import Measured
+from hermes_lab.analysis.fit import Fit, fit_curve
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.published import CASE_TASKS, TABLE_PERCENT, THRESHOLD
+from hermes_lab.analysis.series import clusters_of
+from hermes_lab.analysis.survival.times import fit_times
 from hermes_lab.errors import ConfigError
 
 LEARNING_ARM = "on"

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
-from analysis.curves import Array
-from analysis.intervals import Interval
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Interval
 
 DRAWS = 2000
 _ROUNDING = 1e-9

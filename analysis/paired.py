@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.curves import Array
-from analysis.intervals import Interval, paired_difference
-from analysis.over_lanes import mean_over_lanes
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Interval, paired_difference
+from hermes_lab.analysis.over_lanes import mean_over_lanes
 
 MIN_LANES = 6
 """Below this many units no test over them can give p < 0.05: 5 signs flip in 32 ways, two of them extreme. So lanes,

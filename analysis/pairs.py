@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.paired import Units, units_of
+from hermes_lab.analysis.paired import Units, units_of
 
 METRICS = {
     "first_call_ok": "parsed first calls",

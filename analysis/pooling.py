@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.bootstrap import MIN_CLUSTERS
-from analysis.curves import Array, Curve
-from analysis.curves.exponential import Exponential
-from analysis.fit import Estimate, aicc, degrees
-from analysis.identification import curve_blocker, data_blocker, parameter_blocker
-from analysis.intervals import Z95, Interval
-from analysis.likelihood import (
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS
+from hermes_lab.analysis.curves import Array, Curve
+from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.fit import Estimate, aicc, degrees
+from hermes_lab.analysis.identification import curve_blocker, data_blocker, parameter_blocker
+from hermes_lab.analysis.intervals import Z95, Interval
+from hermes_lab.analysis.likelihood import (
     EXACT,
     Counts,
     Prior,
@@ -32,8 +32,8 @@ from analysis.likelihood import (
     natural,
     unbounded,
 )
-from analysis.series import clusters_of, plural, series_of
-from analysis.wald import student
+from hermes_lab.analysis.series import clusters_of, plural, series_of
+from hermes_lab.analysis.wald import student
 from hermes_lab.errors import ConfigError
 
 MIN_GROUPS = 3
@@ -112,9 +112,8 @@ def pool_series(
 ) -> dict[str, Pooled]:
     """The pooled curves of each series of `load_episodes`, over the values of column `by`.
 
-    Clusters are `analysis.series.clusters_of`, within one group: groups that share them are taken as independent.
-    Raises `ConfigError` where a series has fewer than three groups.
-    """
+    Clusters are `hermes_lab.analysis.series.clusters_of`, within one group: groups that share them are taken as
+    independent. Raises `ConfigError` where a series has fewer than three groups."""
     scored = frame[frame["success"].notna() & (frame["phase"] == phase)]
     found = {}
     for series, rows in scored.groupby(series_of(scored), sort=False):

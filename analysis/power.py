@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.curves import Array
-from analysis.paired import MIN_LANES
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.paired import MIN_LANES
 from hermes_lab.errors import ConfigError
 
 ALPHA = 0.05

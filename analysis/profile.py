@@ -1,7 +1,7 @@
 """Profile likelihood: how far a parameter can be moved, the others following, before the data object.
 
 Where runs differ from one another, episodes are fewer observations than they seem, and a plain likelihood ratio
-objects too soon. It is therefore divided by the dispersion over runs (`analysis.wald`) and compared with
+objects too soon. It is therefore divided by the dispersion over runs (`hermes_lab.analysis.wald`) and compared with
 Student's quantile, squared. The dispersion is about 1 where episodes are independent.
 
 Arrays end in their axes: B values of what is held, K of two parameters, P parameters, X and Y of a grid.
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from analysis.bootstrap import MIN_CLUSTERS
-from analysis.curves import Array
-from analysis.intervals import Z95, Interval
-from analysis.likelihood import Maximum, maximize, natural, unbounded
-from analysis.wald import covariance, smooth_place, student
+from hermes_lab.analysis.bootstrap import MIN_CLUSTERS
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Z95, Interval
+from hermes_lab.analysis.likelihood import Maximum, maximize, natural, unbounded
+from hermes_lab.analysis.wald import covariance, smooth_place, student
 from hermes_lab.errors import ConfigError
 
 if TYPE_CHECKING:
-    from analysis.fit import Fit
+    from hermes_lab.analysis.fit import Fit
 
 _VALUES, _ZOOMS = 12, 3
 

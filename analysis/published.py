@@ -1,9 +1,8 @@
 """Numbers that others have published, as they published them. None of them is a measurement of ours.
 
-The learning curve is what an early description of Hermes states of itself: a formula with parameters for each
-domain, a table, and a case study. They are claims to be tested (`analysis.claims`), never outputs to be printed
-as if they had been measured. Shares are in [0, 1] unless a name says percent.
-"""
+The learning curve is what an early description of Hermes states of itself: a formula with parameters for each domain, a
+table, and a case study. They are claims to be tested (`hermes_lab.analysis.claims`), never outputs to be printed as if
+they had been measured. Shares are in [0, 1] unless a name says percent."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,5 @@
-"""One flat row per episode: what every column of analysis means. `analysis.columns` makes them from a record."""
+"""One flat row per episode: what every column of analysis means. `hermes_lab.analysis.columns` makes them from a
+record."""
 
 from msgspec import Struct
 

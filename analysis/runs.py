@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.columns import read_columns
+from hermes_lab.analysis.columns import read_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 MIN_WORLDS = 6
-"""Worlds from which on they are the clusters, as in a comparison (`analysis.paired`)."""
+"""Worlds from which on they are the clusters, as in a comparison (`hermes_lab.analysis.paired`)."""
 
 
 class Clusters(NamedTuple):

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import Interval
-from analysis.logistic import fit_logistic
-from analysis.paired import units_of
-from analysis.wording import p_text
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.logistic import fit_logistic
+from hermes_lab.analysis.paired import units_of
+from hermes_lab.analysis.wording import p_text
 
 TASKS = 10
 """The odds are told per so many tasks."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from analysis.series import series_of
+from hermes_lab.analysis.series import series_of
 
 
 def spread(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.compare import compare_frames
-from analysis.fit import Fit, fit_series
-from analysis.intervals import Rate
-from analysis.load import load_episodes
-from analysis.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
-from analysis.verdict import Verdict, of_report, verdict, with_causes
+from hermes_lab.analysis.compare import compare_frames
+from hermes_lab.analysis.fit import Fit, fit_series
+from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
+from hermes_lab.analysis.verdict import Verdict, of_report, verdict, with_causes
 from hermes_lab.errors import ConfigError
 
 _TOKENS = ["prompt_tokens", "completion_tokens", "review_tokens", "review_completion_tokens"]

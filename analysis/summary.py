@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from analysis.columns import read_columns
-from analysis.intervals import Rate
-from analysis.timeline import read_borders
-from analysis.unread import longest_cut, unread_formats
-from analysis.warnings import Seen, warnings_of
+from hermes_lab.analysis.columns import read_columns
+from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.timeline import read_borders
+from hermes_lab.analysis.unread import longest_cut, unread_formats
+from hermes_lab.analysis.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
 
 
@@ -28,7 +28,7 @@ def summarize(run: Path) -> dict[str, Any]:
     of the reviews. Of the `api_calls`, `cut_replies` had a reply that was cut; of the `tool_calls`, `refused_calls`
     never ran, and `unparsed_calls` of these could not be parsed; null where no record tells. `errors` has for each kind
     its `count` and the `message` that was most frequent. `warnings` tell what makes the score meaningless
-    (`analysis.warnings`); they are of the whole run and of its groups.
+    (`hermes_lab.analysis.warnings`); they are of the whole run and of its groups.
 
     A group has in addition its rates with Wilson 95 % intervals: `success`, `accepted`,
     `first_call_ok` and `reused`. `first_call_ok` is of the episodes whose first reply asked for a tool: an answer that

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from analysis.line import Line, read_last
+from hermes_lab.analysis.line import Line, read_last
 from hermes_lab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Deprecated(Struct):
 
 
 class Border(Struct):
-    """What counts here of a line of a lane's history, which `runners.lane_history` writes."""
+    """What counts here of a line of a lane's history, which `hermes_lab.runners.lane_history` writes."""
 
     round: int
     merged: tuple[_Write, ...] = ()

@@ -13,9 +13,9 @@ import pandas as pd
 from msgspec import Struct
 from msgspec.structs import replace
 
-from analysis.intervals import Interval, Rate
-from analysis.multiple import holm
-from analysis.paired import units_of
+from hermes_lab.analysis.intervals import Interval, Rate
+from hermes_lab.analysis.multiple import holm
+from hermes_lab.analysis.paired import units_of
 from hermes_lab.lane import WHOLE, left_out
 
 
@@ -23,10 +23,10 @@ class Uplift(Struct, frozen=True, kw_only=True):
     """One skill of one world, over pairs of episodes: with it, and without it.
 
     `helped` counts the tasks that were solved with it alone, `harmed` those that were solved without it alone; both at
-    the first submission. `difference` is (helped - harmed) / pairs; its interval and p are those of `analysis.paired`,
-    over what is independent: a task is one however many replicates ran it. `tasks` counts them. `p_holm` is the p by
-    Holm over all skills of the run. `unpaired` counts pairs of which a side is missing, errored or unjudged.
-    """
+    the first submission. `difference` is (helped - harmed) / pairs; its interval and p are those of
+    `hermes_lab.analysis.paired`, over what is independent: a task is one however many replicates ran it. `tasks` counts
+    them. `p_holm` is the p by Holm over all skills of the run. `unpaired` counts pairs of which a side is missing,
+    errored or unjudged."""
 
     skill: str
     world: int

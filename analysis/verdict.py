@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.compare import compare_arms, compare_frames, compare_runs
-from analysis.comparison import Comparison, Report
-from analysis.gap import gap_closed
-from analysis.intervals import Interval
-from analysis.load import load_episodes
-from analysis.paired import MIN_LANES
-from analysis.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
-from analysis.power import ALPHA, CORRELATION, detectable
-from analysis.series import weights_name
-from analysis.wording import p_text, points, tested
+from hermes_lab.analysis.compare import compare_arms, compare_frames, compare_runs
+from hermes_lab.analysis.comparison import Comparison, Report
+from hermes_lab.analysis.gap import gap_closed
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.paired import MIN_LANES
+from hermes_lab.analysis.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
+from hermes_lab.analysis.power import ALPHA, CORRELATION, detectable
+from hermes_lab.analysis.series import weights_name
+from hermes_lab.analysis.wording import p_text, points, tested
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 

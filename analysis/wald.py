@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from analysis.curves import Array
-from analysis.intervals import Interval
-from analysis.likelihood import derivatives, natural, unbounded
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.likelihood import derivatives, natural, unbounded
 from hermes_lab.errors import ConfigError
 
 if TYPE_CHECKING:
-    from analysis.fit import Fit
+    from hermes_lab.analysis.fit import Fit
 
 
 class Covariance(NamedTuple):

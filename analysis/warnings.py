@@ -1,6 +1,6 @@
 """What makes a run's score meaningless, in one line each: how often it happened, and the field to change.
 
-Plain functions on the numbers of `analysis.summary` and on the configuration in `run.json`.
+Plain functions on the numbers of `hermes_lab.analysis.summary` and on the configuration in `run.json`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,8 +50,8 @@ Config = Mapping[str, Any]
 
 
 class Seen(NamedTuple):
-    """What last replies tell (`analysis.unread`): the `formats` that unread tool calls look like, and how many tokens
-    the longest reply had that was cut; 0 where that is not known."""
+    """What last replies tell (`hermes_lab.analysis.unread`): the `formats` that unread tool calls look like, and how
+    many tokens the longest reply had that was cut; 0 where that is not known."""
 
     formats: Sequence[str] = ()
     longest_cut: int = 0

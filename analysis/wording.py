@@ -1,6 +1,6 @@
 """How differences are said, and when one is said to be shown."""
 
-from analysis.intervals import Interval
+from hermes_lab.analysis.intervals import Interval
 
 
 def points(difference: float, interval: Interval | None = None) -> str:

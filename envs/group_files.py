@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from envs.group_checks import validate_group
+from hermes_lab.envs.group_checks import validate_group
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_atomic
 from hermes_lab.types import ScoredGroup

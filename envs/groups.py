@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from envs.group_checks import normalized_advantages, validate_group
-from envs.group_files import read_groups, write_groups
+from hermes_lab.envs.group_checks import normalized_advantages, validate_group
+from hermes_lab.envs.group_files import read_groups, write_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode, ModelIdentity, ScoredGroup, TokenBranch
 

@@ -7,15 +7,15 @@ from typing import Any, cast, get_args
 import gymnasium
 from gymnasium import spaces
 
-from envs.spaces import Actions, TurnSpace, action_space, turn_text
-from envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.config_sources import load_config
+from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
+from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.rewards import doubts
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import check_toolsets
 from hermes_lab.types import Episode
-from tasks import load_suite
 
 Observation = dict[str, str]
 Action = str | Mapping[str, str]
@@ -26,8 +26,9 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
 
     Observation: `task`, the prompt; `conversation`, a JSON list of `{"role", "content"}`, every turn as a model would
     see it, the system prompt with its tools first. Action: one assistant turn, which without a tool call is an answer,
-    and submits the work; `envs.spaces.action_space` says how `actions` are written. Reward: 0 until the episode ends,
-    then that of `config.reward`. `terminated` when the last submission was judged, `truncated` when a budget ended it.
+    and submits the work; `hermes_lab.envs.spaces.action_space` says how `actions` are written. Reward: 0 until the
+    episode ends, then that of `config.reward`. `terminated` when the last submission was judged, `truncated` when a
+    budget ended it.
 
     The last info has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; the whole record is
     `episode`. A failure of the infrastructure is raised, never a reward.

@@ -15,9 +15,9 @@ from hermes_lab.rewards import doubts
 from hermes_lab.rollout import Job, Lab, RunEpisode, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
 from hermes_lab.web import open_web
-from tasks import load_suite
 
 Executor = Callable[[RunConfig, Sequence[Lab], Sequence[str], Say], AbstractAsyncContextManager[RunEpisode]]
 """Opens what runs the rollouts of labs."""

@@ -82,8 +82,9 @@ class ModelConfig(Section):
     the OpenAI Responses API. `vllm`: a local server that Hermes Lab manages. `scripted`: the shipped test double, a
     Python policy named by `name`. `replay`: the replies that a run recorded."""
     name: ModelName = "packaged"
-    """An endpoint: the model's name there. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`. replay:
-    a run folder."""
+    """An endpoint: the model's name there. vllm: `packaged`, a folder, or a hub id. scripted: `module:factory`, as in
+    `hermes_lab.tasks.learner:learner`; records name the lab's own policies without `hermes_lab.`. replay: a run
+    folder."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """An endpoint's address, `/v1` included; it may have a query (`?api-version=...`). Several servers of the same
     model stand with commas between them: a rollout goes to the one with the least to do and stays there, and one that
@@ -133,6 +134,14 @@ class ModelConfig(Section):
     """Passed to the endpoint; empty leaves it to the server."""
     price: PriceConfig = PriceConfig()
     """What tokens cost, for `agent.max_cost`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_as_recorded(cls, fields: Any) -> Any:
+        """A shipped policy has one name in all records, also in those from when the lab's folders were import roots."""
+        if isinstance(fields, Mapping) and fields.get("provider") == "scripted" and isinstance(fields.get("name"), str):
+            return {**fields, "name": fields["name"].removeprefix("hermes_lab.")}
+        return fields
 
     @field_validator("overflow_pattern")
     @classmethod

@@ -11,14 +11,14 @@ from hermes_lab.config import RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import Job, Lab, RunEpisode, run_episode
-from runners.brief import Brief, brief, read_briefs
-from runners.budget import Budget
-from runners.lane_history import keep_border
-from runners.lanes import LaneState, after_round
-from runners.narration import within
-from runners.plan import Lane
-from runners.slots import Slots
-from runners.snapshots import keep_knowledge
+from hermes_lab.runners.brief import Brief, brief, read_briefs
+from hermes_lab.runners.budget import Budget
+from hermes_lab.runners.lane_history import keep_border
+from hermes_lab.runners.lanes import LaneState, after_round
+from hermes_lab.runners.narration import within
+from hermes_lab.runners.plan import Lane
+from hermes_lab.runners.slots import Slots
+from hermes_lab.runners.snapshots import keep_knowledge
 
 OnEpisode = Callable[[Brief], None]
 

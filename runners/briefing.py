@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from hermes_lab.config import RunConfig
-from runners.budget import Budget, Share
-from runners.experiment import weights_of
-from runners.plan import Lane
-from runners.tables import counted
+from hermes_lab.runners.budget import Budget, Share
+from hermes_lab.runners.experiment import weights_of
+from hermes_lab.runners.plan import Lane
+from hermes_lab.runners.tables import counted
 
 CURVE_LANES = 20
 """Lanes of an arm with which a curve is usually identified (docs/statistics.md)."""
@@ -87,7 +87,7 @@ def powers_together(plans: Sequence[Briefing]) -> list[Power]:
 
 
 def _together(each: Sequence[Power]) -> Power:
-    from analysis import power
+    from hermes_lab.analysis import power
 
     lanes, worlds, pairs, tasks = (
         sum(getattr(one, of) for one in each) for of in ("lanes", "worlds", "pairs", "tasks")
@@ -129,8 +129,8 @@ def brief_plan(config: RunConfig, lanes: Sequence[Lane], budget: Budget, finishe
 
 def _powers(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:
     """Of the comparisons that the run makes, over the units that `compare` takes."""
-    from analysis import power
-    from analysis.paired import MIN_LANES
+    from hermes_lab.analysis import power
+    from hermes_lab.analysis.paired import MIN_LANES
 
     expect, learning = config.learning.expect, config.learning
     # Replicates share their tasks where these differ in their order alone.

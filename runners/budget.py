@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from hermes_lab.config import BudgetConfig
-from runners.brief import Brief
+from hermes_lab.runners.brief import Brief
 
 
 class Share(Struct, frozen=True):

@@ -20,6 +20,10 @@ from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.config import RunConfig
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.narration import narrated
+from hermes_lab.runners.talk import Talk
+from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.conversation import Conversation, SessionToolbox
@@ -30,10 +34,6 @@ from hermes_lab.skills.listing import choose
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Message, ModelIdentity
 from hermes_lab.web import open_web
-from runners.commands import options
-from runners.narration import narrated
-from runners.talk import Talk
-from runners.terminal import Terminal
 
 _KEY = SessionKey("cli", "local")
 # What the prompt says that it leaves out of the context files and notes; the person should know, too.

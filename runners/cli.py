@@ -14,7 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from hermes_lab.errors import HermesLabError, InfraError
-from runners.commands import (
+from hermes_lab.runners.commands import (
     adapters,
     audit,
     chat,

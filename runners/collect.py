@@ -19,16 +19,16 @@ from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.refusals import Refused
 from hermes_lab.models.server import VllmServer
 from hermes_lab.protocols import Suite
+from hermes_lab.runners.commands.execute import Plan, run_all
+from hermes_lab.runners.lanes import begin
+from hermes_lab.runners.libraries import begin_with
+from hermes_lab.runners.plan import Lane
 from hermes_lab.skills.library import Library
-from runners.commands.execute import Plan, run_all
-from runners.lanes import begin
-from runners.libraries import begin_with
-from runners.plan import Lane
-from tasks import load_suite
-from tasks.registry import blaming
-from training.grpo_config import Batch
-from training.lock import LockedConfig
-from training.lora import Say
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.registry import blaming
+from hermes_lab.training.grpo_config import Batch
+from hermes_lab.training.lock import LockedConfig
+from hermes_lab.training.lora import Say
 
 _STOP_SECONDS = 15.0
 """A server has ended by then; one that still answers is somebody else's."""

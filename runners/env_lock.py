@@ -5,10 +5,10 @@ from pathlib import Path
 
 import yaml
 
-from envs.atropos.config import EnvConfig, load_env_config
+from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
-from training.attempts import refuse_environment, refuse_other_values, refuse_server_options
-from training.lock import load_lock, locked_overrides, locked_value
+from hermes_lab.training.attempts import refuse_environment, refuse_other_values, refuse_server_options
+from hermes_lab.training.lock import load_lock, locked_overrides, locked_value
 
 _ENV_FIELDS = {
     "env.group_size": "grpo.group_size",

@@ -10,22 +10,22 @@ from urllib.parse import urlsplit
 import anyio
 import typer
 
-from envs.atropos.client import AtroposClient, AtroposError
-from envs.atropos.config import EnvConfig, check_sampling, new_file
-from envs.atropos.evaluate import evaluate, greedy, line
-from envs.atropos.process import process
-from envs.atropos.serve import Feeder
-from envs.atropos.source import GroupSource, NothingWorks
-from envs.atropos.tally import Tally
-from envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.config import RunConfig
+from hermes_lab.envs.atropos.client import AtroposClient, AtroposError
+from hermes_lab.envs.atropos.config import EnvConfig, check_sampling, new_file
+from hermes_lab.envs.atropos.evaluate import evaluate, greedy, line
+from hermes_lab.envs.atropos.process import process
+from hermes_lab.envs.atropos.serve import Feeder
+from hermes_lab.envs.atropos.source import GroupSource, NothingWorks
+from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import EpisodeLog, write_json
-from runners.commands import options
-from runners.env_lock import load_locked
-from runners.executors import open_executor
-from runners.interrupt import one_interrupt
-from runners.libraries import begin_with
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.env_lock import load_locked
+from hermes_lab.runners.executors import open_executor
+from hermes_lab.runners.interrupt import one_interrupt
+from hermes_lab.runners.libraries import begin_with
 
 Say = Callable[[str], None]
 

@@ -19,7 +19,7 @@ async def open_executor(
         yield run_episode
         return
     with need_ray("run.executor"):
-        from runners.ray_pool import open_pool
+        from hermes_lab.runners.ray_pool import open_pool
     async with open_pool(config, labs, adapters, say) as pool:
         yield pool.run_episode
 

@@ -11,12 +11,12 @@ from hermes_lab.config import LearningConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import Place, lane_name
 from hermes_lab.protocols import Suite
+from hermes_lab.runners.lanes import begin
+from hermes_lab.runners.orders import order_of
+from hermes_lab.runners.plan import Lane
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks.registry import blaming
 from hermes_lab.types import Task
-from runners.lanes import begin
-from runners.orders import order_of
-from runners.plan import Lane
-from tasks.registry import blaming
 
 Command = Literal["run", "learn", "uplift"]
 """What begins a run; `uplift` runs lanes of a `learn` again."""

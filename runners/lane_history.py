@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_atomic
+from hermes_lab.runners.tables import counted
 from hermes_lab.types.skill import Action, Origin, SkillWrite
-from runners.tables import counted
 
 VERSION = 1
 

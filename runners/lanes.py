@@ -8,13 +8,13 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.protocols import KnownSuite, Suite
+from hermes_lab.runners.brief import Brief
+from hermes_lab.runners.lane_history import Border, Deprecated, MergedNotes, record
 from hermes_lab.skills.library import Library, merge
 from hermes_lab.skills.placebo import placebo, placebo_notes
 from hermes_lab.skills.refine import refine
 from hermes_lab.skills.stats import SkillStats, Use, stats
 from hermes_lab.types import MemoryWrite, SkillWrite
-from runners.brief import Brief
-from runners.lane_history import Border, Deprecated, MergedNotes, record
 
 LEARNING: frozenset[Arm] = frozenset({"on", "placebo"})
 """The arms whose library grows."""

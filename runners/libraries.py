@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from analysis.funnel import read_seen
+from hermes_lab.analysis.funnel import read_seen
 from hermes_lab.config import SkillsConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.sessions import hermes_home

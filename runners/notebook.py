@@ -12,7 +12,7 @@ def lab(*words: str | Path) -> str:
 
     Raises `ConfigError` with its error line where it fails. An exit code of 3, owed episodes, is a failure too.
     """
-    command = [sys.executable, "-m", "runners", *map(str, words)]
+    command = [sys.executable, "-m", "hermes_lab", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ConfigError(f"hermes-lab {' '.join(map(str, words))}: {done.stderr.strip() or done.stdout.strip()}")

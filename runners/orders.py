@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from tasks.draws import Draws
+from hermes_lab.tasks.draws import Draws
 
 Order = Literal["drawn", "random", "latin"]
 

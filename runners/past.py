@@ -5,10 +5,10 @@ from pathlib import Path
 from hermes_lab.config import RunConfig
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import Suite
+from hermes_lab.runners.experiment import plan_learn
+from hermes_lab.runners.folder import kept_suite
+from hermes_lab.runners.plan import Lane
 from hermes_lab.skills.library import Library, load_snapshot
-from runners.experiment import plan_learn
-from runners.folder import kept_suite
-from runners.plan import Lane
 
 
 def config_of(run: Path) -> RunConfig:

@@ -15,10 +15,10 @@ from hermes_lab.config import Arm, RunConfig
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import Job, ReviewWhen
+from hermes_lab.runners.lanes import LEARNING
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks.registry import blaming
 from hermes_lab.types import Task
-from runners.lanes import LEARNING
-from tasks.registry import blaming
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from analysis.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
+from hermes_lab.analysis.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
+from hermes_lab.runners.brief import Brief
+from hermes_lab.runners.budget import Budget
+from hermes_lab.runners.plan import Lane
 from hermes_lab.types.episode import Phase
-from runners.brief import Brief
-from runners.budget import Budget
-from runners.plan import Lane
 
 
 @dataclass

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import numpy as np
 import ray
 
-from analysis.curves import Array, Curve
-from analysis.fit import Refit, refit
-from analysis.likelihood import Counts
-from runners.ray_cluster import ray_cluster
+from hermes_lab.analysis.curves import Array, Curve
+from hermes_lab.analysis.fit import Refit, refit
+from hermes_lab.analysis.likelihood import Counts
+from hermes_lab.runners.ray_cluster import ray_cluster
 
 _DRAWS = 200
 """Of one task: some tenths of a second."""
@@ -17,7 +17,8 @@ _DRAWS = 200
 
 @contextmanager
 def refits_on_ray() -> Iterator[Refit]:
-    """The `refit` of `analysis.fit` on the cluster of $RAY_ADDRESS, or of this machine, for the time of the block."""
+    """The `refit` of `hermes_lab.analysis.fit` on the cluster of $RAY_ADDRESS, or of this machine, for the time of the
+    block."""
     with ray_cluster(""):
         remote = ray.remote(refit)
 

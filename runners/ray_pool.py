@@ -20,9 +20,9 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.models.weights import Say
 from hermes_lab.rollout import Job, Lab, errored_episode, now
+from hermes_lab.runners.ray_cluster import one_line, ray_cluster, room_for, what_it_has
+from hermes_lab.runners.ray_worker import Setup, Worker
 from hermes_lab.types import Episode
-from runners.ray_cluster import one_line, ray_cluster, room_for, what_it_has
-from runners.ray_worker import Setup, Worker
 
 _TRIES = 3
 """Of a rollout whose worker died; then it is errored, and owed to a resume: it may be what kills them. And of the start

@@ -19,10 +19,10 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_again, open_auxiliary
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.runners.open_files import allow_open_files
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.types import ModelIdentity
 from hermes_lab.web import open_web
-from runners.open_files import allow_open_files
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from runners.terminal import printable
+from hermes_lab.runners.terminal import printable
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -8,20 +8,20 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from analysis.capture import Told
-from analysis.leaks import Answer, Leak, scan, secrets
+from hermes_lab.analysis.capture import Told
+from hermes_lab.analysis.leaks import Answer, Leak, scan, secrets
 from hermes_lab.config import RunConfig
 from hermes_lab.lane import lane_place
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import Suite, TellingSuite
 from hermes_lab.records import read_attempts
+from hermes_lab.runners.past import config_of, lanes_of
+from hermes_lab.runners.plan import Lane
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library, load_snapshot
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.answers import answer_key
 from hermes_lab.types import Skill, Task, TaskInfo
-from runners.past import config_of, lanes_of
-from runners.plan import Lane
-from tasks import load_suite
-from tasks.answers import answer_key
 
 
 class _Snapshot(Struct, frozen=True):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from analysis.funnel import read_seen
-from analysis.runs import open_runs
+from hermes_lab.analysis.funnel import read_seen
+from hermes_lab.analysis.runs import open_runs
 from hermes_lab.config import RunConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
@@ -20,16 +20,16 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import WHOLE, lane_name, lane_place, without
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
+from hermes_lab.runners.experiment import weights_of
+from hermes_lab.runners.folder import kept_suite
+from hermes_lab.runners.libraries import existing
+from hermes_lab.runners.past import lanes_of
+from hermes_lab.runners.plan import Lane, tasks_digest
+from hermes_lab.runners.snapshots import load_notes
 from hermes_lab.skills.library import Library, load_snapshot
 from hermes_lab.skills.listing import choose
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import Task
-from runners.experiment import weights_of
-from runners.folder import kept_suite
-from runners.libraries import existing
-from runners.past import lanes_of
-from runners.plan import Lane, tasks_digest
-from runners.snapshots import load_notes
-from tasks import load_suite
 
 Blocks = Sequence[Sequence[Task]]
 

@@ -4,6 +4,6 @@ A suite is a sub-package with a `suite.py` whose `load()` gives it; third partie
 point group `hermes_lab.suites`; a JSONL file is a suite too.
 """
 
-from tasks.registry import list_suites, load_suite
+from hermes_lab.tasks.registry import list_suites, load_suite
 
 __all__ = ["list_suites", "load_suite"]

@@ -15,13 +15,13 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, RuleType, draw_rule
+from hermes_lab.tasks.pieces import known_skill, pieces_of
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.wording import shared_templates, templates
+from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Place, draw_world, redraw
 from hermes_lab.types import Task
-from tasks.draws import Draws
-from tasks.family import Rule, RuleType, draw_rule
-from tasks.pieces import known_skill, pieces_of
-from tasks.suite import WorldSuite
-from tasks.wording import shared_templates, templates
-from tasks.worlds import SPLITS, AnyFamily, Place, draw_world, redraw
 
 LEAST_TYPES, LEAST_CLAUSES, LEAST_TEMPLATES = 8, 3, {"train": 8, "validation": 3, "heldout": 5}
 UNSEEN_TYPES = (2, 4)
@@ -315,8 +315,8 @@ def repeats(suite: WorldSuite, count: int, seed: int, world: int, *, elsewhere: 
 
 _ELSEWHERE = """
 import json, sys
-from tasks.admission import digest
-from tasks import load_suite
+from hermes_lab.tasks.admission import digest
+from hermes_lab.tasks import load_suite
 from hermes_lab.config import SuiteConfig
 from hermes_lab.errors import ConfigError
 name, spec, *key = json.loads(sys.argv[1])

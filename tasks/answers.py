@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.evidence import LARGEST, read_bytes
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
-from tasks.evidence import LARGEST, read_bytes
-from tasks.pieces import pieces_of
-from tasks.play import play
-from tasks.suite import WorldSuite
 
 _MOST_FILES = 500
 

@@ -8,11 +8,11 @@ import anyio
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
+from hermes_lab.tasks.admission import forced, spread
+from hermes_lab.tasks.proof import AT_ONCE, CheckRow, OpenSandbox, Provable, prove
+from hermes_lab.tasks.rubric import Rubric, grade
+from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
-from tasks.admission import forced, spread
-from tasks.proof import AT_ONCE, CheckRow, OpenSandbox, Provable, prove
-from tasks.rubric import Rubric, grade
-from tasks.suite import WorldSuite
 
 Tell = Callable[[int, int], None]
 """Gets the number of tasks that are done, and of all."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tasks.draws import Draws
-from tasks.family import Rule, RuleType
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, RuleType
 
 Literals = Mapping[str, Any]
 H = TypeVar("H")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.errors import ModelError
+from hermes_lab.tasks.family import Move
+from hermes_lab.tasks.worlds import Place
 from hermes_lab.tools.registry import known_tools
 from hermes_lab.types import Message, ToolCall, ToolResult
-from tasks.family import Move
-from tasks.worlds import Place
 
 Script = Generator[Move, ToolResult, str]
 """Yields tool calls, is sent the result of each, and returns the answer that ends the turn."""

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from hermes_lab.models.scripted import TaskPolicy
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Move, Rule, shell
+from hermes_lab.tasks.learner import Learner, Steps, Words, check_rates, thinking
+from hermes_lab.tasks.pieces import Piece
 from hermes_lab.types import ToolResult
-from tasks.draws import Draws
-from tasks.family import Move, Rule, shell
-from tasks.learner import Learner, Steps, Words, check_rates, thinking
-from tasks.pieces import Piece
 
 _SHELL = re.compile(r"[|;&<>`$\n]")
 """What makes a command more than a call of one program: its first name alone would not decide whether it fails."""

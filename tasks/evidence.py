@@ -7,7 +7,7 @@ from typing import Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.protocols import ExecResult, Workspace
-from tasks.family import Criterion, criterion
+from hermes_lab.tasks.family import Criterion, criterion
 
 LARGEST = 1_000_000
 """Bytes of a file that is judged."""

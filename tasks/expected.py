@@ -24,7 +24,7 @@ from functools import lru_cache
 from itertools import chain, combinations, permutations
 from typing import NamedTuple
 
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks.worlds import WorldSpec
 
 Places = frozenset[int]
 Epoch = tuple[str, ...]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.draws import Draws
 from hermes_lab.types import Page
-from tasks.draws import Draws
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tasks.draws import Draws
-from tasks.family import Criterion
-from tasks.pieces import Piece
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion
+from hermes_lab.tasks.pieces import Piece
+from hermes_lab.tasks.worlds import WorldSpec
 
 TOLD = {
     "train": (

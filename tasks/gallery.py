@@ -1,6 +1,6 @@
 """One task as a person would look at it, in Markdown; and the gallery of docs/suites.md, one real task of each family.
 
-python -m tasks.gallery docs/suites.md
+python -m hermes_lab.tasks.gallery docs/suites.md
 """
 
 import sys
@@ -12,18 +12,18 @@ import anyio
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion
+from hermes_lab.tasks.feedback import write_feedback
+from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.proof import OpenSandbox, Provable
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Page, Task, Verdict
-from tasks.draws import Draws
-from tasks.family import Criterion
-from tasks.feedback import write_feedback
-from tasks.pieces import Piece, pieces_of
-from tasks.play import play
-from tasks.proof import OpenSandbox, Provable
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
-BEGIN, END = "<!-- gallery: python -m tasks.gallery docs/suites.md -->", "<!-- end of the gallery -->"
+BEGIN, END = "<!-- gallery: python -m hermes_lab.tasks.gallery docs/suites.md -->", "<!-- end of the gallery -->"
 WIDEST = 160
 """Characters of a line that is shown."""
 

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tasks.draws import Draws
-from tasks.family import Family, H, Move, Rule, RuleType, Scene, Site, sentence, shell
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Family, H, Move, Rule, RuleType, Scene, Site, sentence, shell
 
 
 @dataclass(frozen=True, kw_only=True)

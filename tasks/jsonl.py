@@ -8,8 +8,8 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.draws import Draws
 from hermes_lab.types import Page, Task, Verdict
-from tasks.draws import Draws
 
 SPLIT = "train"
 _MOST_NESTED = 100

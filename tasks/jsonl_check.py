@@ -9,10 +9,10 @@ import anyio
 from hermes_lab.errors import SandboxError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.jsonl import SPLIT, JsonlSuite
+from hermes_lab.tasks.proof import AT_ONCE, BOAST, OpenSandbox
+from hermes_lab.tasks.rubric import is_knowledge
 from hermes_lab.types import Task
-from tasks.jsonl import SPLIT, JsonlSuite
-from tasks.proof import AT_ONCE, BOAST, OpenSandbox
-from tasks.rubric import is_knowledge
 
 FEWEST_WORDS = 4
 """Of a prompt: fewer cannot say what is to be done with what."""

@@ -13,13 +13,13 @@ from typing import ClassVar, NamedTuple
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.scripted import Policy, TaskPolicy
 from hermes_lab.skills import format as skill_format
+from hermes_lab.tasks.conversation import Conversation, Script, go_on, text_of
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Move, Rule
+from hermes_lab.tasks.feedback import PLAIN
+from hermes_lab.tasks.pieces import Piece, known_skill, pieces_of
+from hermes_lab.tasks.worlds import Place
 from hermes_lab.types import Message, Task, ToolResult
-from tasks.conversation import Conversation, Script, go_on, text_of
-from tasks.draws import Draws
-from tasks.family import Move, Rule
-from tasks.feedback import PLAIN
-from tasks.pieces import Piece, known_skill, pieces_of
-from tasks.worlds import Place
 
 Steps = Generator[Move, ToolResult, None]
 Words = Mapping[str, Sequence[str]]

@@ -1,6 +1,6 @@
 """More names of training places, too many for a small model to learn by heart (`suite.options.names: many`)."""
 
-from tasks.names import parse_names
+from hermes_lab.tasks.names import parse_names
 
 MORE_NAMES = parse_names(
     """

@@ -6,10 +6,10 @@ from typing import Any
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.skills.format import parse, render
+from hermes_lab.tasks.evidence import Rooted
+from hermes_lab.tasks.family import Criterion, Move, Rule, Scene
+from hermes_lab.tasks.worlds import Place
 from hermes_lab.types import Skill
-from tasks.evidence import Rooted
-from tasks.family import Criterion, Move, Rule, Scene
-from tasks.worlds import Place
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.protocols import Sandbox
+from hermes_lab.tasks.family import Move
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Task, ToolCall, ToolResult
-from tasks.family import Move
 
 TOOLSETS = ("terminal", "file", "web")
 

@@ -9,15 +9,15 @@ from typing import Protocol, runtime_checkable
 
 from hermes_lab.protocols import ExecResult, Sandbox, Suite, Workspace
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import read_text
+from hermes_lab.tasks.family import Criterion, Move
+from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.rubric import Measured, action, fit_length, is_knowledge, named_outputs, succeeded
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import redraw
 from hermes_lab.types import Task, Verdict
-from tasks.draws import Draws
-from tasks.evidence import read_text
-from tasks.family import Criterion, Move
-from tasks.pieces import Piece, pieces_of
-from tasks.play import play
-from tasks.rubric import Measured, action, fit_length, is_knowledge, named_outputs, succeeded
-from tasks.suite import WorldSuite
-from tasks.worlds import redraw
 
 OpenSandbox = Callable[[], Sandbox]
 AT_ONCE = 2

@@ -13,14 +13,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-import tasks
+from hermes_lab import tasks
 from hermes_lab.config import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.protocols import Suite
-from tasks.jsonl import JsonlSuite
-from tasks.stories import Story, StorySuite
-from tasks.suite import WorldSuite
-from tasks.worlds import AnyFamily, WorldSpec
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.stories import Story, StorySuite
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import AnyFamily, WorldSpec
 
 ENTRY_POINTS = "hermes_lab.suites"
 ADAPTERS = "adapters"
@@ -55,14 +55,14 @@ def load_family(name: str) -> AnyFamily:
     (domain,) = [domain for domain, families in domains().items() if name in families] or [""]
     if not domain:
         raise KeyError(name)
-    return cast(AnyFamily, importlib.import_module(f"tasks.{domain}.{name}").FAMILY)
+    return cast(AnyFamily, importlib.import_module(f"hermes_lab.tasks.{domain}.{name}").FAMILY)
 
 
 def load_story(name: str) -> Story:
     """A story by name. Raises `KeyError` for one that is not there."""
     if name not in stories():
         raise KeyError(name)
-    return cast(Story, importlib.import_module(f"tasks.{OPEN_ENDED}.{name}").STORY)
+    return cast(Story, importlib.import_module(f"hermes_lab.tasks.{OPEN_ENDED}.{name}").STORY)
 
 
 def list_suites() -> list[str]:
@@ -154,7 +154,7 @@ def _factory(name: str) -> Callable[..., Suite]:
     if name in (OPEN_ENDED, *stories()):
         return lambda **world: _open_ended(name, world)
     if name in adapters():
-        return cast(Callable[..., Suite], importlib.import_module(f"tasks.{ADAPTERS}.{name}").load)
+        return cast(Callable[..., Suite], importlib.import_module(f"hermes_lab.tasks.{ADAPTERS}.{name}").load)
     points = entry_points(group=ENTRY_POINTS, name=name)
     if not points:
         known = list_suites()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
+from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.types import Episode, Task
-from tasks.pieces import pieces_of
 
 FEW, MANY = 8, 400
 """Words of a prompt, for one piece of work: fewer say too little, more hide what is wanted."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.errors import ConfigError
-from tasks.draws import Draws
-from tasks.pieces import Piece
-from tasks.suite import WorldSuite, requests
-from tasks.worlds import AnyFamily, Place, WorldSpec
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.pieces import Piece
+from hermes_lab.tasks.suite import WorldSuite, requests
+from hermes_lab.tasks.worlds import AnyFamily, Place, WorldSpec
 
 
 @dataclass(frozen=True)

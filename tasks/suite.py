@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Move, Rule
+from hermes_lab.tasks.feedback import write_feedback
+from hermes_lab.tasks.pieces import Piece, known_skill, pieces_of
+from hermes_lab.tasks.telling import Telling
+from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Place, WorldSpec, draw_places, draw_world, task_id
 from hermes_lab.types import Skill, Task, Verdict
-from tasks.draws import Draws
-from tasks.family import Move, Rule
-from tasks.feedback import write_feedback
-from tasks.pieces import Piece, known_skill, pieces_of
-from tasks.telling import Telling
-from tasks.worlds import SPLITS, AnyFamily, Place, WorldSpec, draw_places, draw_world, task_id
 
 FRAMES = {
     "train": ("Please do these {count} things.", "There are {count} jobs for you today."),

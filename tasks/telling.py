@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, draw_rule
+from hermes_lab.tasks.worlds import Place
 from hermes_lab.types import Skill
-from tasks.draws import Draws
-from tasks.family import Rule, draw_rule
-from tasks.worlds import Place
 
 _DRAWS = 32
 """Draws of each type of rule for a place: what else its rule might have been."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping
 
+from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.types import Task
-from tasks.pieces import pieces_of
 
 SHARED_WORDS = 4
 """Words that two sentences must have in common at least, to be one template; fewer are an accident of English."""

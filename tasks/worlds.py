@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from hermes_lab.errors import ConfigError
-from tasks.draws import Draws
-from tasks.family import Family, Rule, Site, draw_rule
-from tasks.more_names import MORE_NAMES
-from tasks.names import NAMES, Name
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Family, Rule, Site, draw_rule
+from hermes_lab.tasks.more_names import MORE_NAMES
+from hermes_lab.tasks.names import NAMES, Name
 
 AnyFamily = Family[Any, Any]
 SPLITS = tuple(NAMES)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab.config import SuiteConfig
-from tasks.registry import domains, load_suite, stories
+from hermes_lab.tasks.registry import domains, load_suite, stories
 
 GOLDEN = Path(__file__).parent / "golden" / "task-digests.json"
 SPLITS, WORLDS, COUNT = ("train", "heldout"), 20, 25

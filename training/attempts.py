@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 from hermes_lab.config import RunConfig, Section
 from hermes_lab.config_sources import load_config, load_section
 from hermes_lab.errors import ConfigError
-from training.lock import (
+from hermes_lab.training.lock import (
     HOW_TO_CHANGE,
     RUN_FIELDS,
     GrpoLock,

@@ -14,12 +14,12 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.models.adapters import packaged_folder
 from hermes_lab.models.cards import Method
-from training.adapters import find_adapter
-from training.attempts import locked_fields, locked_run_config, refusal
-from training.config import Training
-from training.grpo_config import GrpoConfig, grpo_lock
-from training.lock import HOW_TO_CHANGE, RUN_FIELDS, LockedConfig, load_lock, lock_digest
-from training.proposals import SCHEMAS
+from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.attempts import locked_fields, locked_run_config, refusal
+from hermes_lab.training.config import Training
+from hermes_lab.training.grpo_config import GrpoConfig, grpo_lock
+from hermes_lab.training.lock import HOW_TO_CHANGE, RUN_FIELDS, LockedConfig, load_lock, lock_digest
+from hermes_lab.training.proposals import SCHEMAS
 
 TEMPLATES = Path("configs/train")
 """Where a person's configuration for each method lies: `<method>.yaml`. It names the lock."""
@@ -43,7 +43,7 @@ class Choice:
 
     def select(self, environment: str, method: Method) -> None:
         """Begins anew. Raises `ConfigError` where there is no such environment, or no template for the method."""
-        from tasks.registry import list_suites
+        from hermes_lab.tasks.registry import list_suites
 
         if environment not in (known := list_suites()):
             raise ConfigError(f"environment: no {environment[:80]!r}; there are: {', '.join(known)}")
@@ -145,7 +145,7 @@ def _parent(config: Training) -> Path:
 
 
 def _check_suite(run: RunConfig) -> None:
-    from tasks.registry import load_suite
+    from hermes_lab.tasks.registry import load_suite
 
     load_suite(run.suite)
 

@@ -17,9 +17,9 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.reasoning import apart
 from hermes_lab.models.wires.chat import wire
+from hermes_lab.training.select import Conversation, Selection
+from hermes_lab.training.tokens import RefusedError, rows_of
 from hermes_lab.types import Message, ToolResult, Trajectory
-from training.select import Conversation, Selection
-from training.tokens import RefusedError, rows_of
 
 NOTE = "[Turns left out here to fit a token budget: {what}]"
 _LAST_TURNS = 4

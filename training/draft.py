@@ -8,9 +8,9 @@ from typing import Any
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_atomic, write_json
-from training.adapters import is_finished, new_version, versions
-from training.config import TrainConfig
-from training.seal import SEAL, check_seal, write_seal
+from hermes_lab.training.adapters import is_finished, new_version, versions
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.seal import SEAL, check_seal, write_seal
 
 
 class Draft:

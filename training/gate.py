@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from envs.groups import one_sequence_each
+from hermes_lab.envs.groups import one_sequence_each
 from hermes_lab.types import ScoredGroup
 
 
@@ -25,8 +25,8 @@ class Rules(NamedTuple):
 class Gated(NamedTuple):
     """The groups to train on, in the order of their tasks, and the count of each reason to refuse.
 
-    `left_out` are the sequences of these groups that are not trained on, see `envs.groups.one_sequence_each`.
-    """
+    `left_out` are the sequences of these groups that are not trained on, see
+    `hermes_lab.envs.groups.one_sequence_each`."""
 
     groups: list[ScoredGroup]
     refused: dict[str, int]

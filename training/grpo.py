@@ -13,23 +13,23 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from envs.groups import build_groups, write_groups
 from hermes_lab.config import config_digest
+from hermes_lab.envs.groups import build_groups, write_groups
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import values_digest
 from hermes_lab.records import read_episodes, write_json
+from hermes_lab.training.adapters import is_finished, new_version, write_card
+from hermes_lab.training.gate import Gated, Rules, gate_groups
+from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
+from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, lesson_batch
+from hermes_lab.training.grpo_steps import Lesson, take_steps
+from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
+from hermes_lab.training.lora import Say, find_parent, require_libraries
+from hermes_lab.training.rounds import Check, Done, Policy, RoundDraft, Rounds
+from hermes_lab.training.select import is_held_out, refusals, task_digest
 from hermes_lab.types import Episode, ScoredGroup
-from training.adapters import is_finished, new_version, write_card
-from training.gate import Gated, Rules, gate_groups
-from training.grpo_card import check_card_of_round, grpo_card
-from training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, lesson_batch
-from training.grpo_steps import Lesson, take_steps
-from training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
-from training.lora import Say, find_parent, require_libraries
-from training.rounds import Check, Done, Policy, RoundDraft, Rounds
-from training.select import is_held_out, refusals, task_digest
 
 
 class Sampler(Protocol):

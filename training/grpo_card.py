@@ -11,11 +11,11 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import Card, read_card
+from hermes_lab.training.grpo_steps import METRICS, Lesson
+from hermes_lab.training.lock import LockedConfig, lock_digest
+from hermes_lab.training.lora import library_versions
+from hermes_lab.training.rounds import Policy, RoundDraft
 from hermes_lab.types import ScoredGroup
-from training.grpo_steps import METRICS, Lesson
-from training.lock import LockedConfig, lock_digest
-from training.lora import library_versions
-from training.rounds import Policy, RoundDraft
 
 
 def grpo_card(

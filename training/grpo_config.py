@@ -9,9 +9,9 @@ from pydantic import Field
 from hermes_lab.config import RunConfig
 from hermes_lab.config_paths import OutputPath, Source
 from hermes_lab.errors import ConfigError
-from training.attempts import locked_evaluation_config, locked_run_config
-from training.config import Training, load_training
-from training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig
+from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
+from hermes_lab.training.config import Training, load_training
+from hermes_lab.training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig
 
 _NO_LEARNING = ("off", "frozen", "oracle")
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from envs.trl import rollout_columns
+from hermes_lab.envs.trl import rollout_columns
 from hermes_lab.errors import ConfigError
+from hermes_lab.training.attempts import refusal
+from hermes_lab.training.lock import GrpoLock, LockedConfig
+from hermes_lab.training.logprobs import score
+from hermes_lab.training.lora import Say, arguments, load_tokenizer, lora_model, progress, save_adapter, train
+from hermes_lab.training.rounds import Policy, RoundDraft
 from hermes_lab.types import ScoredGroup
-from training.attempts import refusal
-from training.lock import GrpoLock, LockedConfig
-from training.logprobs import score
-from training.lora import Say, arguments, load_tokenizer, lora_model, progress, save_adapter, train
-from training.rounds import Policy, RoundDraft
 
 MISMATCH = 0.1
 """Nats a token by which sampler and trainer may differ, in the mean of a group; in bfloat16 it is some 0.05."""

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import Card, Method
-from training.adapters import write_card
-from training.config import TrainConfig
-from training.draft import Draft, unfinished
-from training.lock import LockedConfig, lock_digest
-from training.lora import Say, find_parent, library_versions, lora_model, save_adapter, train
-from training.tokens import IGNORED, Row
+from hermes_lab.training.adapters import write_card
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.draft import Draft, unfinished
+from hermes_lab.training.lock import LockedConfig, lock_digest
+from hermes_lab.training.lora import Say, find_parent, library_versions, lora_model, save_adapter, train
+from hermes_lab.training.tokens import IGNORED, Row
 
 
 class Data(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes_lab.models.cards import Card, read_card
-from training.adapters import list_adapters
-from training.evaluations import Evaluation, read_evaluations
+from hermes_lab.training.adapters import list_adapters
+from hermes_lab.training.evaluations import Evaluation, read_evaluations
 
 
 class Ancestor(NamedTuple):

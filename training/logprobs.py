@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from training.loss import last_hidden, shared_prefix
-from training.tokens import IGNORED
+from hermes_lab.training.loss import last_hidden, shared_prefix
+from hermes_lab.training.tokens import IGNORED
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,12 +15,12 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.precision import cpu_dtype
-from training.adapters import find_adapter
-from training.attempts import refuse_environment
-from training.config import Training
-from training.draft import Draft
-from training.lock import LockedConfig, lock_metadata
-from training.seal import sealing
+from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.attempts import refuse_environment
+from hermes_lab.training.config import Training
+from hermes_lab.training.draft import Draft
+from hermes_lab.training.lock import LockedConfig, lock_metadata
+from hermes_lab.training.seal import sealing
 
 Say = Callable[[str], None]
 """Takes a line of progress."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from training.tokens import IGNORED
+from hermes_lab.training.tokens import IGNORED
 
 if TYPE_CHECKING:
     from torch import Tensor

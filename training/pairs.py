@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from hermes_lab.models.wires.chat import wire
+from hermes_lab.training.sound import is_whole, spoilt, unfinished
 from hermes_lab.types import Episode, Trajectory
-from training.sound import is_whole, spoilt, unfinished
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.errors import ConfigError
-from training.config import TrainConfig
-from training.job import Data, Job, check_start
-from training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
-from training.lora import Say, arguments, load_tokenizer, progress, require_libraries
-from training.preference_data import PairOfRows, select_pairs, tokenize_pairs
-from training.select import refusals
-from training.tokens import IGNORED
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.job import Data, Job, check_start
+from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
+from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
+from hermes_lab.training.preference_data import PairOfRows, select_pairs, tokenize_pairs
+from hermes_lab.training.select import refusals
+from hermes_lab.training.tokens import IGNORED
 
 _METRICS = {
     "loss": "loss",

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.records import read_episodes
+from hermes_lab.training.config import Gate
+from hermes_lab.training.pairs import Pair, find_pairs, join_pairs
+from hermes_lab.training.select import Conversation, held_out_tasks, task_digest
+from hermes_lab.training.sound import unsound_turns
+from hermes_lab.training.tokens import RefusedError, Row, rows_of
 from hermes_lab.types import Episode, Trajectory
-from training.config import Gate
-from training.pairs import Pair, find_pairs, join_pairs
-from training.select import Conversation, held_out_tasks, task_digest
-from training.sound import unsound_turns
-from training.tokens import RefusedError, Row, rows_of
 
 
 class PairOfConversations(NamedTuple):

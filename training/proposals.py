@@ -20,10 +20,10 @@ from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import Method
 from hermes_lab.sessions.home import hermes_home
-from training.adapters import versions
-from training.config import TrainConfig, Training, load_training
-from training.grpo_config import GrpoConfig
-from training.rounds import Rounds
+from hermes_lab.training.adapters import versions
+from hermes_lab.training.config import TrainConfig, Training, load_training
+from hermes_lab.training.grpo_config import GrpoConfig
+from hermes_lab.training.rounds import Rounds
 
 SCHEMAS: dict[Method, type[Training]] = {"sft": TrainConfig, "preference": TrainConfig, "grpo": GrpoConfig}
 """What a training of each kind is told."""

@@ -11,7 +11,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.models.adapters import packaged_folder
 from hermes_lab.models.cards import Card
-from training.adapters import is_finished, list_adapters, name_of, versions
+from hermes_lab.training.adapters import is_finished, list_adapters, name_of, versions
 
 _AT_WORK = 3600.0
 """Seconds since its last change in which an unfinished version may be in training still."""

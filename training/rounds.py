@@ -10,7 +10,7 @@ import msgspec
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import write_atomic, write_json
-from training.draft import Draft
+from hermes_lab.training.draft import Draft
 
 MADE_FROM = "made_from.json"
 
@@ -27,9 +27,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """A finished round. `version` is the adapter that it made; without a usable group it is the policy it began with.
 
     `steps` counts the optimiser's of the whole training until here; `used` and `refused` count groups, `left_out` the
-    sequences of the used ones that have no gradient (`envs.groups.one_sequence_each`); `reward` is the mean of all
-    rollouts, and `length` their mean number of sampled tokens.
-    """
+    sequences of the used ones that have no gradient (`hermes_lab.envs.groups.one_sequence_each`); `reward` is the mean
+    of all rollouts, and `length` their mean number of sampled tokens."""
 
     round: int
     policy: Policy

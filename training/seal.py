@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
-from training.attempts import refusal
+from hermes_lab.training.attempts import refusal
 
 if TYPE_CHECKING:
-    from training.draft import Draft
+    from hermes_lab.training.draft import Draft
 
 SEAL = "seal.json"
 

@@ -12,10 +12,10 @@ import msgspec
 from hermes_lab.models.reasoning import part
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.records import read_episodes
+from hermes_lab.training.config import Gate
+from hermes_lab.training.sound import spoilt, unfinished, unsound_turns
 from hermes_lab.types import Episode, Message, TokenBranch, Trajectory
 from hermes_lab.types.trajectory import ToolFormat
-from training.config import Gate
-from training.sound import spoilt, unfinished, unsound_turns
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.errors import ConfigError
-from training.batches import batch_order
-from training.compress import compress_selection
-from training.config import TrainConfig
-from training.job import Data, Job, check_start
-from training.lock import LockedConfig, load_lock
-from training.lora import Say, arguments, load_tokenizer, progress, require_libraries
-from training.loss import add_gradients
-from training.select import Selection, refusals, select_rows
-from training.tokens import Row, tokenize
+from hermes_lab.training.batches import batch_order
+from hermes_lab.training.compress import compress_selection
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.job import Data, Job, check_start
+from hermes_lab.training.lock import LockedConfig, load_lock
+from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
+from hermes_lab.training.loss import add_gradients
+from hermes_lab.training.select import Selection, refusals, select_rows
+from hermes_lab.training.tokens import Row, tokenize
 
 _METRICS = {"loss": "loss", "grad_norm": "grad_norm", "learning_rate": "learning_rate"}
 
@@ -59,7 +59,7 @@ def _trainer(job: Job, model: Any, say: Say) -> Any:
     from trl import SFTConfig, SFTTrainer
 
     class Trainer(SFTTrainer):  # type: ignore[misc]
-        """TRL's, with the step of `training.loss`."""
+        """TRL's, with the step of `hermes_lab.training.loss`."""
 
         def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
             del num_items_in_batch  # the batch is the optimiser's: its own mean is the loss

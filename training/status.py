@@ -11,8 +11,8 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import CARD, Card, read_card
-from training.adapters import versions
-from training.rounds import MADE_FROM, Done
+from hermes_lab.training.adapters import versions
+from hermes_lab.training.rounds import MADE_FROM, Done
 
 METRICS = "metrics.jsonl"
 _DEPTH = 3

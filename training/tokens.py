@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.reasoning import apart
 from hermes_lab.models.wires.chat import wire
+from hermes_lab.training.select import Conversation
 from hermes_lab.types import TokenBranch
-from training.select import Conversation
 
 IGNORED = -100
 """The label of a token that has no loss."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from analysis.curves import Array, CurveParameter
+from hermes_lab.analysis.curves import Array, CurveParameter
 
 MIN_SEEN = 0.8
 """The share of the rise that the data must see; an asymptote far beyond them is an extrapolation."""

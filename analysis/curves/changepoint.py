@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from analysis.curves import Array, CurveParameter
-from analysis.curves.approach import END_BOUNDS, ENDS, observed_ends
+from hermes_lab.analysis.curves import Array, CurveParameter
+from hermes_lab.analysis.curves.approach import END_BOUNDS, ENDS, observed_ends
 
 
 class Changepoint:

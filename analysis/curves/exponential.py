@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from analysis.curves import Array, CurveParameter
-from analysis.curves.approach import FASTEST, SLOWEST, Approach
+from hermes_lab.analysis.curves import Array, CurveParameter
+from hermes_lab.analysis.curves.approach import FASTEST, SLOWEST, Approach
 
 
 class Exponential(Approach):

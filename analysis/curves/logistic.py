@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from analysis.curves import Array, CurveParameter
-from analysis.curves.approach import SLOWEST, Approach
+from hermes_lab.analysis.curves import Array, CurveParameter
+from hermes_lab.analysis.curves.approach import SLOWEST, Approach
 
 STEEPEST = 10 * np.log(81)
 """Rate times span at which the middle 80 % of the rise takes a tenth of the data. What is steeper is a changepoint,

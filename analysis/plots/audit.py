@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analysis.claims import Claim
-from analysis.plots import style
-from analysis.plots.style import GREEN, INK, MUTED, PAPER, SMALL, VERMILION
+from hermes_lab.analysis.claims import Claim
+from hermes_lab.analysis.plots import style
+from hermes_lab.analysis.plots.style import GREEN, INK, MUTED, PAPER, SMALL, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

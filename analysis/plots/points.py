@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.intervals import Rate
-from analysis.plots.style import Look
+from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.plots.style import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ def ranges(experience: npt.NDArray[np.float64], bins: int = BINS) -> list[npt.ND
 
 def draw_points(ax: "Axes", points: list[Point], shift: float, look: Look, label: str) -> None:
     """Means with Wilson 95 % bars, moved by `shift` so that bars at the same n do not cover each other."""
-    from analysis.plots.style import PAPER
+    from hermes_lab.analysis.plots.style import PAPER
 
     below = [point.rate.value - point.rate.interval.low for point in points]
     above = [point.rate.interval.high - point.rate.value for point in points]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.plots import style
-from analysis.plots.style import INK, MUTED, PAPER
+from hermes_lab.analysis.plots import style
+from hermes_lab.analysis.plots.style import INK, MUTED, PAPER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

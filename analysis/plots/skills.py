@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analysis.plots import style
-from analysis.plots.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SEQUENTIAL, SMALL, TEXT, VERMILION
-from analysis.timeline import SkillEvent, SkillLoads, What
+from hermes_lab.analysis.plots import style
+from hermes_lab.analysis.plots.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SEQUENTIAL, SMALL, TEXT, VERMILION
+from hermes_lab.analysis.timeline import SkillEvent, SkillLoads, What
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

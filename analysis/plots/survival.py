@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from analysis.plots import style
+from hermes_lab.analysis.plots import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from analysis.plots import style
-from analysis.plots.style import BLUE
+from hermes_lab.analysis.plots import style
+from hermes_lab.analysis.plots.style import BLUE
 from hermes_lab.errors import ConfigError
 
 if TYPE_CHECKING:

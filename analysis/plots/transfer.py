@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from analysis.plots import style
-from analysis.plots.style import INK, SEQUENTIAL, TEXT
+from hermes_lab.analysis.plots import style
+from hermes_lab.analysis.plots.style import INK, SEQUENTIAL, TEXT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from analysis.intervals import Interval
-from analysis.plots import style
-from analysis.plots.style import GAIN, INK, LOSS, MUTED, PAPER, SMALL
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.plots import style
+from hermes_lab.analysis.plots.style import GAIN, INK, LOSS, MUTED, PAPER, SMALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

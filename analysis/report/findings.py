@@ -8,19 +8,28 @@ from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
-from analysis.capture import Capture
-from analysis.continual import Transfer, transfers
-from analysis.cost import costs
-from analysis.course import course
-from analysis.fit import Fit, fit_series
-from analysis.forms import Forms, choose_series
-from analysis.funnel import Funnel, funnels, read_seen
-from analysis.intervals import Rate
-from analysis.report.data import Losses, Sides, choose_sides, compared_series, losses, pair_up, per_run, usual_order
-from analysis.summary import summarize
-from analysis.uplift import Uplift, uplift_sentence, uplifts
-from analysis.verdict import Verdict, verdict
-from analysis.warnings import error_warnings
+from hermes_lab.analysis.capture import Capture
+from hermes_lab.analysis.continual import Transfer, transfers
+from hermes_lab.analysis.cost import costs
+from hermes_lab.analysis.course import course
+from hermes_lab.analysis.fit import Fit, fit_series
+from hermes_lab.analysis.forms import Forms, choose_series
+from hermes_lab.analysis.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.report.data import (
+    Losses,
+    Sides,
+    choose_sides,
+    compared_series,
+    losses,
+    pair_up,
+    per_run,
+    usual_order,
+)
+from hermes_lab.analysis.summary import summarize
+from hermes_lab.analysis.uplift import Uplift, uplift_sentence, uplifts
+from hermes_lab.analysis.verdict import Verdict, verdict
+from hermes_lab.analysis.warnings import error_warnings
 from hermes_lab.manifest import RunManifest
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from analysis.report import sections
-from analysis.report.chunks import Spool, compressed, pack
-from analysis.report.data import (
+from hermes_lab.analysis.report import sections
+from hermes_lab.analysis.report.chunks import Spool, compressed, pack
+from hermes_lab.analysis.report.data import (
     CHANGES,
     OUTCOMES,
     changes,
@@ -23,12 +23,12 @@ from analysis.report.data import (
     usual_order,
     viewing_order,
 )
-from analysis.report.findings import Findings, FromSuite, find
-from analysis.report.first_screen import first_screen
-from analysis.report.markup import Markup, element, join
-from analysis.report.skillbook import SkillBook
-from analysis.report.skills_section import skills
-from analysis.report.transcript import encoded
+from hermes_lab.analysis.report.findings import Findings, FromSuite, find
+from hermes_lab.analysis.report.first_screen import first_screen
+from hermes_lab.analysis.report.markup import Markup, element, join
+from hermes_lab.analysis.report.skillbook import SkillBook
+from hermes_lab.analysis.report.skills_section import skills
+from hermes_lab.analysis.report.transcript import encoded
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.records import read_episodes, write_atomic
@@ -219,7 +219,7 @@ def _script() -> str:
 
 
 def _resource(name: str) -> str:
-    return resources.files("analysis.report").joinpath("assets", name).read_text()
+    return resources.files("hermes_lab.analysis.report").joinpath("assets", name).read_text()
 
 
 def _digest(text: str) -> str:

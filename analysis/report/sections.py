@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from analysis.comparison import Comparison, Report
-from analysis.continual import MEASURES, Transfer
-from analysis.over_lanes import Estimate
-from analysis.pairs import METRICS
-from analysis.report import charts
-from analysis.report.data import usual_order
-from analysis.report.findings import Findings
-from analysis.report.markup import Markup, element, join
-from analysis.report.words import NONE, duration, interval, number, percent, points, rate
-from analysis.warnings import PLAIN, ending
+from hermes_lab.analysis.comparison import Comparison, Report
+from hermes_lab.analysis.continual import MEASURES, Transfer
+from hermes_lab.analysis.over_lanes import Estimate
+from hermes_lab.analysis.pairs import METRICS
+from hermes_lab.analysis.report import charts
+from hermes_lab.analysis.report.data import usual_order
+from hermes_lab.analysis.report.findings import Findings
+from hermes_lab.analysis.report.markup import Markup, element, join
+from hermes_lab.analysis.report.words import NONE, duration, interval, number, percent, points, rate
+from hermes_lab.analysis.warnings import PLAIN, ending
 from hermes_lab.manifest import RunManifest
 
 

@@ -1,4 +1,5 @@
-"""The likelihood of a discrete hazard with a fraction that is never solved; `analysis.survival.hazard` fits it.
+"""The likelihood of a discrete hazard with a fraction that is never solved; `hermes_lab.analysis.survival.hazard` fits
+it.
 
 A share `learnable` of the tasks is solved with the same probability `hazard` at every trial, the others never
 ("cured", in the terms of Boag 1949, J. R. Stat. Soc. B 11:15). With q = 1 - hazard,
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.curves import Array
+from hermes_lab.analysis.curves import Array
 
 EDGE = 1e-6
 """How near to 0 and 1 a hazard may come."""

@@ -1,7 +1,7 @@
 """Solved stays solved: how fast repeated trials solve tasks, and whether some would never be.
 
 Where only the tasks that failed are tried again, the counts of successive trials are no independent draws: each
-trial works on what the earlier ones left. The model is `analysis.survival.cured`. It assumes that tasks are
+trial works on what the earlier ones left. The model is `hermes_lab.analysis.survival.cured`. It assumes that tasks are
 independent and share one hazard. Where they differ, easy ones go first and the hazard falls, which looks like a
 larger fraction that is never solved.
 """
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analysis.bootstrap import levels
-from analysis.curves import Array
-from analysis.fit import aicc
-from analysis.identification import MIN_EVIDENCE
-from analysis.intervals import Z95, Interval
-from analysis.survival.cured import (
+from hermes_lab.analysis.bootstrap import levels
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.fit import aicc
+from hermes_lab.analysis.identification import MIN_EVIDENCE
+from hermes_lab.analysis.intervals import Z95, Interval
+from hermes_lab.analysis.survival.cured import (
     EDGE,
     STARTS_S_P,
     Counts,

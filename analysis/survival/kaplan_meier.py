@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analysis.curves import Array
-from analysis.intervals import Z95, Interval
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.intervals import Z95, Interval
 from hermes_lab.errors import ConfigError
 
 

@@ -1,4 +1,5 @@
-"""The likelihood of times that fall to a floor and are cut off by a budget; `analysis.survival.times` fits it.
+"""The likelihood of times that fall to a floor and are cut off by a budget; `hermes_lab.analysis.survival.times` fits
+it.
 
 The median time after n tasks is floor + (initial - floor) exp(-rate n), and times are log-normal around it with
 the standard deviation `spread` of their logarithms. A time that the budget cut off tells that the whole one is
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analysis.curves import Array
+from hermes_lab.analysis.curves import Array
 
 INITIAL, FLOOR, RATE, SPREAD = range(4)
 

@@ -1,6 +1,6 @@
 r"""`HermesLabAtroposEnv`: the suites for those who start from atroposlib's `BaseEnv`.
 
-    python -m envs.atropos.base_env process --env.hermes_lab "suite.name=ledger" --env.total_steps 8 \
+    python -m hermes_lab.envs.atropos.base_env process --env.hermes_lab "suite.name=ledger" --env.total_steps 8 \
         --env.data_path_to_save_groups groups.jsonl --openai.base_url http://127.0.0.1:8001/v1
 
 Its `serve`, `process` and `evaluate` are atroposlib's own; `hermes-lab env` does the same without atroposlib. The
@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-import configs
-from envs.atropos.config import EnvConfig, load_env_config
-from envs.atropos.evaluate import evaluate, greedy
-from envs.atropos.source import GroupSource, Item
-from envs.atropos.tally import Tally
-from envs.rollouts import Rollouts, open_rollouts
+from hermes_lab import configs
 from hermes_lab.config import RunConfig
+from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
+from hermes_lab.envs.atropos.evaluate import evaluate, greedy
+from hermes_lab.envs.atropos.source import GroupSource, Item
+from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.weights import resolve
 from hermes_lab.types import Episode
@@ -33,7 +33,9 @@ try:
     from atroposlib.envs.base import APIServerConfig, BaseEnv, BaseEnvConfig
     from pydantic import Field
 except ImportError as error:
-    raise ConfigError(f"envs.atropos.base_env: needs atroposlib ({error}); pip install 'hermes-lab[atropos]'") from None
+    raise ConfigError(
+        f"hermes_lab.envs.atropos.base_env: needs atroposlib ({error}); pip install 'hermes-lab[atropos]'"
+    ) from None
 
 CONFIG = Path(configs.__file__).parent / "env" / "atropos.yaml"
 

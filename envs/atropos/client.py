@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from envs.atropos.messages import (
+from hermes_lab.envs.atropos.messages import (
     Disconnected,
     EnvId,
     Info,

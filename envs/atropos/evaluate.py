@@ -5,10 +5,10 @@ from typing import Any
 
 import anyio
 
-from analysis.intervals import Rate
-from envs.atropos.config import EnvConfig
-from envs.rollouts import Rollouts
+from hermes_lab.analysis.intervals import Rate
 from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.envs.atropos.config import EnvConfig
+from hermes_lab.envs.rollouts import Rollouts
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from envs.atropos.config import EnvSection
-from envs.atropos.messages import MASKED, MASKED_LOGPROB, ScoredData
-from envs.groups import build_groups, one_sequence_each
+from hermes_lab.envs.atropos.config import EnvSection
+from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB, ScoredData
+from hermes_lab.envs.groups import build_groups, one_sequence_each
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Episode, ScoredGroup
 

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from envs.atropos.messages import MASKED, ScoredData
+from hermes_lab.envs.atropos.messages import MASKED, ScoredData
 from hermes_lab.records import write_atomic
 
 _STYLE = """

@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from envs.atropos.html import write_page
-from envs.atropos.source import GroupSource, Item, Made
-from envs.atropos.tally import Tally
-from envs.groups import write_groups
+from hermes_lab.envs.atropos.html import write_page
+from hermes_lab.envs.atropos.source import GroupSource, Item, Made
+from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.groups import write_groups
 from hermes_lab.errors import HermesLabError
 from hermes_lab.records import write_atomic
 

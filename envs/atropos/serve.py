@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import anyio
 from anyio.abc import TaskGroup
 
-from envs.atropos.client import AtroposClient, LostAnswer, NotSent, UnknownEnvironment
-from envs.atropos.config import EnvSection
-from envs.atropos.messages import Info, RegisterEnv, Status
-from envs.atropos.source import GroupSource, Item, Made
-from envs.atropos.tally import Tally
+from hermes_lab.envs.atropos.client import AtroposClient, LostAnswer, NotSent, UnknownEnvironment
+from hermes_lab.envs.atropos.config import EnvSection
+from hermes_lab.envs.atropos.messages import Info, RegisterEnv, Status
+from hermes_lab.envs.atropos.source import GroupSource, Item, Made
+from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.errors import ConfigError, HermesLabError
 
 Say = Callable[[str], None]

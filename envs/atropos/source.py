@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from envs.atropos.config import EnvConfig
-from envs.atropos.groups import Refused, make_group, scored_data
-from envs.atropos.messages import ScoredData
-from envs.atropos.tally import Tally
-from envs.rollouts import Rollouts
+from hermes_lab.envs.atropos.config import EnvConfig
+from hermes_lab.envs.atropos.groups import Refused, make_group, scored_data
+from hermes_lab.envs.atropos.messages import ScoredData
+from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.rollouts import Rollouts
 from hermes_lab.errors import HermesLabError
 from hermes_lab.types import Episode, ScoredGroup, Task
 

@@ -1,8 +1,8 @@
 """TRL's GRPO trainer on the lab's tasks: scored groups as its columns, a `rollout_func`, an `environment_factory`."""
 
-from envs.trl.columns import rollout_columns
-from envs.trl.environment import environment_rows, make_environment
-from envs.trl.rollout import RolloutFunc, episode_reward, make_rollout_func, prompt_rows
+from hermes_lab.envs.trl.columns import rollout_columns
+from hermes_lab.envs.trl.environment import environment_rows, make_environment
+from hermes_lab.envs.trl.rollout import RolloutFunc, episode_reward, make_rollout_func, prompt_rows
 
 __all__ = [
     "RolloutFunc",

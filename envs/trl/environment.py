@@ -4,16 +4,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from envs.stepwise import LoopThread, SteppedRollout
-from envs.trl.rollout import suite_tasks
 from hermes_lab.config import RunConfig
+from hermes_lab.envs.stepwise import LoopThread, SteppedRollout
+from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.protocols import StagedSuite
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import check_toolsets, known_tools
 from hermes_lab.types import Episode, Message, Task, ToolCall
-from tasks import load_suite
 
 _OVER = '{"error": "not run: the episode is over"}'
 _SCALARS: Mapping[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "object": dict}

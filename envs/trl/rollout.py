@@ -10,15 +10,15 @@ from typing import Any
 
 import anyio
 
-from envs.rollouts import open_rollouts
-from envs.stepwise import LoopThread
-from envs.trl.columns import split
 from hermes_lab.config import RunConfig
+from hermes_lab.envs.rollouts import open_rollouts
+from hermes_lab.envs.stepwise import LoopThread
+from hermes_lab.envs.trl.columns import split
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.weights import Say, silent
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
-from tasks import load_suite
 
 _FOLDER = "policy"
 """Adapters are served as `policy-<first 12 of the digest>`."""

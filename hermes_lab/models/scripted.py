@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import anyio.lowlevel
@@ -61,10 +62,10 @@ class ScriptedModel:
 
 
 def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskPolicy:
-    """The policy that the factory `module:attribute` makes of `options`."""
+    """The policy that the factory `module:attribute` makes of `options`. A module of the lab needs no `hermes_lab.`."""
     module, _, attribute = name.partition(":")
     try:
-        factory = getattr(importlib.import_module(module), attribute)
+        factory = getattr(_import(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"model.name: {name!r} names no policy as `module:factory`: {error}") from None
     try:
@@ -72,3 +73,15 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskPolicy:
     except TypeError as error:
         raise ConfigError(f"model.options: {name} does not take these: {error}") from None
     return policy
+
+
+def _import(module: str) -> ModuleType:
+    """`hermes_lab.MODULE` where there is one, or else MODULE."""
+    ours = f"hermes_lab.{module}"
+    try:
+        return importlib.import_module(ours)
+    except ModuleNotFoundError as error:
+        # Not one of the lab's: neither it nor a package on the way to it exists. Any other missing module is a fault.
+        if error.name is None or not f"{ours}.".startswith(f"{error.name}."):
+            raise
+    return importlib.import_module(module)

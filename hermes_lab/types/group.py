@@ -5,7 +5,7 @@ from msgspec import Struct, field
 from hermes_lab.types.episode import ModelIdentity
 
 GROUP_VERSION = 2
-"""Of the group that is written; `envs.groups.read_groups` upgrades older ones."""
+"""Of the group that is written; `hermes_lab.envs.groups.read_groups` upgrades older ones."""
 
 
 class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ import anyio
 import typer
 
 from hermes_lab.errors import ConfigError
-from runners.commands import options
+from hermes_lab.runners.commands import options
 
 Adapter = Annotated[
     str,
@@ -63,7 +63,7 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab adapters list`."""
-    from training.adapters import list_adapters
+    from hermes_lab.training.adapters import list_adapters
 
     cards = list_adapters(root)
     if json:
@@ -80,8 +80,8 @@ def list_(
 
 def show(adapter: Adapter, root: Root = ADAPTERS, json: options.Json = False) -> None:
     """`hermes-lab adapters show`."""
-    from training.adapters import find_adapter
-    from training.lineage import lineage
+    from hermes_lab.training.adapters import find_adapter
+    from hermes_lab.training.lineage import lineage
 
     found = lineage(find_adapter(adapter, root), root)
     if json:
@@ -95,8 +95,8 @@ def score(adapter: Adapter, run: options.Run, root: Root = ADAPTERS, json: optio
     """`hermes-lab adapters score`."""
     from hermes_lab.errors import ConfigError
     from hermes_lab.models.adapters import PACKAGED
-    from training.adapters import find_adapter
-    from training.evaluations import score
+    from hermes_lab.training.adapters import find_adapter
+    from hermes_lab.training.evaluations import score
 
     if adapter == PACKAGED:
         raise ConfigError(f"{PACKAGED}: its scores come with it; copy its folder to {root}, and score the copy")
@@ -167,7 +167,7 @@ def prune(
     apply: Annotated[bool, typer.Option("--apply", help="Remove them; without it nothing changes.")] = False,
 ) -> None:
     """`hermes-lab adapters prune`."""
-    from training.prune import needless, remove
+    from hermes_lab.training.prune import needless, remove
 
     items = needless(root, runs)
     if apply:
@@ -183,6 +183,6 @@ def prune(
 def _folder(adapter: str, root: Path) -> Path:
     """Of any adapter; somebody else's, too, which has no card and is no part of the registry."""
     from hermes_lab.models.adapters import adapter_folder
-    from training.adapters import find_adapter
+    from hermes_lab.training.adapters import find_adapter
 
     return adapter_folder(adapter) or find_adapter(adapter, root)

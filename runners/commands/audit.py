@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from runners.commands import options
+from hermes_lab.runners.commands import options
 
 
 def register(app: typer.Typer) -> None:
@@ -22,11 +22,11 @@ def audit(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab audit`."""
-    from analysis import claims
-    from analysis.load import load_episodes
-    from analysis.measurements import Measurements, measure
-    from analysis.runs import open_runs
-    from runners.tables import table
+    from hermes_lab.analysis import claims
+    from hermes_lab.analysis.load import load_episodes
+    from hermes_lab.analysis.measurements import Measurements, measure
+    from hermes_lab.analysis.runs import open_runs
+    from hermes_lab.runners.tables import table
 
     for opened in open_runs(run) if run else ():
         options.warn(opened.warning())

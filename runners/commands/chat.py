@@ -10,13 +10,13 @@ import typer
 from hermes_lab.config import RunConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
+from hermes_lab.runners.chat import Chat
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home
 from hermes_lab.sessions.keys import check_name, is_id
 from hermes_lab.sessions.knowledge import HomeKnowledge
 from hermes_lab.tools.registry import check_toolsets
-from runners.chat import Chat
-from runners.commands import options
-from runners.terminal import Terminal
 
 _DEFAULTS = ("agent.toolsets=[core]",)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from hermes_lab.errors import ConfigError
-from runners.commands import options
-from runners.commands.summary import say_warnings_of
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.summary import say_warnings_of
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +36,8 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab compare`."""
-    from analysis.compare import compare_runs, compare_to_first
-    from analysis.verdict import of_report, verdict
+    from hermes_lab.analysis.compare import compare_runs, compare_to_first
+    from hermes_lab.analysis.verdict import of_report, verdict
 
     if arms and after:
         if "," in arms:

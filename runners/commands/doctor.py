@@ -12,9 +12,9 @@ import typer
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import HermesLabError, SandboxError
 from hermes_lab.models import weights
+from hermes_lab.runners.commands import options
 from hermes_lab.sandbox import probe
 from hermes_lab.sandbox.docker_engine import describe as describe_docker
-from runners.commands import options
 
 
 class Finding(NamedTuple):

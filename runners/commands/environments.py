@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from hermes_lab.errors import ConfigError
-from runners.commands import options
+from hermes_lab.runners.commands import options
 
 Lock = Annotated[
     Path | None, typer.Option("--lock", help="A locked file with a section grpo; its values go before all others.")
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 def list_(json: options.Json = False) -> None:
     """`hermes-lab env list`."""
-    from tasks import list_suites
+    from hermes_lab.tasks import list_suites
 
     suites = list_suites()
     if json:
@@ -59,7 +59,7 @@ def check(suite: Annotated[str, typer.Argument(help="A suite's name.", show_defa
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 
-    import envs  # noqa: F401  (makes the ids known)
+    import hermes_lab.envs  # noqa: F401  (makes the ids known)
 
     name = f"HermesLab/{suite}-v0"
     if name not in gymnasium.registry:
@@ -78,7 +78,7 @@ def serve(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab env serve`."""
-    from runners.env_runs import run_serve
+    from hermes_lab.runners.env_runs import run_serve
 
     return run_serve(config or [], api_url, lock, out, options.say_nothing if quiet else options.say)
 
@@ -95,7 +95,7 @@ def process(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab env process`."""
-    from runners.env_runs import run_process
+    from hermes_lab.runners.env_runs import run_process
 
     say = options.say_nothing if quiet else options.say
     return run_process(config or [], lock, out, count=count, scored=form == "groups", html=html, say=say)
@@ -109,7 +109,7 @@ def evaluate(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab env evaluate`."""
-    from runners.env_runs import run_evaluate
+    from hermes_lab.runners.env_runs import run_evaluate
 
     say = options.say_nothing if quiet else options.say
     return run_evaluate(config or [], lock, out, json=json, say=say)

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from hermes_lab.errors import ConfigError
-from runners.commands import options
-from runners.commands.bar import progress_bar
-from runners.export import FORMATS, Name
-from runners.export.format import Folder
-from runners.export.output import STDOUT, check_out, new_folder, write_lines
-from runners.export.source import Budget, Source
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.bar import progress_bar
+from hermes_lab.runners.export import FORMATS, Name
+from hermes_lab.runners.export.format import Folder
+from hermes_lab.runners.export.output import STDOUT, check_out, new_folder, write_lines
+from hermes_lab.runners.export.source import Budget, Source
 
 _COMPRESSED: tuple[Name, ...] = ("sft", "openai", "hermes")
 _FORMATS = "\n\n".join(f"{name}: {format.about}" for name, format in FORMATS.items())
@@ -67,7 +67,7 @@ def export(
 
 
 def _budget(max_tokens: int, tokenizer: str) -> Budget:
-    from training.compress import named_tokenizer
+    from hermes_lab.training.compress import named_tokenizer
 
     return Budget(max_tokens, named_tokenizer(tokenizer))
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from hermes_lab.errors import ConfigError
-from runners.commands import options
-from runners.commands.summary import say_warnings_of
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.summary import say_warnings_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.curves import Curve
-    from analysis.fit import Episodes, Fit, Method, Refit
+    from hermes_lab.analysis.curves import Curve
+    from hermes_lab.analysis.fit import Episodes, Fit, Method, Refit
 
 By = StrEnum("By", ["series", "domain", "family"])
 Phase = StrEnum("Phase", ["learn", "heldout"])
@@ -68,9 +68,9 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab fit`."""
-    from analysis.curves import CURVES
-    from analysis.load import load_episodes
-    from analysis.runs import open_runs
+    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.load import load_episodes
+    from hermes_lab.analysis.runs import open_runs
 
     if curve not in (*CURVES, "best"):
         raise ConfigError(f"--curve {curve}: no such curve; there are {', '.join(sorted(CURVES))}, and best")
@@ -121,14 +121,14 @@ def fit(
 @contextmanager
 def _refits(executor: Executor) -> "Iterator[Refit]":
     if executor == Executor.local:
-        from analysis.fit import refit
+        from hermes_lab.analysis.fit import refit
 
         yield refit
         return
-    from runners.executors import need_ray
+    from hermes_lab.runners.executors import need_ray
 
     with need_ray("--executor"):
-        from runners.ray_fit import refits_on_ray
+        from hermes_lab.runners.ray_fit import refits_on_ray
     with refits_on_ray() as spread:
         yield spread
 
@@ -142,9 +142,9 @@ def _fitted(
     fit_episodes: "Callable[[Episodes, Curve], Fit]",
 ) -> tuple[list[str], dict[str, Any], dict[str, "Fit"]]:
     """What to say, the same for JSON, and the fits."""
-    from analysis.curves import CURVES
-    from analysis.fit import scored_episodes
-    from analysis.forms import choose_form
+    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.fit import scored_episodes
+    from hermes_lab.analysis.forms import choose_form
 
     lines, reports, fits = [], {}, {}
     for name, episodes in scored_episodes(frame, by.value, phase.value).items():
@@ -165,10 +165,10 @@ def _fitted(
 
 
 def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, json: bool) -> None:
-    from analysis.curves import CURVES
-    from analysis.fit import fit_series
-    from analysis.forms import MIN_RUNS
-    from analysis.pooling import pool_series
+    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.fit import fit_series
+    from hermes_lab.analysis.forms import MIN_RUNS
+    from hermes_lab.analysis.pooling import pool_series
 
     if curve == "best":
         raise ConfigError("--pool: one curve for all of them; name it with --curve")
@@ -187,7 +187,7 @@ def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int,
 
 
 def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Phase) -> Path:
-    from analysis.plots import save_learning_curve
+    from hermes_lab.analysis.plots import save_learning_curve
 
     return save_learning_curve(run, frame, fits, phase="learn" if phase == Phase.learn else "heldout")
 

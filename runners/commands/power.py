@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from hermes_lab.errors import ConfigError
-from runners.commands import options
+from hermes_lab.runners.commands import options
 
 _CURVE = (25, 50, 100, 200, 400, 800)
 """Pairs of the table, besides those that are asked for."""
@@ -37,8 +37,8 @@ def power(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab power`."""
-    from analysis import power as calculation
-    from runners.tables import table
+    from hermes_lab.analysis import power as calculation
+    from hermes_lab.runners.tables import table
 
     if lane_correlation and lanes is None:
         raise ConfigError("--lane-correlation: give --lanes too")

@@ -21,16 +21,16 @@ from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.replay import ReplayModel, first_difference
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import Job, Lab, ReviewWhen, run_episode
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.experiment import Command, plan_learn, weights_of
+from hermes_lab.runners.folder import kept_suite
+from hermes_lab.runners.plan import plan_run
+from hermes_lab.runners.snapshots import knowledge_of
+from hermes_lab.runners.terminal import printable
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import Child, Episode, Message, Trajectory
-from runners.commands import options
-from runners.experiment import Command, plan_learn, weights_of
-from runners.folder import kept_suite
-from runners.plan import plan_run
-from runners.snapshots import knowledge_of
-from runners.terminal import printable
-from tasks import load_suite
 
 
 def register(app: typer.Typer) -> None:

@@ -7,11 +7,11 @@ import typer
 
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.manifest import read_manifest
-from runners.commands import options
-from runners.commands.bar import progress_bar
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.bar import progress_bar
 
 if TYPE_CHECKING:
-    from analysis.report.findings import FromSuite
+    from hermes_lab.analysis.report.findings import FromSuite
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +50,7 @@ def report(
 
 def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None, quiet: bool) -> None:
     """Writes the page, with a bar and its size on stderr."""
-    from analysis.report.page import write_report
+    from hermes_lab.analysis.report.page import write_report
 
     wanted = sum(read_manifest(run).wanted for run in runs)
     with progress_bar("episodes", wanted, shown=not quiet) as seen:
@@ -62,9 +62,9 @@ def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None
 
 def from_suite(runs: list[Path]) -> "FromSuite":
     """What only the suite knows, of one run. Where it cannot be asked, the page is complete without it."""
-    from analysis.capture import captures
-    from analysis.report.findings import FromSuite
-    from runners.truth import scan_leaks, told_in
+    from hermes_lab.analysis.capture import captures
+    from hermes_lab.analysis.report.findings import FromSuite
+    from hermes_lab.runners.truth import scan_leaks, told_in
 
     if len(runs) > 1:
         return FromSuite(searched="this is done of one run at a time")

@@ -10,15 +10,15 @@ from hermes_lab.config import RunConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
+from hermes_lab.runners.batch import read_done
+from hermes_lab.runners.briefing import Briefing
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.execute import Plan, run_all
+from hermes_lab.runners.experiment import plan_learn
+from hermes_lab.runners.libraries import begin_with
+from hermes_lab.runners.plan import Lane, plan_run
 from hermes_lab.skills.library import Library
-from runners.batch import read_done
-from runners.briefing import Briefing
-from runners.commands import options
-from runners.commands.execute import Plan, run_all
-from runners.experiment import plan_learn
-from runners.libraries import begin_with
-from runners.plan import Lane, plan_run
-from tasks import load_suite
+from hermes_lab.tasks import load_suite
 
 RoundSize = Annotated[
     int | None, typer.Option("--round-size", help="Tasks of a round, in place of learning.round_size.", min=1)

@@ -9,7 +9,7 @@ import typer
 from hermes_lab.config import ModelConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
-from runners.commands import options
+from hermes_lab.runners.commands import options
 
 
 def register(app: typer.Typer) -> None:

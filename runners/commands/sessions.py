@@ -5,11 +5,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.terminal import printable
 from hermes_lab.sessions import SessionInfo, SessionStore
 from hermes_lab.types import Message
 from hermes_lab.types.message import Role
-from runners.commands import options
-from runners.terminal import printable
 
 Which = Annotated[
     str, typer.Argument(help="A name, an id or its beginning, or a key (platform:chat[:thread]).", show_default=False)

@@ -2,11 +2,11 @@
 
 import typer
 
-from runners.commands import skills_change as change
-from runners.commands import skills_effects as effects
-from runners.commands import skills_health as health
-from runners.commands import skills_look as look
-from runners.commands import skills_uplift as uplift
+from hermes_lab.runners.commands import skills_change as change
+from hermes_lab.runners.commands import skills_effects as effects
+from hermes_lab.runners.commands import skills_health as health
+from hermes_lab.runners.commands import skills_look as look
+from hermes_lab.runners.commands import skills_uplift as uplift
 
 
 def register(app: typer.Typer) -> None:

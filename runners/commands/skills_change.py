@@ -9,6 +9,12 @@ import typer
 from hermes_lab.config import SkillsConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import skill_tests
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
+from hermes_lab.runners.libraries import Place, existing, find, find_store, full_snapshot, home_skills
+from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.terminal import printable
 from hermes_lab.skills import curate as curator
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills import hub, umbrella, upkeep
@@ -16,12 +22,6 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
-from runners import skill_tests
-from runners.commands import options
-from runners.commands.skills_look import In, Lib, left_out, names, print_json
-from runners.libraries import Place, existing, find, find_store, full_snapshot, home_skills
-from runners.tables import counted, table
-from runners.terminal import printable
 
 Names = Annotated[list[str], typer.Argument(help="Skills' names.", show_default=False, autocompletion=names)]
 MaybeNames = Annotated[

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from analysis.capture import Capture, captures
-from analysis.funnel import Funnel, funnels, read_seen
-from analysis.intervals import Rate
+from hermes_lab.analysis.capture import Capture, captures
+from hermes_lab.analysis.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.intervals import Rate
 from hermes_lab.config import RunConfig
-from runners.commands import options
-from runners.past import config_of
-from runners.tables import counted, table
-from runners.truth import LeakScan, scan_leaks, told_in
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.past import config_of
+from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.truth import LeakScan, scan_leaks, told_in
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.continual import Transfer
-    from analysis.over_lanes import Estimate
+    from hermes_lab.analysis.continual import Transfer
+    from hermes_lab.analysis.over_lanes import Estimate
 
 Lines = Iterator[str]
 T = TypeVar("T")
@@ -31,9 +31,9 @@ def effects(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab skills effects`."""
-    from analysis.load import load_episodes
-    from analysis.report.data import usual_order
-    from analysis.runs import open_runs
+    from hermes_lab.analysis.load import load_episodes
+    from hermes_lab.analysis.report.data import usual_order
+    from hermes_lab.analysis.runs import open_runs
 
     (opened,) = open_runs(run)
     options.warn(opened.warning())
@@ -68,10 +68,10 @@ def _report(
     leaked: LeakScan | None,
 ) -> dict[str, Any]:
     """Everything for JSON; null is not measured."""
-    from analysis.continual import transfers
-    from analysis.cost import costs
-    from analysis.course import course, growth
-    from analysis.spread import spread
+    from hermes_lab.analysis.continual import transfers
+    from hermes_lab.analysis.cost import costs
+    from hermes_lab.analysis.course import course, growth
+    from hermes_lab.analysis.spread import spread
 
     return {
         "captures": None if caught is None else [each.report() for each in caught],
@@ -94,7 +94,7 @@ def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
 
 
 def _in_order(arms: Mapping[str, T]) -> Iterator[tuple[str, T]]:
-    from analysis.report.data import usual_order
+    from hermes_lab.analysis.report.data import usual_order
 
     yield from ((arm, arms[arm]) for arm in sorted(arms, key=usual_order))
 
@@ -143,7 +143,7 @@ def _chain(chain: Sequence[Funnel]) -> Lines:
 
 
 def _course(frame: "pd.DataFrame") -> Lines:
-    from analysis.course import course
+    from hermes_lab.analysis.course import course
 
     found = course(frame)
     if found.empty:
@@ -165,7 +165,7 @@ def _course(frame: "pd.DataFrame") -> Lines:
 
 
 def _transfer(frame: "pd.DataFrame") -> Lines:
-    from analysis.continual import transfers
+    from hermes_lab.analysis.continual import transfers
 
     found = transfers(frame)
     if not found:
@@ -193,8 +193,8 @@ def _measures(transfer: "Transfer") -> Iterator[str]:
 
 
 def _recoveries(frame: "pd.DataFrame", config: RunConfig) -> Iterator[tuple[str, Any]]:
-    from analysis.drift import recovery_from_drift
-    from analysis.series import series_of
+    from hermes_lab.analysis.drift import recovery_from_drift
+    from hermes_lab.analysis.series import series_of
 
     at = config.suite.options.get("drift_at", 0)
     for name, group in frame.groupby(series_of(frame), sort=False) if at else ():
@@ -214,7 +214,7 @@ def _drift(frame: "pd.DataFrame", config: RunConfig) -> Lines:
 
 
 def _spread(frame: "pd.DataFrame") -> Lines:
-    from analysis.spread import spread
+    from hermes_lab.analysis.spread import spread
 
     for row in _rows(spread(frame)):
         if row["sd"] is not None:
@@ -225,7 +225,7 @@ def _spread(frame: "pd.DataFrame") -> Lines:
 
 
 def _cost(frame: "pd.DataFrame", config: RunConfig) -> Lines:
-    from analysis.cost import costs
+    from hermes_lab.analysis.cost import costs
 
     rows = []
     for row in _rows(costs(frame, _price(config))):

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from analysis.funnel import STAGES, Funnel, funnels, read_seen
-from analysis.intervals import Rate
+from hermes_lab.analysis.funnel import STAGES, Funnel, funnels, read_seen
+from hermes_lab.analysis.intervals import Rate
+from hermes_lab.runners import skill_tests
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.skills_look import Lib, print_json, report
+from hermes_lab.runners.libraries import Place, find_all
+from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.terminal import printable
 from hermes_lab.skills.index import Entry
-from runners import skill_tests
-from runners.commands import options
-from runners.commands.skills_look import Lib, print_json, report
-from runners.libraries import Place, find_all
-from runners.tables import counted, table
-from runners.terminal import printable
 
 COUNTS = (*STAGES, "helped", "hurt", "astray")
 """Columns of the table of funnels."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hermes_lab.errors import ConfigError
-from runners.commands import options
-from runners.commands.execute import Plan, run_all
-from runners.tables import counted, table
-from runners.uplift import libraries_digest, open_source, plan_uplift
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.execute import Plan, run_all
+from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.uplift import libraries_digest, open_source, plan_uplift
 
 if TYPE_CHECKING:
-    from analysis.uplift import Uplift
+    from hermes_lab.analysis.uplift import Uplift
 
 
 def uplift(
@@ -31,7 +31,7 @@ def uplift(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab skills uplift`."""
-    from analysis.runs import open_runs
+    from hermes_lab.analysis.runs import open_runs
 
     if Path(run).is_dir() and (opened := open_runs(Path(run))[0]).manifest.command == "uplift":
         if out:
@@ -56,8 +56,8 @@ def uplift(
 
 def _show(folder: Path, summary: dict[str, Any], *, json: bool) -> None:
     """The table of an uplift; `summary` is of its run, and empty where nothing was run."""
-    from analysis.load import load_episodes
-    from analysis.uplift import uplift_sentence, uplifts
+    from hermes_lab.analysis.load import load_episodes
+    from hermes_lab.analysis.uplift import uplift_sentence, uplifts
 
     found = uplifts(load_episodes(folder))
     if json:

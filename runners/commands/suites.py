@@ -2,8 +2,8 @@
 
 import typer
 
-from runners.commands import suites_check as check
-from runners.commands import suites_look as look
+from hermes_lab.runners.commands import suites_check as check
+from hermes_lab.runners.commands import suites_look as look
 
 
 def register(app: typer.Typer) -> None:

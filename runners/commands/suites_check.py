@@ -11,24 +11,24 @@ import anyio
 import msgspec
 import typer
 
-from analysis.intervals import wilson
+from hermes_lab.analysis.intervals import wilson
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import Suite
 from hermes_lab.records import read_episodes
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.suites_options import AnyWorld, Seed, config_of, names, split_of, suite_of
+from hermes_lab.runners.tables import counted
 from hermes_lab.sandbox import open_sandbox
-from runners.commands import options
-from runners.commands.suites_options import AnyWorld, Seed, config_of, names, split_of, suite_of
-from runners.tables import counted
-from tasks.admission import Static, examine
-from tasks.check import CheckReport, Tell, check_suite, rubric_of, too_little
-from tasks.jsonl import JsonlSuite
-from tasks.jsonl_check import check_rows
-from tasks.proof import Provable
-from tasks.registry import adapters, blaming
-from tasks.rubric import Rubric, grade_runs
-from tasks.suite import WorldSuite
+from hermes_lab.tasks.admission import Static, examine
+from hermes_lab.tasks.check import CheckReport, Tell, check_suite, rubric_of, too_little
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.jsonl_check import check_rows
+from hermes_lab.tasks.proof import Provable
+from hermes_lab.tasks.registry import adapters, blaming
+from hermes_lab.tasks.rubric import Rubric, grade_runs
+from hermes_lab.tasks.suite import WorldSuite
 
 ALL = "all"
 _STATIC = 50
@@ -77,7 +77,7 @@ def check(
 
 def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: SandboxConfig) -> int:
     """Has the packaged solutions of a third-party suite judged, and prints how many are accepted."""
-    from tasks.adapters._oracle import prove
+    from hermes_lab.tasks.adapters._oracle import prove
 
     failures: list[str] = []
     for each in suite.splits if split == ALL else (split_of(suite, split),):

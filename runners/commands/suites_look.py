@@ -21,15 +21,14 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import KnownSuite, Sandbox, Suite
 from hermes_lab.records import write_atomic
 from hermes_lab.rollout import lay_out
-from hermes_lab.types import Task
-from runners.commands import options
-from runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
-from runners.tables import counted, table
-from runners.terminal import printable
-from tasks.admission import drawn_from, spread
-from tasks.draws import Draws
-from tasks.jsonl import JsonlSuite
-from tasks.registry import (
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
+from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.terminal import printable
+from hermes_lab.tasks.admission import drawn_from, spread
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.registry import (
     ADAPTERS,
     ENTRY_POINTS,
     OPEN_ENDED,
@@ -40,7 +39,8 @@ from tasks.registry import (
     load_story,
     stories,
 )
-from tasks.suite import WorldSuite
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.types import Task
 
 _LINES, _FILES = 60, 40
 _SEARCHED = 50
@@ -94,8 +94,8 @@ def show(
 ) -> None:
     """`hermes-lab tasks show`."""
     from hermes_lab.sandbox import open_sandbox
-    from tasks.gallery import card, verdicts
-    from tasks.proof import Provable
+    from hermes_lab.tasks.gallery import card, verdicts
+    from hermes_lab.tasks.proof import Provable
 
     settings = config_of(name, config)
     suite = suite_of(settings)
@@ -181,7 +181,7 @@ def rules(
 def adapter_row(name: str) -> dict[str, str]:
     """What a third-party suite is and under which licence, which the first words of its adapter say; and whether what
     it needs is installed. None of it is loaded."""
-    about = " ".join((importlib.import_module(f"tasks.{ADAPTERS}.{name}").__doc__ or "").split())
+    about = " ".join((importlib.import_module(f"hermes_lab.tasks.{ADAPTERS}.{name}").__doc__ or "").split())
     there = importlib.util.find_spec(_PACKAGES.get(name, name)) is not None
     extra = f"hermes-lab[{name.replace('_', '-')}]"
     return {

@@ -8,7 +8,7 @@ from hermes_lab.config import RunConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
-from tasks import list_suites, load_suite
+from hermes_lab.tasks import list_suites, load_suite
 
 
 def names(incomplete: str) -> list[str]:

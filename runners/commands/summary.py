@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
-from runners.commands import options
-from runners.terminal import printable
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.terminal import printable
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def summary(run: options.Run, json: options.Json = False) -> None:
     """`hermes-lab summary`."""
-    from analysis.summary import summarize
+    from hermes_lab.analysis.summary import summarize
 
     content = summarize(run)
     show_summary(content, json=json)
@@ -35,7 +35,7 @@ def say_warnings(content: dict[str, Any]) -> None:
 
 def say_warnings_of(*runs: Path) -> None:
     """The same of runs that are compared or fitted, each by its folder."""
-    from analysis.summary import summarize
+    from hermes_lab.analysis.summary import summarize
 
     for run in runs:
         for warning in summarize(run)["warnings"]:
@@ -91,7 +91,7 @@ def _mean_score(content: dict[str, Any]) -> str:
 
 def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """How episodes ended, what was cut and which calls never ran; nothing where everything was answered."""
-    from analysis.warnings import LOST_REVIEWS, endings_text
+    from hermes_lab.analysis.warnings import LOST_REVIEWS, endings_text
 
     if set(amounts["stop_reasons"]) - {"answered"}:
         yield "episodes ended", endings_text(amounts["stop_reasons"])

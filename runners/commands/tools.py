@@ -2,7 +2,7 @@
 
 import typer
 
-from runners.commands import options
+from hermes_lab.runners.commands import options
 
 
 def register(app: typer.Typer) -> None:

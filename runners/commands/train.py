@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from runners.commands import options, train_proposals
-from runners.folder import lock_folder
+from hermes_lab.runners.commands import options, train_proposals
+from hermes_lab.runners.folder import lock_folder
 
 
 def register(app: typer.Typer) -> None:
@@ -45,8 +45,8 @@ def register(app: typer.Typer) -> None:
 
 def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
     """`hermes-lab train sft`."""
-    from training.config import load_train_config
-    from training.sft import train_sft
+    from hermes_lab.training.config import load_train_config
+    from hermes_lab.training.sft import train_sft
 
     training = load_train_config(config or [])
     _echo_folder(lambda: train_sft(training, options.say_nothing if quiet else options.say, _typed()))
@@ -54,8 +54,8 @@ def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
 
 def preference(config: options.Config = None, quiet: options.Quiet = False) -> None:
     """`hermes-lab train preference`."""
-    from training.config import load_train_config
-    from training.preference import train_preference
+    from hermes_lab.training.config import load_train_config
+    from hermes_lab.training.preference import train_preference
 
     training = load_train_config(config or [])
     _echo_folder(lambda: train_preference(training, options.say_nothing if quiet else options.say, _typed()))
@@ -63,9 +63,9 @@ def preference(config: options.Config = None, quiet: options.Quiet = False) -> N
 
 def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
     """`hermes-lab train grpo`."""
-    from runners.collect import open_sampler
-    from training.grpo import train_grpo
-    from training.grpo_config import load_grpo_config
+    from hermes_lab.runners.collect import open_sampler
+    from hermes_lab.training.grpo import train_grpo
+    from hermes_lab.training.grpo_config import load_grpo_config
 
     say = options.say_nothing if quiet else options.say
     training = load_grpo_config(config or [])
@@ -83,7 +83,7 @@ def lock(
     out: Annotated[Path, typer.Option("--out", "-o", help="The locked file to write.", show_default=False)],
 ) -> None:
     """`hermes-lab train lock`."""
-    from training.lock import write_lock
+    from hermes_lab.training.lock import write_lock
 
     locked = write_lock(source, out)
     typer.echo(f"{out}: locked, digest {locked}")

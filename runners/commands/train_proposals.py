@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runners.commands import options
+from hermes_lab.runners.commands import options
 
 
 def register(group: typer.Typer) -> None:
@@ -22,8 +22,8 @@ def proposals(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab train proposals`."""
-    from runners.terminal import printable
-    from training.proposals import find_proposal, list_proposals, proposals_folder, read_text
+    from hermes_lab.runners.terminal import printable
+    from hermes_lab.training.proposals import find_proposal, list_proposals, proposals_folder, read_text
 
     found = [find_proposal(name)] if name else list_proposals()
     if json:

@@ -5,8 +5,8 @@ A format is a function over a `Source`. It names why it leaves an episode out, a
 
 from typing import Literal
 
-from runners.export import atif, groups, hermes, hf, openai, preference, sft
-from runners.export.format import Folder, Lines
+from hermes_lab.runners.export import atif, groups, hermes, hf, openai, preference, sft
+from hermes_lab.runners.export.format import Folder, Lines
 
 Name = Literal["hermes", "openai", "atif", "hf", "sft", "preference", "groups"]
 

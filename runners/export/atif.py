@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from hermes_lab.models.reasoning import part
+from hermes_lab.runners.export.metadata import metadata
+from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, Message, Step, ToolCall, ToolResult, Trajectory, Usage
-from runners.export.metadata import metadata
-from runners.export.source import Source
 
 SCHEMA = "ATIF-v1.8"
 Tokens = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]

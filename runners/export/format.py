@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.export.source import Source
+from hermes_lab.runners.export.source import Source
 
 
 @dataclass(frozen=True)

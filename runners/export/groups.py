@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, ScoredGroup
-from runners.export.source import Source
 
 
 def rows(source: Source) -> Iterator[ScoredGroup]:
     """One row a group; its members may stand anywhere in the log, so all of it is read first."""
-    from envs.groups import build_groups
+    from hermes_lab.envs.groups import build_groups
 
     yield from build_groups(_scored(source))
 

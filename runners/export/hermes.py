@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hermes_lab.runners.export.hermes_turns import read_turns, thoughts, write_turns
+from hermes_lab.runners.export.metadata import metadata
+from hermes_lab.runners.export.source import Source
 from hermes_lab.tools.registry import known_tools
 from hermes_lab.types import Episode, Message, Trajectory
-from runners.export.hermes_turns import read_turns, thoughts, write_turns
-from runners.export.metadata import metadata
-from runners.export.source import Source
 
 
 def rows(source: Source) -> Iterator[dict[str, Any]]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
+from hermes_lab.runners.export.chat import chat, sent_tools
+from hermes_lab.runners.export.metadata import metadata
+from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, Trajectory
-from runners.export.chat import chat, sent_tools
-from runners.export.metadata import metadata
-from runners.export.source import Source
 
 _BATCH = 500
 """Rows of a Parquet row group: all that is held in memory of a split."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hermes_lab.runners.export.chat import chat, sent_tools
+from hermes_lab.runners.export.metadata import metadata
+from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Trajectory
-from runners.export.chat import chat, sent_tools
-from runners.export.metadata import metadata
-from runners.export.source import Source
 
 
 def rows(source: Source) -> Iterator[dict[str, Any]]:

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from hermes_lab.records import read_episodes
+from hermes_lab.runners.export.chat import chat, sent_tools
+from hermes_lab.runners.export.metadata import metadata
+from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, Trajectory
-from runners.export.chat import chat, sent_tools
-from runners.export.metadata import metadata
-from runners.export.source import Source
 
 Messages = list[dict[str, Any]]
 
@@ -19,7 +19,7 @@ def rows(source: Source) -> Iterator[dict[str, Any]]:
 
     The log is read twice, so that only pairs whose second half is still to come are held.
     """
-    from training.pairs import find_pairs, join_pairs
+    from hermes_lab.training.pairs import find_pairs, join_pairs
 
     keys = find_pairs(source.finished(), source.left_out)
     for chosen, rejected in join_pairs(keys, read_episodes(source.run)):

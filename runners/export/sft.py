@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from runners.export.source import Source
+from hermes_lab.runners.export.source import Source
 
 
 def rows(source: Source) -> Iterator[dict[str, Any]]:
     """One row a distinct conversation, by digest: a selection is of the whole run, so all of it is read first."""
-    from training.select import select_rows
+    from hermes_lab.training.select import select_rows
 
     selected = select_rows([source.run])
     if source.budget:
-        from training.compress import compress_selection
+        from hermes_lab.training.compress import compress_selection
 
         selected = compress_selection(selected, source.budget.tokenizer, source.budget.tokens)
         source.compressed = selected.compressed

@@ -48,8 +48,8 @@ class Source:
     def _fit(self, trajectory: Trajectory) -> Trajectory | None:
         if self.budget is None:
             return trajectory
-        from training.compress import fit_trajectory
-        from training.tokens import RefusedError
+        from hermes_lab.training.compress import fit_trajectory
+        from hermes_lab.training.tokens import RefusedError
 
         try:
             fitted = fit_trajectory(trajectory, self.budget.tokenizer, self.budget.tokens)

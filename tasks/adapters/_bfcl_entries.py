@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tasks.adapters._missing import not_installed
-from tasks.family import Move
+from hermes_lab.tasks.adapters._missing import not_installed
+from hermes_lab.tasks.family import Move
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 VERSION = "2026.3.23"

@@ -1,8 +1,7 @@
 """The packaged solution of a task, spoken by a scripted model through the whole real agent.
 
-`hermes-lab run -c suite.name=bfcl -c model.provider=scripted -c model.name=tasks.adapters._oracle:oracle` runs it as
-any other model.
-"""
+`hermes-lab run -c suite.name=bfcl -c model.provider=scripted -c model.name=hermes_lab.tasks.adapters._oracle:oracle`
+runs it as any other model."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -17,8 +16,8 @@ from hermes_lab.models.scripted import Policy, ScriptedModel, TaskPolicy
 from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks.family import Move
 from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult
-from tasks.family import Move
 
 
 class Part(NamedTuple):
@@ -33,8 +32,8 @@ Script = Callable[[Task], tuple[Part, ...]]
 
 
 def oracle() -> TaskPolicy:
-    """`model.name: tasks.adapters._oracle:oracle`. An adapter's tasks are done by its script; an empty one answers at
-    once."""
+    """`model.name: hermes_lab.tasks.adapters._oracle:oracle`. An adapter's tasks are done by its script; an empty one
+    answers at once."""
     return TaskPolicy(_policy)
 
 

@@ -15,12 +15,12 @@ import anyio.to_thread
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, Entry, Function, backend_class, moves, read_entries
+from hermes_lab.tasks.adapters._oracle import Part
+from hermes_lab.tasks.draws import Draws
 from hermes_lab.tools.given import given_tool
 from hermes_lab.tools.registry import Tool
 from hermes_lab.types import Task, Verdict
-from tasks.adapters._bfcl_entries import CATEGORIES, Entry, Function, backend_class, moves, read_entries
-from tasks.adapters._oracle import Part
-from tasks.draws import Draws
 
 FLAWS = {"multi_turn_miss_func_49": "its packaged solution calls `tail` two turns before `tail` is given"}
 

@@ -17,13 +17,13 @@ import anyio.to_thread
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.adapters._missing import not_installed
+from hermes_lab.tasks.adapters._mutate import Edit, edits
+from hermes_lab.tasks.adapters._oracle import Part
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import read_text
+from hermes_lab.tasks.family import Move
 from hermes_lab.types import Task, Verdict
-from tasks.adapters._missing import not_installed
-from tasks.adapters._mutate import Edit, edits
-from tasks.adapters._oracle import Part
-from tasks.draws import Draws
-from tasks.evidence import read_text
-from tasks.family import Move
 
 MODULE = "solution.py"
 SPLITS = {"train": range(100), "heldout": range(100, 164)}

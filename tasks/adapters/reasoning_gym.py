@@ -13,10 +13,10 @@ import anyio.to_thread
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.adapters._missing import not_installed
+from hermes_lab.tasks.adapters._oracle import Part
+from hermes_lab.tasks.adapters._plain import FUNCTIONS, is_data, is_formula
 from hermes_lab.types import Task, Verdict
-from tasks.adapters._missing import not_installed
-from tasks.adapters._oracle import Part
-from tasks.adapters._plain import FUNCTIONS, is_data, is_formula
 
 SPLITS = ("train", "validation", "heldout")
 READ_AS_DATA = frozenset({"binary_matrix", "n_queens", "spiral_matrix", "string_insertion"})

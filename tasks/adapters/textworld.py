@@ -18,11 +18,11 @@ import anyio.to_thread
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.tasks.adapters._missing import not_installed
+from hermes_lab.tasks.adapters._oracle import Part
+from hermes_lab.tasks.family import Move
 from hermes_lab.tools.given import given_tool
 from hermes_lab.types import Task, Verdict
-from tasks.adapters._missing import not_installed
-from tasks.adapters._oracle import Part
-from tasks.family import Move
 
 SPLITS = ("train", "validation", "heldout")
 PROMPT = (

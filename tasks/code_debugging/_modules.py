@@ -6,10 +6,10 @@ Nothing here knows a convention, so nothing here can give one away.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.code_debugging._runner import Step
-from tasks.code_debugging._topics import TOPICS
-from tasks.code_debugging._topics.topic import Args, Json, Topic
-from tasks.draws import Draws
+from hermes_lab.tasks.code_debugging._runner import Step
+from hermes_lab.tasks.code_debugging._topics import TOPICS
+from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
+from hermes_lab.tasks.draws import Draws
 
 TESTS = "python3 -m unittest discover tests"
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.conventions import Convention, slots_of
-from tasks.family import Move, Rule, Scene, shell
+from hermes_lab.tasks.conventions import Convention, slots_of
+from hermes_lab.tasks.family import Move, Rule, Scene, shell
 
 
 def write_script(template: str, slots: Mapping[str, str]) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermes_lab.protocols import Workspace
-from tasks.evidence import inputs_untouched, is_number, read_json
-from tasks.family import Criterion, Scene, criterion
+from hermes_lab.tasks.evidence import inputs_untouched, is_number, read_json
+from hermes_lab.tasks.family import Criterion, Scene, criterion
 
 ANSWER = "answer.json"
 CENT = 0.005

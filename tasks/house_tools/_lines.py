@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from hermes_lab.protocols import Workspace
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_text
-from tasks.family import Criterion, H, Rule, RuleType, Site, criterion, sentence
-from tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_text
+from hermes_lab.tasks.family import Criterion, H, Rule, RuleType, Site, criterion, sentence
+from hermes_lab.tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
 
 LIMIT = 20_000
 Literals = Mapping[str, Any]

@@ -1,6 +1,6 @@
 """The story `audit`: the auditors come: tables, a register, a backup and a workbook."""
 
-from tasks.stories import Story
+from hermes_lab.tasks.stories import Story
 
 STORY = Story(
     name="audit",

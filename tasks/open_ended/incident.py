@@ -1,6 +1,6 @@
 """The story `incident`: the morning after an incident: logs, a service, a flaky test and restated figures."""
 
-from tasks.stories import Story
+from hermes_lab.tasks.stories import Story
 
 STORY = Story(
     name="incident",

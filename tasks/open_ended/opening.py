@@ -1,6 +1,6 @@
 """The story `opening`: a new site opens: a plugin, log rotation, a name to trace and sensors."""
 
-from tasks.stories import Story
+from hermes_lab.tasks.stories import Story
 
 STORY = Story(
     name="opening",

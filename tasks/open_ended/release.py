@@ -1,6 +1,6 @@
 """The story `release`: a release tonight: a bug, a setting, a notice to look up and a report."""
 
-from tasks.stories import Story
+from hermes_lab.tasks.stories import Story
 
 STORY = Story(
     name="release",

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from string import Template
 from typing import Any
 
-from tasks.conventions import Convention, slots_of
-from tasks.family import Move, Rule, shell
+from hermes_lab.tasks.conventions import Convention, slots_of
+from hermes_lab.tasks.family import Move, Rule, shell
 
 
 def write_script(

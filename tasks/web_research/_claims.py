@@ -10,9 +10,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, TypeVar
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.evidence import read_json
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, criterion
 from hermes_lab.types import Page
-from tasks.evidence import read_json
-from tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, criterion
 
 ANSWER = "answer.json"
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")

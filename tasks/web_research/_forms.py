@@ -5,10 +5,10 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from tasks.draws import Draws
-from tasks.family import RuleType
-from tasks.web_research._claims import Cite, Claim, Form, Source, Written, written
-from tasks.web_research._site import Publisher
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import RuleType
+from hermes_lab.tasks.web_research._claims import Cite, Claim, Form, Source, Written, written
+from hermes_lab.tasks.web_research._site import Publisher
 
 Literals = Mapping[str, Any]
 Draw = Callable[[Draws, Any], Mapping[str, Any]]

@@ -9,10 +9,10 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Site
+from hermes_lab.tasks.names import NAMES
 from hermes_lab.types import Page
-from tasks.draws import Draws
-from tasks.family import Site
-from tasks.names import NAMES
 
 T = TypeVar("T")
 _MONTHS = "january february march april may june july august september october november december"

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest
 
-from analysis import published
-from analysis.claims import (
+from hermes_lab.analysis import published
+from hermes_lab.analysis.claims import (
     Claim,
     Measured,
     audit,
@@ -19,8 +19,8 @@ from analysis.claims import (
     nearest_possible,
     summary,
 )
-from analysis.intervals import Interval
-from analysis.published import CURVES, TABLE_PERCENT
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.published import CURVES, TABLE_PERCENT
 
 BY_KEY = {claim.key: claim for claim in audit()}
 

@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from analysis.paired import mcnemar, sign_flip
-from analysis.power import Lanes, detectable, pair_rates, pairs_for, power_of_pairs, sentence
+from hermes_lab.analysis.paired import mcnemar, sign_flip
+from hermes_lab.analysis.power import Lanes, detectable, pair_rates, pairs_for, power_of_pairs, sentence
 from hermes_lab.errors import ConfigError
-from runners.cli import app
+from hermes_lab.runners.cli import app
 
 
 def brute_force(pairs: int, lost: float, gained: float) -> float:

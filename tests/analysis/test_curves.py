@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from analysis.curves import CURVES, Curve, changepoint
-from analysis.curves.exponential import Exponential
-from analysis.likelihood import natural, unbounded
+from hermes_lab.analysis.curves import CURVES, Curve, changepoint
+from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.likelihood import natural, unbounded
 
 CURVE = Exponential()
 CODE_DEBUGGING = np.array([0.45, 0.89, 0.08])

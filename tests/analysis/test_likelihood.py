@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from analysis.curves import CURVES, Curve
-from analysis.curves.exponential import Exponential
-from analysis.fit import aicc
-from analysis.likelihood import (
+from hermes_lab.analysis.curves import CURVES, Curve
+from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.fit import aicc
+from hermes_lab.analysis.likelihood import (
     EXACT,
     Counts,
     Prior,

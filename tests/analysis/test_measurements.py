@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.claims import audit
-from analysis.measurements import measure
-from analysis.survival.lognormal import median
+from hermes_lab.analysis.claims import audit
+from hermes_lab.analysis.measurements import measure
+from hermes_lab.analysis.survival.lognormal import median
 from hermes_lab.errors import ConfigError
 
 SimulateRun = Callable[..., pd.DataFrame]

@@ -13,9 +13,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 from plot_frames import said
 
-from analysis.claims import NOT_MEASURED, Claim, Measured, audit
-from analysis.intervals import Interval
-from analysis.plots import (
+from hermes_lab.analysis.claims import NOT_MEASURED, Claim, Measured, audit
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.plots import (
     LaneChange,
     figure,
     lane_changes,
@@ -31,7 +31,7 @@ from analysis.plots import (
     png,
     read_metrics,
 )
-from analysis.plots.style import PAPER
+from hermes_lab.analysis.plots.style import PAPER
 from hermes_lab.errors import ConfigError
 
 

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from plot_frames import frame_of, said
 
-from analysis.curves.exponential import Exponential
-from analysis.fit import fit_series
-from analysis.plots import (
+from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.fit import fit_series
+from hermes_lab.analysis.plots import (
     figure,
     learning_figure,
     plot_effort,

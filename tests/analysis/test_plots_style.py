@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.axes import Axes
 
-from analysis.plots import style
-from analysis.plots.style import INK, PAPER, figure, legend_below, looks, png, shortened, svg
+from hermes_lab.analysis.plots import style
+from hermes_lab.analysis.plots.style import INK, PAPER, figure, legend_below, looks, png, shortened, svg
 
 
 def drawn(ax: Axes) -> Axes:

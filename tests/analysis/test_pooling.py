@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from synthetic_episodes import make_episode
 
-from analysis.curves.exponential import Exponential
-from analysis.fit import fit_curve
-from analysis.load import load_episodes
-from analysis.pooling import Pooled, pool_curves, pool_series
+from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.fit import fit_curve
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.pooling import Pooled, pool_curves, pool_series
 from hermes_lab.errors import ConfigError
 
 CURVE = Exponential()

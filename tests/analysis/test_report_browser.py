@@ -11,7 +11,7 @@ import pytest
 from report_attacks import ATTACKS
 from synthetic_episodes import make_episode
 
-from analysis.report.page import write_report
+from hermes_lab.analysis.report.page import write_report
 from hermes_lab.config import RunConfig
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json

@@ -15,17 +15,17 @@ import pytest
 from report_attacks import ATTACKS
 from synthetic_episodes import make_episode
 
-from analysis.capture import Capture
-from analysis.continual import Transfer
-from analysis.intervals import Interval, Rate
-from analysis.load import load_episodes
-from analysis.over_lanes import Estimate
-from analysis.report.data import load_table
-from analysis.report.findings import FromSuite
-from analysis.report.page import Written, write_report
-from analysis.report.sections import _estimate
-from analysis.uplift import uplift_sentence, uplifts
-from analysis.verdict import verdict
+from hermes_lab.analysis.capture import Capture
+from hermes_lab.analysis.continual import Transfer
+from hermes_lab.analysis.intervals import Interval, Rate
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.over_lanes import Estimate
+from hermes_lab.analysis.report.data import load_table
+from hermes_lab.analysis.report.findings import FromSuite
+from hermes_lab.analysis.report.page import Written, write_report
+from hermes_lab.analysis.report.sections import _estimate
+from hermes_lab.analysis.uplift import uplift_sentence, uplifts
+from hermes_lab.analysis.verdict import verdict
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import write_json
@@ -226,7 +226,7 @@ def test_episodes_that_are_written_meanwhile_are_left_out(write_run: WriteRun, m
         (run / "episodes" / "w0-1.jsonl").write_bytes(late + b"\n")
         return table
 
-    monkeypatch.setattr("analysis.report.page.load_table", load)
+    monkeypatch.setattr("hermes_lab.analysis.report.page.load_table", load)
     page = page_of(run)
     assert sum(map(len, chunks(page))) == block(page, "index")["count"] == 120
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
-from analysis.intervals import Z95
-from analysis.survival.kaplan_meier import kaplan_meier, log_rank
+from hermes_lab.analysis.intervals import Z95
+from hermes_lab.analysis.survival.kaplan_meier import kaplan_meier, log_rank
 from hermes_lab.errors import ConfigError
 
 # Six tasks: solved at 1, 2, 2 and 5 s; cut off at 2 and 3 s.

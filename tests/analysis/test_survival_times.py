@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from scipy.optimize import check_grad
 
-from analysis.survival.lognormal import Times, loss, median
-from analysis.survival.times import TimeFit, fit_time_curve, fit_times
+from hermes_lab.analysis.survival.lognormal import Times, loss, median
+from hermes_lab.analysis.survival.times import TimeFit, fit_time_curve, fit_times
 from hermes_lab.errors import ConfigError
 
 TRUTH = np.array([30.0, 6.0, 0.08, 0.5])

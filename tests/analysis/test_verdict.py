@@ -7,12 +7,12 @@ import pytest
 from synthetic_episodes import make_episode
 from typer.testing import CliRunner
 
-from analysis.gap import gap_closed
-from analysis.load import load_episodes
-from analysis.verdict import verdict
+from hermes_lab.analysis.gap import gap_closed
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.verdict import verdict
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners.cli import app
 from hermes_lab.types import Episode, ModelIdentity
-from runners.cli import app
 
 WriteRun = Callable[..., Path]
 

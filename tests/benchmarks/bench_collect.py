@@ -89,8 +89,8 @@ async def main() -> None:
 
 async def collect(base_url: str) -> None:
     """Rolls out as GRPO does, and prints how busy the server was."""
-    from envs.rollouts import Rollouts, open_rollouts
     from hermes_lab.config_sources import load_config
+    from hermes_lab.envs.rollouts import Rollouts, open_rollouts
     from hermes_lab.skills.library import Library
 
     config = load_config(

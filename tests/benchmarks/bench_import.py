@@ -13,7 +13,7 @@ KINDS = {
     "python -c pass": "pass",
     "import hermes_lab": "import hermes_lab",
     "import hermes_lab.rollout": "import hermes_lab.rollout",
-    "the command line": "import runners.cli",
+    "the command line": "import hermes_lab.runners.cli",
 }
 
 

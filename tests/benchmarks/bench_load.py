@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 from bench_resume import episode
 
-from analysis.load import load_episodes
-from analysis.rows import EpisodeRow
-from analysis.summary import summarize
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.rows import EpisodeRow
+from hermes_lab.analysis.summary import summarize
 from hermes_lab.config import RunConfig
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json

@@ -60,9 +60,9 @@ def write(folder: Path, episodes: int) -> Path:
     with tasks.open("w") as file:
         for number in range(episodes):
             file.write(json.dumps({"prompt": f"Say {number}.", "expected_output": f"{number}"}) + "\n")
-    sources = [f"suite.path={tasks}", "model.provider=scripted", "model.name=tasks.learner:noop"]
+    sources = [f"suite.path={tasks}", "model.provider=scripted", "model.name=hermes_lab.tasks.learner:noop"]
     Path(f"{run}.yaml").write_text(
-        f"suite: {{path: {tasks}}}\nmodel: {{provider: scripted, name: 'tasks.learner:noop'}}\n"
+        f"suite: {{path: {tasks}}}\nmodel: {{provider: scripted, name: 'hermes_lab.tasks.learner:noop'}}\n"
     )
     config = load_config(sources)
     (run / "episodes").mkdir(parents=True)
@@ -104,8 +104,8 @@ _DIGEST = """
 import sys
 from hermes_lab.config_sources import load_config
 from hermes_lab.skills.library import Library
-from runners.plan import plan_run, tasks_digest
-from tasks import load_suite
+from hermes_lab.runners.plan import plan_run, tasks_digest
+from hermes_lab.tasks import load_suite
 config = load_config(sys.argv[1:])
 library = Library()
 print(tasks_digest(plan_run(config, load_suite(config.suite), library)), library.snapshot)
@@ -123,7 +123,7 @@ def _split(whole: bytes) -> tuple[bytes, bytes, bytes]:
 def measure(command: list[str]) -> Cost:
     """Runs it to its end."""
     began = time.monotonic()
-    process = subprocess.Popen([sys.executable, "-m", "runners", *command], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-m", "hermes_lab", *command], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -64,10 +64,10 @@ class Cpu(NamedTuple):
 def cpu_of(folder: Path, executor: str, address: str, turn: int, tasks: int) -> Cpu:
     """Of a run with all of its processes, and of the cluster while it runs."""
     out = folder / f"{executor}-{turn}-{tasks}"
-    model = ["model.provider=scripted", "model.name=tasks.learner:noop", "agent.toolsets=[terminal]"]
+    model = ["model.provider=scripted", "model.name=hermes_lab.tasks.learner:noop", "agent.toolsets=[terminal]"]
     where = [f"run.executor={executor}", f"run.concurrency={AT_ONCE}", f"run.ray.address={address}"]
     fields = ["suite.name=ledger", f"suite.count={tasks}", *model, *where]
-    command = [sys.executable, "-m", "runners", "run", *(part for field in fields for part in ("-c", field))]
+    command = [sys.executable, "-m", "hermes_lab", "run", *(part for field in fields for part in ("-c", field))]
     before, last = _cluster(), dict[int, Cpu]()
     process = psutil.Popen([*command, "--out", str(out), "--quiet"], stdout=subprocess.DEVNULL)
     while process.poll() is None:
@@ -139,9 +139,9 @@ def _rate(folder: Path, urls: Sequence[str]) -> float:
     out = folder / f"servers-{len(urls)}"
     fields = [f"suite.path={tasks}", f"run.samples={SERVED}", f"run.concurrency={4 * SLOTS}", "model.name=fake"]
     fields += [f"model.base_url={','.join(urls)}", "agent.toolsets=[terminal]"]
-    command = [sys.executable, "-m", "runners", "run", *(part for field in fields for part in ("-c", field))]
+    command = [sys.executable, "-m", "hermes_lab", "run", *(part for field in fields for part in ("-c", field))]
     subprocess.run([*command, "--out", str(out), "--quiet"], check=True, stdout=subprocess.DEVNULL)
-    from analysis.load import load_episodes
+    from hermes_lab.analysis.load import load_episodes
 
     frame = load_episodes(out, columns=["started_at", "seconds"])
     begin = min(map(_epoch, frame["started_at"]))

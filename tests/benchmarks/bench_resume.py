@@ -12,7 +12,11 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab.config import RunConfig
+from hermes_lab.runners.batch import owes, read_done
+from hermes_lab.runners.plan import plan_run, tasks_digest
+from hermes_lab.runners.progress import Tally
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import (
     Episode,
     Message,
@@ -26,10 +30,6 @@ from hermes_lab.types import (
     Usage,
     Verdict,
 )
-from runners.batch import owes, read_done
-from runners.plan import plan_run, tasks_digest
-from runners.progress import Tally
-from tasks import load_suite
 
 EPISODES = 100_000
 OWED = 1_000

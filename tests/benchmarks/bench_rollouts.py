@@ -36,13 +36,13 @@ async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int 
     from hermes_lab.config import RunConfig, config_digest
     from hermes_lab.models import open_model
     from hermes_lab.rollout import Lab
+    from hermes_lab.runners.batch import run_lanes
+    from hermes_lab.runners.budget import Budget
+    from hermes_lab.runners.plan import plan_run
     from hermes_lab.sandbox import open_sandbox
     from hermes_lab.skills.format import parse, render
     from hermes_lab.skills.library import Library
-    from runners.batch import run_lanes
-    from runners.budget import Budget
-    from runners.plan import plan_run
-    from tasks import load_suite
+    from hermes_lab.tasks import load_suite
 
     with tempfile.TemporaryDirectory() as base:
         data = Path(base) / "tasks.jsonl"

@@ -18,12 +18,12 @@ from typing import Any
 import yaml
 
 from hermes_lab.models.weights import PACKAGED, resolve
-from training.config import TrainConfig
-from training.draft import Draft
-from training.job import Data, Job
-from training.lock import LockedConfig, load_lock, write_lock
-from training.lora import arguments, load_tokenizer, progress, require_libraries, train
-from training.tokens import IGNORED, Row
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.draft import Draft
+from hermes_lab.training.job import Data, Job
+from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
+from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries, train
+from hermes_lab.training.tokens import IGNORED, Row
 
 ROWS, TURNS, SHARED = 4, 2, 420
 
@@ -39,7 +39,7 @@ def make_row(draw: random.Random, shared: list[int]) -> Row:
 
 def ours(job: Job, model: Any) -> Any:
     """The trainer of `hermes-lab train sft`."""
-    from training.sft import _trainer
+    from hermes_lab.training.sft import _trainer
 
     return _trainer(job, model, lambda _: None)
 
@@ -49,7 +49,7 @@ def bare(job: Job, model: Any) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    from training.sft import _in_order
+    from hermes_lab.training.sft import _in_order
 
     rows = _in_order(job.data.sequences, job.locked)
     return SFTTrainer(

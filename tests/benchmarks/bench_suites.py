@@ -19,12 +19,12 @@ from hermes_lab.config import SandboxConfig
 from hermes_lab.protocols import ExecResult, Workspace
 from hermes_lab.rollout import lay_out
 from hermes_lab.sandbox import open_sandbox
+from hermes_lab.tasks.admission import visible
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
-from tasks.admission import visible
-from tasks.play import play
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 WORLDS, EACH, JUDGED, AGAIN = 10, 50, 3, 5
 

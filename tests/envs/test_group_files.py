@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.groups import normalized_advantages, read_groups, validate_group, write_groups
+from hermes_lab.envs.groups import normalized_advantages, read_groups, validate_group, write_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import ModelIdentity, ScoredGroup
 

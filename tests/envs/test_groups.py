@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.groups import build_groups, normalized_advantages, one_sequence_each, validate_group
+from hermes_lab.envs.groups import build_groups, normalized_advantages, one_sequence_each, validate_group
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import (
     Episode,

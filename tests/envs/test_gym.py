@@ -13,14 +13,14 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import envs
-from envs.gym import HermesLabEnv
+from hermes_lab import envs
+from hermes_lab.envs.gym import HermesLabEnv
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, ToolCall
-from tasks import load_suite
 
 
 def run(command: str) -> str:
@@ -41,7 +41,7 @@ def test_gymnasiums_own_checker_passes_without_a_warning(suite: str, actions: st
         pytest.importorskip("reasoning_gym", reason="optional: needs the extra `reasoning-gym`")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = gymnasium.make(f"envs:HermesLab/{suite}-v0", render_mode="ansi", actions=actions).unwrapped
+        env = gymnasium.make(f"hermes_lab.envs:HermesLab/{suite}-v0", render_mode="ansi", actions=actions).unwrapped
         check_env(env)
         env.close()
 
@@ -197,7 +197,7 @@ def test_leaving_an_episode_half_way_leaves_no_sandbox(env: HermesLabEnv) -> Non
 
 def test_a_script_that_never_closes_its_environment_still_ends() -> None:
     script = """
-import envs, gymnasium
+import gymnasium, hermes_lab.envs
 env = gymnasium.make("HermesLab/ledger-v0")
 env.reset(seed=0)
 print(env.step("I am done.")[1])

@@ -9,16 +9,16 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from envs.gym import HermesLabEnv
 from hermes_lab.config import config_digest
+from hermes_lab.envs.gym import HermesLabEnv
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Message, Task, ToolCall
-from tasks import load_suite
 
 Turns = list[dict[str, str]]
 

@@ -11,7 +11,7 @@ import gymnasium
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-import envs  # noqa: F401  (makes the ids known)
+import hermes_lab.envs  # noqa: F401  (makes the ids known)
 
 CALL = '<tool_call>\n{"name": "terminal", "arguments": {"command": "echo hé; sleep 1000 &"}}\n</tool_call>'
 

@@ -9,12 +9,12 @@ from fakes.episodes import conversation, episode, trajectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.groups import build_groups
-from envs.trl import rollout_columns
 from hermes_lab.agent.tokens import TokenTrace
+from hermes_lab.envs.groups import build_groups
+from hermes_lab.envs.trl import rollout_columns
+from hermes_lab.training.select import Conversation
+from hermes_lab.training.tokens import IGNORED, tokenize
 from hermes_lab.types import Generation, Message, Reward, TokenBranch
-from training.select import Conversation
-from training.tokens import IGNORED, tokenize
 
 
 class Sampled(NamedTuple):

@@ -11,8 +11,8 @@ from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.gym import HermesLabEnv
-from envs.spaces import TurnSpace, action_space, turn_text
+from hermes_lab.envs.gym import HermesLabEnv
+from hermes_lab.envs.spaces import TurnSpace, action_space, turn_text
 from hermes_lab.models.hermes_format import parse_reply
 
 plain = st.text(st.characters(exclude_characters="<>", exclude_categories=["Cs"]), max_size=20)

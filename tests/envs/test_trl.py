@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from fakes.openai_server import END, LOGPROB, FakeOpenAIServer, Reply, running
 
-from envs.trl import (
+from hermes_lab.config import RunConfig
+from hermes_lab.config_sources import load_config
+from hermes_lab.envs.trl import (
     RolloutFunc,
     environment_rows,
     episode_reward,
@@ -21,13 +23,11 @@ from envs.trl import (
     prompt_rows,
     rollout_columns,
 )
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import check_toolsets
 from hermes_lab.types import Episode, ModelIdentity, ScoredGroup, ToolCall
-from tasks import load_suite
 
 EOS = 7
 WRITE = render_calls("", [ToolCall("c", "terminal", {"command": "touch a.txt"})])

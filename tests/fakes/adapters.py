@@ -6,8 +6,8 @@ from typing import Any
 
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import Card
-from training.adapters import new_version, write_card
-from training.lock import LockedConfig, load_lock, lock_digest, lock_metadata
+from hermes_lab.training.adapters import new_version, write_card
+from hermes_lab.training.lock import LockedConfig, load_lock, lock_digest, lock_metadata
 
 LOCK = Path(__file__).parent / "locks" / "sft.yaml"
 

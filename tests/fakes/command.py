@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from pathlib import Path
 from unittest.mock import patch
 
-from runners.cli import main
+from hermes_lab.runners.cli import main
 
 
 def lab(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -6,8 +6,8 @@ import msgspec
 
 from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.models.scripted import Policy, TaskPolicy
+from hermes_lab.tasks.learner import learner
 from hermes_lab.types import Message, Task, ToolCall
-from tasks.learner import learner
 
 
 def note_taker() -> TaskPolicy:

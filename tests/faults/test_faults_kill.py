@@ -46,7 +46,7 @@ def squares(folder: Path, server: FakeOpenAIServer, tasks: int) -> list[str]:
 def learning(**shape: int) -> list[str]:
     """`learn`: a learner whose every round depends on the one before it."""
     lanes = options(suite__name="ledger", **{f"learning__{name}": value for name, value in shape.items()})
-    model = options(model__provider="scripted", model__name="tasks.learner:learner", run__concurrency=4)
+    model = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner", run__concurrency=4)
     return ["learn", *lanes, *model, "--quiet"]
 
 

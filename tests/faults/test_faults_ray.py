@@ -100,7 +100,7 @@ def on_ray(nodes: Nodes, **more: object) -> list[str]:
 
 def tasks(number: int = TASKS) -> list[str]:
     """`run`: tasks of a world of rules, by a learner that solves some."""
-    model = options(model__provider="scripted", model__name="tasks.learner:learner", run__concurrency=8)
+    model = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner", run__concurrency=8)
     tools = options(agent__toolsets="[terminal,skill_view,skill_manage]")
     return ["run", *options(suite__name="ledger", suite__count=number), *model, *tools, "--quiet"]
 
@@ -142,7 +142,7 @@ def test_a_run_on_the_cluster_has_the_rows_of_one_here(nodes: Nodes, tmp_path: P
 
 def test_what_lanes_learn_on_the_cluster_is_what_they_learn_here(nodes: Nodes, tmp_path: Path) -> None:
     learn = ["learn", *options(suite__name="ledger", learning__worlds=2, learning__rounds=3, learning__round_size=2)]
-    learn += [*options(model__provider="scripted", model__name="tasks.learner:learner"), "--quiet"]
+    learn += [*options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner"), "--quiet"]
     for out, where in (("here", []), ("there", on_ray(nodes))):
         done = lab(*learn, *where, "--out", tmp_path / out)
         assert done.returncode == 0, done.stderr

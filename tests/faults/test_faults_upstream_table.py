@@ -36,19 +36,19 @@ from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Suite, Workspace
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.rollout import Lab
+from hermes_lab.runners.batch import OnEpisode, run_lanes
+from hermes_lab.runners.brief import Brief
+from hermes_lab.runners.budget import Budget
+from hermes_lab.runners.plan import Lane
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.learner import noop
 from hermes_lab.types import Task, Verdict
-from runners.batch import OnEpisode, run_lanes
-from runners.brief import Brief
-from runners.budget import Budget
-from runners.plan import Lane
-from tasks.jsonl import JsonlSuite
-from tasks.learner import noop
 
 pytestmark = pytest.mark.timeout(120)
 
-SCRIPTED = options(model__provider="scripted", model__name="tasks.learner:noop")
+SCRIPTED = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:noop")
 LEAK = "export LEAK=secret; cd /tmp; echo x > /tmp/f; pwd; cat f"
 LOOK = 'echo "[$LEAK]"; pwd; ls -A /tmp ~'
 SAME = {"prompt": "echo same", "expected_output": "same"}

@@ -89,7 +89,7 @@ async def test_the_auxiliary_model_is_opened_with_the_run() -> None:
     with pytest.raises(ConfigError, match=r"^auxiliary\.base_url: 'nonsense' is no http"):
         async with open_auxiliary(RunConfig(auxiliary=wrong), say=print):
             pass
-    scripted = ModelConfig(provider="scripted", name="tasks.learner:noop")
+    scripted = ModelConfig(provider="scripted", name="hermes_lab.tasks.learner:noop")
     async with open_auxiliary(RunConfig(auxiliary=scripted), say=print) as model:
         assert model is not None
-        assert model.identity.name == "tasks.learner:noop"
+        assert model.identity.name == "hermes_lab.tasks.learner:noop"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
-from envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.config import ModelConfig, RunConfig, Section
 from hermes_lab.config_applies import RULES
 from hermes_lab.config_sources import absolute_paths, load_config, load_section, read_values
+from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
-from runners.study import StudyConfig, read_study
-from training.config import TrainConfig, load_train_config
-from training.grpo_config import GrpoConfig, load_grpo_config
-from training.lock import load_lock
+from hermes_lab.runners.study import StudyConfig, read_study
+from hermes_lab.training.config import TrainConfig, load_train_config
+from hermes_lab.training.grpo_config import GrpoConfig, load_grpo_config
+from hermes_lab.training.lock import load_lock
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,7 +131,12 @@ def test_each_selector_knows_its_fields(sources: list[str], field: str, chosen: 
     [
         # For a provider that a later source replaces.
         ["configs/demo.yaml", "model.provider=openai", "model.base_url=http://host/v1", "model.name=m"],
-        ["configs/heldout.yaml", "model.provider=scripted", "model.name=tasks.learner:learner", "model.merge=false"],
+        [
+            "configs/heldout.yaml",
+            "model.provider=scripted",
+            "model.name=hermes_lab.tasks.learner:learner",
+            "model.merge=false",
+        ],
         ["model.base_url=http://host/v1", "model.provider=vllm"],
         ["agent.toolsets=[core]", "agent.distribution=all"],
         # At its default.
@@ -229,7 +234,7 @@ def test_a_path_that_a_file_names_and_is_not_there_is_told_with_its_line_and_the
         ("packaged", "vllm", "packaged"),
         ("owner/model", "vllm", "owner/model"),
         ("weights", "openai", "weights"),
-        ("tasks.learner:learner", "scripted", "tasks.learner:learner"),
+        ("hermes_lab.tasks.learner:learner", "scripted", "hermes_lab.tasks.learner:learner"),
         ("run", "replay", "conf/run"),
         ("/abs/weights/", "vllm", "/abs/weights/"),
         ("~/weights", "vllm", str(Path.home() / "weights")),

@@ -21,9 +21,9 @@ from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
 from hermes_lab.types import Generation, Message, SkillEdit, ToolCall, ToolResult, Usage
-from tasks import load_suite
 
 pytestmark = pytest.mark.anyio
 Script = Mapping[str, Sequence[Message]]

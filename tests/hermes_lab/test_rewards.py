@@ -17,9 +17,9 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences
 from hermes_lab.records import read_episodes
 from hermes_lab.rewards import TERMS, compose, doubts
+from hermes_lab.runners.cli import app
 from hermes_lab.types import Message, Step, ToolResult, Trajectory, Usage, Verdict
 from hermes_lab.types.trajectory import StopReason
-from runners.cli import app
 
 weights = st.floats(-10, 10)
 scores = st.floats(0, 1)
@@ -129,7 +129,8 @@ def test_a_run_composes_the_reward_says_what_is_doubtful_of_it_and_scores_as_eve
         "reward.tool_calls=0.1",
     ]
     done = CliRunner().invoke(
-        app, ["run", *where, "-c", "model.name=tasks.demonstrator:demonstrator", "--out", str(tmp_path / "r")]
+        app,
+        ["run", *where, "-c", "model.name=hermes_lab.tasks.demonstrator:demonstrator", "--out", str(tmp_path / "r")],
     )
     assert done.exit_code == 0, done.output
     assert done.output.count("reward.tool_calls=0.1: can be earned without solving anything") == 1

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.load import load_episodes
+from hermes_lab.analysis.load import load_episodes
 from hermes_lab.config import RunConfig
 from hermes_lab.manifest import read_manifest
 from hermes_lab.skills.library import load_snapshot
-from tasks import load_suite
-from tasks.expected import expected_success
-from tasks.suite import WorldSuite
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.expected import expected_success
+from hermes_lab.tasks.suite import WorldSuite
 
 CALIBRATION = "configs/calibration.yaml"
 
@@ -23,7 +23,7 @@ CALIBRATION = "configs/calibration.yaml"
 def learn(run: Path, *overrides: str) -> pd.DataFrame:
     """`hermes-lab learn`, and what it measured."""
     options = [part for override in overrides for part in ("-c", override)]
-    command = [sys.executable, "-m", "runners", "learn", "-c", CALIBRATION, *options]
+    command = [sys.executable, "-m", "hermes_lab", "learn", "-c", CALIBRATION, *options]
     subprocess.run([*command, "--out", str(run), "--quiet"], check=True, stdout=subprocess.DEVNULL)
     return measured(run)
 

@@ -10,7 +10,7 @@ from calibrated import exact_chance, learn, places_known, suite_of, surprise
 from demonstration_mix import count, table
 from scipy import stats
 
-from tasks.registry import domains
+from hermes_lab.tasks.registry import domains
 
 pytestmark = pytest.mark.long
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from analysis.curves import CURVES
-from analysis.fit import Fit, fit_curve
-from analysis.forms import choose_form
-from analysis.intervals import Interval
-from analysis.likelihood import natural, unbounded
-from analysis.pooling import pool_curves
-from analysis.profile import profile_interval
-from analysis.wald import wald_interval
+from hermes_lab.analysis.curves import CURVES
+from hermes_lab.analysis.fit import Fit, fit_curve
+from hermes_lab.analysis.forms import choose_form
+from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.likelihood import natural, unbounded
+from hermes_lab.analysis.pooling import pool_curves
+from hermes_lab.analysis.profile import profile_interval
+from hermes_lab.analysis.wald import wald_interval
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 

@@ -13,17 +13,17 @@ import pytest
 import yaml
 from fakes.episodes import conversation, episode, trajectory, write_run
 
-from envs.groups import read_groups
+from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.weights import PACKAGED, resolve
+from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.grpo import train_grpo
+from hermes_lab.training.grpo_config import Batch, GrpoConfig
+from hermes_lab.training.lock import load_lock, write_lock
+from hermes_lab.training.lora import lora_model, training_dtype
 from hermes_lab.types import ModelIdentity, Reward, TaskInfo, TokenBranch
-from training.adapters import find_adapter
-from training.grpo import train_grpo
-from training.grpo_config import Batch, GrpoConfig
-from training.lock import load_lock, write_lock
-from training.lora import lora_model, training_dtype
 
 pytestmark = [
     pytest.mark.real,
@@ -189,7 +189,7 @@ def gains(config: GrpoConfig, groups: Any, adapter: Path | None) -> list[float]:
 
 def die_at(config: GrpoConfig, step: int) -> None:
     """In a process of its own: kills itself as soon as a step is logged, and not yet saved."""
-    from training.rounds import RoundDraft
+    from hermes_lab.training.rounds import RoundDraft
 
     log = RoundDraft.log
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.fit import Fit, fit_curve
-from analysis.load import load_episodes
-from analysis.profile import profile_interval
-from tasks.expected import expected_success
-from tasks.worlds import WorldSpec
+from hermes_lab.analysis.fit import Fit, fit_curve
+from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.profile import profile_interval
+from hermes_lab.tasks.expected import expected_success
+from hermes_lab.tasks.worlds import WorldSpec
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 def test_arm_on_rises_along_its_known_curve_and_arm_off_stays_flat(tmp_path: Path) -> None:
     small = ["-c", "learning.replicates=2", "-c", "learning.worlds=10", "-c", "learning.rounds=12"]
     small += ["-c", "learning.round_size=2"]
-    command = [sys.executable, "-m", "runners", "learn", "-c", "configs/learner.yaml", *small]
+    command = [sys.executable, "-m", "hermes_lab", "learn", "-c", "configs/learner.yaml", *small]
     subprocess.run([*command, "--out", str(tmp_path / "run"), "--quiet"], check=True)
     frame = load_episodes(tmp_path / "run")
     spec = WorldSpec()
@@ -45,7 +45,7 @@ def test_intervals_of_runs_through_the_whole_system_hold_the_known_parameters(tm
     """100 lanes, in five slices of 20, each fitted by itself; and all of them at once."""
     options = ["learning.arms=[on]", "learning.replicates=2", "learning.worlds=50", "learning.rounds=24"]
     options += ["model.options.slip=0.1"]
-    command = [sys.executable, "-m", "runners", "learn", "-c", "configs/learner.yaml"]
+    command = [sys.executable, "-m", "hermes_lab", "learn", "-c", "configs/learner.yaml"]
     command += [part for option in options for part in ("-c", option)]
     subprocess.run([*command, "--out", str(tmp_path / "run"), "--quiet"], check=True)
     frame = load_episodes(tmp_path / "run", columns=["lane", "experience", "success"])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from fakes.paired_frames import experiment
 
-from analysis.compare import compare_frames
-from analysis.comparison import Report
-from analysis.decomposition import decompose
-from analysis.paired import sign_flip, units_of
-from analysis.pairs import ARM_PLACE
+from hermes_lab.analysis.compare import compare_frames
+from hermes_lab.analysis.comparison import Report
+from hermes_lab.analysis.decomposition import decompose
+from hermes_lab.analysis.paired import sign_flip, units_of
+from hermes_lab.analysis.pairs import ARM_PLACE
 
 pytestmark = pytest.mark.long
 

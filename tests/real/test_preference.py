@@ -12,11 +12,11 @@ from fakes.tiny_model import tiny_model
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
+from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.lock import write_lock
+from hermes_lab.training.tokens import IGNORED
 from hermes_lab.types import Episode, Message, Verdict
-from training.adapters import find_adapter
-from training.config import TrainConfig
-from training.lock import write_lock
-from training.tokens import IGNORED
 
 pytestmark = [
     pytest.mark.real,
@@ -50,7 +50,7 @@ def config(tmp_path: Path) -> TrainConfig:
 
 
 def train(config: TrainConfig) -> Path:
-    from training.preference import train_preference
+    from hermes_lab.training.preference import train_preference
 
     return train_preference(config, print, "hermes-lab train preference")
 
@@ -75,7 +75,7 @@ def test_the_margin_rises_from_nothing_and_the_card_is_true(config: TrainConfig)
 
 
 def test_a_child_is_held_to_its_parent_and_resumes(config: TrainConfig) -> None:
-    from training.draft import Draft
+    from hermes_lab.training.draft import Draft
 
     class StoppedError(Exception):
         pass
@@ -111,9 +111,9 @@ def test_no_token_of_a_tool_or_of_the_template_has_a_gradient(tmp_path: Path) ->
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl.trainer.utils import add_fused_lm_head
 
-    from training.config import Gate
-    from training.preference import _columns, collate
-    from training.preference_data import select_pairs, tokenize_pairs
+    from hermes_lab.training.config import Gate
+    from hermes_lab.training.preference import _columns, collate
+    from hermes_lab.training.preference_data import select_pairs, tokenize_pairs
 
     base = tiny_model(tmp_path / "base")
     tokenizer = AutoTokenizer.from_pretrained(base)

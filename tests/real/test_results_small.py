@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 def test_skills_that_the_tuned_model_writes_help_it_on_a_family_that_it_never_saw(tmp_path: Path) -> None:
     study = ["configs/experiments/flagship-small.yaml", "-c", f"out={tmp_path}/small", "--json"]
-    done = subprocess.run([sys.executable, "-m", "runners", "experiment", *study], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "hermes_lab", "experiment", *study], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     (seats,) = said["parts"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.models.cards import LOCK_KEY
-from training.lock import load_lock, lock_digest
+from hermes_lab.training.lock import load_lock, lock_digest
 
 pytestmark = [
     pytest.mark.real,
@@ -22,8 +22,8 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
-from training.lock import load_lock
-from training.lora import save_adapter
+from hermes_lab.training.lock import load_lock
+from hermes_lab.training.lora import save_adapter
 
 torch.manual_seed(0)
 sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -67,7 +67,7 @@ def test_a_saved_adapter_is_the_same_bytes_anywhere_and_names_its_lock(tmp_path:
 
 
 def test_a_snapshot_of_a_hub_is_named_as_the_hub_names_it() -> None:
-    from training.lora import _base_name
+    from hermes_lab.training.lora import _base_name
 
     assert _base_name(Path("/x/models--owner--a-name/snapshots/0123")) == "owner/a-name"
     assert _base_name(Path("/x/weights/SmolLM2-135M-Instruct-v1")) == "SmolLM2-135M-Instruct-v1"

@@ -16,11 +16,11 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.weights import PACKAGED, resolve
-from training.adapters import find_adapter
-from training.config import Gate, TrainConfig, load_train_config
-from training.lock import load_lock, lock_digest, write_lock
-from training.select import select_rows
-from training.tokens import IGNORED, tokenize
+from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.config import Gate, TrainConfig, load_train_config
+from hermes_lab.training.lock import load_lock, lock_digest, write_lock
+from hermes_lab.training.select import select_rows
+from hermes_lab.training.tokens import IGNORED, tokenize
 
 pytestmark = [
     pytest.mark.real,
@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> TrainConfig:
 
 
 def train(config: TrainConfig) -> Path:
-    from training.sft import train_sft
+    from hermes_lab.training.sft import train_sft
 
     return train_sft(config, print, "hermes-lab train sft")
 
@@ -71,7 +71,7 @@ def test_training_lowers_the_loss_and_leaves_an_adapter_with_a_true_card(config:
 
 def die_in_the_third_step(config: TrainConfig) -> None:
     """In a process of its own: kills itself as soon as the third step is logged, and not yet saved."""
-    from training.draft import Draft
+    from hermes_lab.training.draft import Draft
 
     log = Draft.log
 
@@ -143,7 +143,7 @@ def test_neither_the_shared_prefix_nor_the_split_changes_loss_or_gradient(max_to
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from training.loss import add_gradients, shared_prefix
+    from hermes_lab.training.loss import add_gradients, shared_prefix
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -175,7 +175,7 @@ def test_neither_the_shared_prefix_nor_the_split_changes_loss_or_gradient(max_to
 def test_rows_run_together_up_to_a_number_of_tokens(max_tokens: int, expected: list[list[int]]) -> None:
     import torch
 
-    from training.loss import _micro_batches
+    from hermes_lab.training.loss import _micro_batches
 
     labels_BT = torch.full((3, 20), IGNORED)
     labels_BT[0, 13] = labels_BT[1, 19] = labels_BT[2, 17] = 1
@@ -187,7 +187,7 @@ def test_rows_run_together_up_to_a_number_of_tokens(max_tokens: int, expected: l
 def test_the_prefix_stops_before_the_first_prediction_that_counts() -> None:
     import torch
 
-    from training.loss import shared_prefix
+    from hermes_lab.training.loss import shared_prefix
 
     ids_BT = torch.zeros((2, 6), dtype=torch.long)
     labels_BT = torch.full_like(ids_BT, IGNORED)

@@ -10,17 +10,17 @@ import msgspec
 import pytest
 from fakes.episodes import episode, write_run
 
-from envs.trl import environment_rows, episode_reward, make_environment, make_rollout_func, prompt_rows
 from hermes_lab.config import RunConfig
 from hermes_lab.config_sources import load_config
+from hermes_lab.envs.trl import environment_rows, episode_reward, make_environment, make_rollout_func, prompt_rows
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.models.weights import PACKAGED
+from hermes_lab.runners.export import FORMATS
+from hermes_lab.runners.export.format import Lines
+from hermes_lab.runners.export.source import Source
+from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, ToolCall, Verdict
-from runners.export import FORMATS
-from runners.export.format import Lines
-from runners.export.source import Source
-from tasks import load_suite
 
 pytestmark = [
     pytest.mark.real,

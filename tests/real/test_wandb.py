@@ -12,8 +12,8 @@ import yaml
 from fakes.episodes import episode, write_run
 from fakes.tiny_model import tiny_model
 
-from training.config import TrainConfig
-from training.lock import write_lock
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.lock import write_lock
 
 pytest.importorskip("wandb", reason="optional: pip install 'hermes-lab[wandb]'")
 pytestmark = [
@@ -75,7 +75,7 @@ def logged(file: Path) -> list[dict[str, Any]]:
 def test_a_training_is_logged_offline_as_it_is_in_the_metrics(
     tmp_path: Path, no_network: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from training.sft import train_sft
+    from hermes_lab.training.sft import train_sft
 
     monkeypatch.setenv("WANDB_BASE_URL", "http://192.0.2.1")  # nobody's
     base = str(tiny_model(tmp_path / "base"))

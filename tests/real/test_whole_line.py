@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from envs.groups import read_groups, validate_group
+from hermes_lab.envs.groups import read_groups, validate_group
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
 
@@ -25,7 +25,7 @@ ASKED = [
 
 
 def lab(*args: str | Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "runners", *map(str, args)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "hermes_lab", *map(str, args)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

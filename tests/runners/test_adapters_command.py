@@ -10,7 +10,7 @@ from fakes.openai_server import FakeOpenAIServer, running
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
-from runners.cli import app
+from hermes_lab.runners.cli import app
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: object) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from runners.cli import app
+from hermes_lab.runners.cli import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 

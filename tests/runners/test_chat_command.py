@@ -20,11 +20,11 @@ from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, 
 
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.runners import terminal
+from hermes_lab.runners.cli import app
+from hermes_lab.runners.commands import chat as chat_command
 from hermes_lab.sessions import SessionStore
 from hermes_lab.sessions.database import StoreError
-from runners import terminal
-from runners.cli import app
-from runners.commands import chat as chat_command
 
 LONGEST = 60.0
 
@@ -173,7 +173,7 @@ class Person:
         self.master, slave = pty.openpty()
         self.seen = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "runners", "chat", *args],
+            [sys.executable, "-m", "hermes_lab", "chat", *args],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -286,7 +286,7 @@ def test_a_person_talks_answers_questions_interrupts_compresses_and_leaves(at_te
 def test_an_interrupted_prompt_keeps_the_turn_and_exits_130() -> None:
     with running(FakeOpenAIServer([calls("terminal", command="sleep 1000")])) as server:
         process = subprocess.Popen(
-            [sys.executable, "-m", "runners", "chat", *options(server)],
+            [sys.executable, "-m", "hermes_lab", "chat", *options(server)],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -13,10 +13,10 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
 from hermes_lab.records import read_episodes
+from hermes_lab.runners.cli import app
 from hermes_lab.sessions import SessionStore
 from hermes_lab.sessions.reviews import ReviewLog
 from hermes_lab.skills.store import SkillStore
-from runners.cli import app
 
 BODY = "# Tea\n\nRun: brew --green\n"
 SAVE = ("skill_manage", {"action": "create", "name": "green-tea", "description": "How tea is made", "content": BODY})
@@ -160,7 +160,7 @@ def test_ctrl_c_in_a_review_leaves_the_answer_and_is_heeded_from_then_on(home: P
     script = many_calls([Reply("late", delay=3_600)])
     with running(FakeOpenAIServer(script)) as server:
         chosen = ["-c", f"model.base_url={server.base_url}", "-c", "model.name=fake", "--session", "work"]
-        command = [sys.executable, "-m", "runners", "chat", "Work.", *chosen]
+        command = [sys.executable, "-m", "hermes_lab", "chat", "Work.", *chosen]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stderr is not None

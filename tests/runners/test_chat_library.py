@@ -10,11 +10,11 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners.cli import app
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill
-from runners.cli import app
 
 CODE = 'def add_up(rows: list[float]) -> float:\n    """Add up."""\n    return sum(rows)\n'
 TESTS = "from add_up import add_up\nassert add_up([1, 2]) == 3\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners.cli import app
 from hermes_lab.sessions import Session, SessionKey, SessionStore
 from hermes_lab.types import Message, ToolCall, Usage
-from runners.cli import app
 
 
 @pytest.fixture(autouse=True)

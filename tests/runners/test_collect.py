@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from fakes.openai_server import FakeOpenAIServer, reserved_port, running
 
-from envs.groups import build_groups
 from hermes_lab.config import RunConfig
 from hermes_lab.config_sources import load_config
+from hermes_lab.envs.groups import build_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
+from hermes_lab.runners.collect import BatchSampler, batch_lanes
 from hermes_lab.skills.library import Library
-from runners.collect import BatchSampler, batch_lanes
-from tasks import load_suite
-from training.grpo_config import Batch
-from training.lock import LockedConfig, load_lock
+from hermes_lab.tasks import load_suite
+from hermes_lab.training.grpo_config import Batch
+from hermes_lab.training.lock import LockedConfig, load_lock
 
 
 def run_config(**options: object) -> RunConfig:

@@ -8,7 +8,7 @@ import pytest
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 
-from analysis.report.page import write_report
+from hermes_lab.analysis.report.page import write_report
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import _metrics
 from hermes_lab.types import Message, Step, ToolCall, ToolResult, Trajectory, Usage

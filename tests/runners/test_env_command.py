@@ -16,12 +16,12 @@ from fakes.command import lab
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 
-from envs.groups import read_groups
+from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
-from runners.env_lock import load_locked
-from runners.env_runs import run_serve
-from training.lock import write_lock
+from hermes_lab.runners.env_lock import load_locked
+from hermes_lab.runners.env_runs import run_serve
+from hermes_lab.training.lock import write_lock
 
 HERMES_LAB = str(Path(sys.executable).parent / "hermes-lab")
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ import pytest
 from export_episodes import BRANCH, NATIVE, TOOLS, compressed, make_run, mixed, native
 from fakes.episodes import episode
 
+from hermes_lab.runners.export.atif import file_name, trajectory_document, write
+from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Message, Usage
-from runners.export.atif import file_name, trajectory_document, write
-from runners.export.source import Source
 
 HARBOR = "harbor==0.24.0"
 

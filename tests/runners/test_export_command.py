@@ -12,9 +12,9 @@ from fakes.episodes import episode
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
-from runners.commands.export import export
-from runners.export.hermes import parse_row
-from runners.export.source import Source
+from hermes_lab.runners.commands.export import export
+from hermes_lab.runners.export.hermes import parse_row
+from hermes_lab.runners.export.source import Source
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_standard_output_takes_rows_but_no_folder(run: Path) -> None:
 def test_episodes_of_a_real_run_go_through_every_format(tmp_path: Path, tool_format: str) -> None:
     run = tmp_path / "run"
     made = lab(
-        *("run", "-c", "model.provider=scripted", "-c", "model.name=tasks.learner:learner", "--quiet"),
+        *("run", "-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:learner", "--quiet"),
         *("-c", "agent.toolsets=[terminal,skills]", "-c", f"agent.tool_format={tool_format}"),
         *("-c", "suite.name=ledger", "-c", "suite.count=2", "-c", "run.samples=2", "--out", run),
     )

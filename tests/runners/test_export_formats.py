@@ -14,11 +14,11 @@ from export_episodes import NATIVE, TOOLS, WELL_FORMED, compressed, decoded, err
 from fakes.episodes import CALL, conversation, episode, trajectory
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners.export import FORMATS, Name, hf
+from hermes_lab.runners.export.format import Lines
+from hermes_lab.runners.export.output import write_lines
+from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, Message, ModelIdentity, Reward, TokenBranch, Trajectory, Verdict
-from runners.export import FORMATS, Name, hf
-from runners.export.format import Lines
-from runners.export.output import write_lines
-from runners.export.source import Source
 
 
 def lines(name: str) -> Lines:

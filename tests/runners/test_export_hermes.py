@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from hermes_lab.models.hermes_format import parse_reply, render_results, render_tools
 from hermes_lab.models.reasoning import part
+from hermes_lab.runners.export.hermes import parse_row, row
 from hermes_lab.types import Message, ToolCall, ToolResult, Trajectory
 from hermes_lab.types.trajectory import ToolFormat
-from runners.export.hermes import parse_row, row
 
 PIECES = [
     *("<tool_call>", "</tool_call>", "<tools>", "</tools>", "<tool_response>", "</tool_response>", "<think>"),

@@ -10,12 +10,12 @@ from export_episodes import decoded, make_run
 from fakes.episodes import CALL, RESULT, episode, trajectory
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners.commands.export import export
+from hermes_lab.runners.export import FORMATS
+from hermes_lab.runners.export.format import Lines
+from hermes_lab.runners.export.hermes import parse_row
+from hermes_lab.runners.export.source import Budget, Source
 from hermes_lab.types import Compression, Episode, Message, ToolCall, ToolResult
-from runners.commands.export import export
-from runners.export import FORMATS
-from runners.export.format import Lines
-from runners.export.hermes import parse_row
-from runners.export.source import Budget, Source
 
 NOTE = "[Turns left out here to fit a token budget: "
 
@@ -109,7 +109,7 @@ def test_a_format_of_sampled_tokens_is_never_compressed(tmp_path: Path) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("format", ["sft", "openai", "hermes"])
 def test_the_packaged_tokenizer_counts(tmp_path: Path, format: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from training.compress import named_tokenizer
+    from hermes_lab.training.compress import named_tokenizer
 
     run = make_run(tmp_path / "run", long("a"), long("b"), episode("c", started_at="2026-01-01"))
     out = tmp_path / "rows.jsonl"

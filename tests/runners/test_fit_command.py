@@ -12,8 +12,8 @@ from hermes_lab.config import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import EpisodeLog, write_json
+from hermes_lab.runners.cli import app
 from hermes_lab.types import Episode, ModelIdentity, TaskInfo, Trajectory, Verdict
-from runners.cli import app
 
 DOMAINS = ("code", "data", "web")
 

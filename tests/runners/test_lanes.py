@@ -16,15 +16,15 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.protocols import KnownSuite
 from hermes_lab.records import episode_files, read_episodes
+from hermes_lab.runners.brief import Brief, _Memory, _Review, _Skills
+from hermes_lab.runners.lane_history import MergedNotes, keep_border, read_history, told
+from hermes_lab.runners.lanes import LaneState, after_round, begin
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo, placebo_notes
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.registry import load_suite
 from hermes_lab.types import Episode, MemoryWrite, SkillWrite
-from runners.brief import Brief, _Memory, _Review, _Skills
-from runners.lane_history import MergedNotes, keep_border, read_history, told
-from runners.lanes import LaneState, after_round, begin
-from tasks.jsonl import JsonlSuite
-from tasks.registry import load_suite
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ARMS = ("off", "on", "placebo", "oracle")

@@ -12,11 +12,11 @@ from fakes.openai_server import FakeOpenAIServer, Reply, running
 from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.config import BudgetConfig
 from hermes_lab.records import read_attempts, read_episodes
+from hermes_lab.runners import budget as budget_module
+from hermes_lab.runners.brief import Brief
+from hermes_lab.runners.budget import Budget
+from hermes_lab.runners.slots import Slots
 from hermes_lab.types import Episode
-from runners import budget as budget_module
-from runners.brief import Brief
-from runners.budget import Budget
-from runners.slots import Slots
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SHAPE = [

@@ -11,9 +11,9 @@ from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from typer.testing import CliRunner
 
 from hermes_lab.records import episode_files, read_attempts, read_episodes
+from hermes_lab.runners.cli import app
+from hermes_lab.runners.lane_history import read_history
 from hermes_lab.types import Episode
-from runners.cli import app
-from runners.lane_history import read_history
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SHAPE = [

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from analysis.power import Lanes, power_of_pairs
+from hermes_lab.analysis.power import Lanes, power_of_pairs
 from hermes_lab.config import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.protocols import Suite, Workspace
+from hermes_lab.runners.briefing import brief_plan
+from hermes_lab.runners.budget import Budget
+from hermes_lab.runners.experiment import plan_learn, weights_digest
+from hermes_lab.runners.plan import Lane, tasks_digest
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.types import Task, Verdict
-from runners.briefing import brief_plan
-from runners.budget import Budget
-from runners.experiment import plan_learn, weights_digest
-from runners.plan import Lane, tasks_digest
-from tasks import load_suite
-from tasks.jsonl import JsonlSuite
 
 
 def configured(learning: dict[str, Any], **sections: Any) -> RunConfig:

@@ -82,7 +82,15 @@ def test_a_plan_writes_nothing_and_starts_no_model(tmp_path: Path) -> None:
 
 
 LEARN = [
-    *("learn", "-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop", "-c", "suite.name=ledger"),
+    *(
+        "learn",
+        "-c",
+        "model.provider=scripted",
+        "-c",
+        "model.name=hermes_lab.tasks.learner:noop",
+        "-c",
+        "suite.name=ledger",
+    ),
     *("-c", "learning.rounds=1"),
 ]
 

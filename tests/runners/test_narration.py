@@ -24,7 +24,7 @@ LINES = [
 def lab(*args: str | Path, home: Path) -> list[str]:
     """The lines that the command says which are the compiler's."""
     done = subprocess.run(
-        [sys.executable, "-m", "runners", *map(str, args)],
+        [sys.executable, "-m", "hermes_lab", *map(str, args)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(TESTS), "HERMES_HOME": str(home)},

@@ -7,12 +7,12 @@ import pytest
 from fakes.episodes import episode, trajectory
 from rich.console import Console
 
+from hermes_lab.runners import progress
+from hermes_lab.runners.brief import brief
+from hermes_lab.runners.plan import Lane
+from hermes_lab.runners.progress import LiveTable, Plain, Tally
 from hermes_lab.skills.library import Library
 from hermes_lab.types import EpisodeError, Message, Task, Usage
-from runners import progress
-from runners.brief import brief
-from runners.plan import Lane
-from runners.progress import LiveTable, Plain, Tally
 
 WANTED = 20
 

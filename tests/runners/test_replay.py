@@ -15,8 +15,8 @@ from hermes_lab.agent.compress import SUMMARISE, SUMMARY, summary_request, visib
 from hermes_lab.errors import ConfigError, ContextFull
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.records import episode_files, read_episodes
+from hermes_lab.runners.cli import app
 from hermes_lab.types import Compression, Episode, Message, Usage
-from runners.cli import app
 
 
 def invoke(*arguments: str) -> tuple[int, str]:

@@ -11,13 +11,13 @@ import pytest
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
-from analysis.load import load_episodes
+from hermes_lab.analysis.load import load_episodes
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
 
 LEARN = [
     "learn",
-    *("-c", "model.provider=scripted", "-c", "model.name=tasks.learner:learner"),
+    *("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:learner"),
     *("-c", "agent.toolsets=[terminal,skills]", "-c", "suite.name=ledger", "-c", "run.concurrency=4"),
     *("-c", "learning.rounds=3", "-c", "learning.round_size=2", "-c", "learning.worlds=2"),
 ]
@@ -132,7 +132,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(args: list[str], message: str, 
 
 def test_what_a_backend_cannot_keep_is_said_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text('{"prompt": "Go.", "expected_output": "Done."}')
-    model = ["-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop"]
+    model = ["-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:noop"]
     local = ["-c", "sandbox.backend=local", "-c", "sandbox.allow_local=true"]
     suite = ["-c", f"suite.path={tmp_path / 'tasks.jsonl'}"]
     done = lab("run", *suite, *model, *local, "--quiet", "--out", tmp_path / "out")
@@ -146,7 +146,7 @@ def count_solved(run: Path) -> int:
 
 def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    first = subprocess.Popen([sys.executable, "-m", "runners", *LEARN, "--out", str(run)], stderr=subprocess.DEVNULL)
+    first = subprocess.Popen([sys.executable, "-m", "hermes_lab", *LEARN, "--out", str(run)], stderr=subprocess.DEVNULL)
     while count(run) < 1:
         time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)
@@ -160,7 +160,7 @@ def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
 def test_jsonl_rows_are_run_sampled_and_judged(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('{"prompt": "Say nothing."}\n{"prompt": "x", "verify": "test -e answer.json"}\n')
-    args = ["-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop", "-c", "run.samples=3"]
+    args = ["-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:noop", "-c", "run.samples=3"]
     done = lab("run", "-c", f"suite.path={file}", *args, "--out", tmp_path / "run", "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -187,7 +187,7 @@ def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resu
         "--out",
         str(run),
     ]
-    args += ["-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop"]
+    args += ["-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:noop"]
     args += ["-c", f"skills.library={tmp_path}/skills"]
     assert lab(*args).returncode == 0
     skill.write_text(skill.read_text() + "More.\n")
@@ -201,7 +201,7 @@ def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resu
 
 def test_an_episode_whose_line_stands_twice_is_counted_once(tmp_path: Path) -> None:
     args = ["run", "-c", "suite.name=ledger", "-c", "suite.count=3", "-c", "model.provider=scripted", "--quiet"]
-    args += ["-c", "model.name=tasks.learner:noop", "--out", str(tmp_path / "run")]
+    args += ["-c", "model.name=hermes_lab.tasks.learner:noop", "--out", str(tmp_path / "run")]
     assert lab(*args).returncode == 0
     (log,) = (tmp_path / "run" / "episodes").iterdir()
     first, *others = log.read_bytes().splitlines(keepends=True)

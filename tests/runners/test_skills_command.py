@@ -13,15 +13,15 @@ from fakes.episodes import episode, write_run
 
 from hermes_lab.config import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
+from hermes_lab.runners import skill_tests
+from hermes_lab.runners.cli import app
+from hermes_lab.runners.libraries import begin_with
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, save_skill
 from hermes_lab.skills.stats import Use
 from hermes_lab.skills.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 from hermes_lab.types.episode import SkillTrace, SkillUse
-from runners import skill_tests
-from runners.cli import app
-from runners.libraries import begin_with
 
 COMMANDS = (
     *("list", "show", "search", "history", "diff", "health", "pin", "unpin", "archive", "restore", "curate", "install"),

@@ -10,9 +10,9 @@ from fakes.command import lab
 
 from hermes_lab.config import SuiteConfig
 from hermes_lab.skills.library import Library
-from tasks.jsonl import JsonlSuite
-from tasks.pieces import pieces_of
-from tasks.registry import domains, load_family, load_suite
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.registry import domains, load_family, load_suite
 
 
 def tasks(*args: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -163,7 +163,7 @@ def test_check_gives_one_json_object() -> None:
 
 def test_the_rubric_of_a_run_is_counted_from_its_episodes(tmp_path: Path) -> None:
     run = ("run", "-c", "suite.name=ledger", "-c", "suite.count=2", "-c", "run.samples=2", "--quiet", "--out")
-    model = ("-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop")
+    model = ("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:noop")
     folder = tmp_path / "run"
     assert lab(*run, folder, *model).returncode == 0
     done = tasks("check", "--runs", folder)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import training.sft
-from runners.cli import app
+from hermes_lab.runners.cli import app
+from hermes_lab.training import sft
 
 
 def test_stdout_is_the_adapter_alone_whatever_libraries_print(
@@ -15,7 +15,7 @@ def test_stdout_is_the_adapter_alone_whatever_libraries_print(
         print("[INFO] Running in WANDB offline mode")
         return tmp_path / "sft-v1"
 
-    monkeypatch.setattr(training.sft, "train_sft", noisy)
+    monkeypatch.setattr(sft, "train_sft", noisy)
     (tmp_path / "run" / "episodes").mkdir(parents=True)
     made_from = ["-c", "configs/train/sft.yaml", "-c", f"data=[{tmp_path}/run]"]
     assert app(["train", "sft", *made_from], standalone_mode=False) in (None, 0)

@@ -10,30 +10,30 @@ import pytest
 from fakes.command import lab
 from typer.testing import CliRunner
 
-from analysis.capture import captures
-from analysis.leaks import literals
+from hermes_lab.analysis.capture import captures
+from hermes_lab.analysis.leaks import literals
 from hermes_lab.config import SandboxConfig, SuiteConfig
 from hermes_lab.config_sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.records import episode_files, read_episodes
+from hermes_lab.runners.cli import app
+from hermes_lab.runners.experiment import plan_learn
+from hermes_lab.runners.truth import told_in
+from hermes_lab.runners.uplift import open_source, plan_uplift
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks.answers import answer_key
+from hermes_lab.tasks.pieces import known_skill
+from hermes_lab.tasks.registry import load_suite
+from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
-from runners.cli import app
-from runners.experiment import plan_learn
-from runners.truth import told_in
-from runners.uplift import open_source, plan_uplift
-from tasks.answers import answer_key
-from tasks.pieces import known_skill
-from tasks.registry import load_suite
-from tasks.suite import WorldSuite
 
 HELDOUT = 6
 WORLD = {"ruled": 1, "plain": 1}
 BASE = [
-    *("-c", "model.provider=scripted", "-c", "model.name=tasks.learner:learner", "-c", "run.concurrency=4"),
+    *("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:learner", "-c", "run.concurrency=4"),
     *("-c", "agent.toolsets=[terminal,file,skill_view,skill_manage]", "-c", "suite.name=ledger"),
     *("-c", f"suite.options={json.dumps(WORLD)}", "-c", "skills.review_every=0"),
 ]
@@ -274,7 +274,14 @@ def test_recall_rises_as_rules_are_met_and_written(tmp_path: Path) -> None:
 def test_a_suite_without_known_rules_has_no_capture(tmp_path: Path) -> None:
     rows = tmp_path / "mine.jsonl"
     rows.write_text('{"prompt": "Say 4", "expected_output": "4"}\n')
-    model = ("-c", "model.provider=scripted", "-c", "model.name=tasks.learner:noop", "-c", "learning.rounds=1")
+    model = (
+        "-c",
+        "model.provider=scripted",
+        "-c",
+        "model.name=hermes_lab.tasks.learner:noop",
+        "-c",
+        "learning.rounds=1",
+    )
     done("learn", "-c", f"suite.path={rows}", *model, "--out", tmp_path / "run", "--quiet")
     assert told_in(tmp_path / "run") is None
     told, _ = looked("skills", "effects", tmp_path / "run")

@@ -15,12 +15,12 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.policy import review_gate
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion, Rule, criterion
+from hermes_lab.tasks.feedback import write_feedback
+from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Message, SkillEdit, Task, ToolCall, ToolResult
-from tasks.draws import Draws
-from tasks.family import Criterion, Rule, criterion
-from tasks.feedback import write_feedback
-from tasks.pieces import Piece, pieces_of
-from tasks.suite import WorldSuite
 
 
 @dataclass

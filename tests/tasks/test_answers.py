@@ -4,14 +4,14 @@ from functools import partial
 
 import pytest
 
-from analysis.leaks import Answer, scan, secrets
+from hermes_lab.analysis.leaks import Answer, scan, secrets
 from hermes_lab.config import SandboxConfig, SuiteConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
+from hermes_lab.tasks.answers import answer_key
+from hermes_lab.tasks.registry import domains, load_suite
+from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Skill, Task
-from tasks.answers import answer_key
-from tasks.registry import domains, load_suite
-from tasks.suite import WorldSuite
 
 OPEN = partial(open_sandbox, SandboxConfig())
 

@@ -11,16 +11,16 @@ from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.observe import Done, done
+from hermes_lab.tasks.conversation import text_of
+from hermes_lab.tasks.demonstrator import DEMONSTRATED, demonstrator, mistyped
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import shell
+from hermes_lab.tasks.learner import WORDS
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Episode, Message, ToolResult
-from tasks.conversation import text_of
-from tasks.demonstrator import DEMONSTRATED, demonstrator, mistyped
-from tasks.draws import Draws
-from tasks.family import shell
-from tasks.learner import WORDS
-from tasks.pieces import pieces_of
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 FAMILIES = sorted(family for families in domains().values() for family in families)
 

@@ -5,8 +5,8 @@ from math import exp, log, sqrt
 
 import pytest
 
-from tasks.expected import expected_success
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks.expected import expected_success
+from hermes_lab.tasks.worlds import WorldSpec
 
 REPEATS = 2000
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from hermes_lab.config import SuiteConfig
 from hermes_lab.protocols import Sandbox
-from tasks.admission import differences, examine, forced, spread, telltales, visible
-from tasks.check import check_suite, every_type
-from tasks.pieces import pieces_of
-from tasks.proof import prove
-from tasks.registry import domains, load_family, load_suite, stories
-from tasks.suite import WorldSuite
-from tasks.worlds import SPLITS, WorldSpec
+from hermes_lab.tasks.admission import differences, examine, forced, spread, telltales, visible
+from hermes_lab.tasks.check import check_suite, every_type
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.proof import prove
+from hermes_lab.tasks.registry import domains, load_family, load_suite, stories
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES = [family for families in domains().values() for family in families]

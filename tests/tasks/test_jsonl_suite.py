@@ -8,9 +8,9 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.jsonl_check import check_rows
 from hermes_lab.types import Page, Task, Verdict
-from tasks.jsonl import JsonlSuite
-from tasks.jsonl_check import check_rows
 
 OpenSandbox = Callable[[], Sandbox]
 

@@ -18,19 +18,19 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, merge
 from hermes_lab.skills.objection import objection
 from hermes_lab.skills.placebo import placebo
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.demonstrator import demonstrator
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.expected import expected_success
+from hermes_lab.tasks.family import criterion
+from hermes_lab.tasks.feedback import PLAIN, write_feedback
+from hermes_lab.tasks.learner import Lesson, believed, learner, learnt, lines_about, noop
+from hermes_lab.tasks.pieces import known_skill, pieces_of
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec, redraw
 from hermes_lab.types import Message, Task
 from hermes_lab.types.trajectory import ToolFormat
-from tasks import load_suite
-from tasks.demonstrator import demonstrator
-from tasks.draws import Draws
-from tasks.expected import expected_success
-from tasks.family import criterion
-from tasks.feedback import PLAIN, write_feedback
-from tasks.learner import Lesson, believed, learner, learnt, lines_about, noop
-from tasks.pieces import known_skill, pieces_of
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec, redraw
 
 LEDGER = load_family("ledger")
 FAMILIES = sorted(family for families in domains().values() for family in families)
@@ -258,7 +258,7 @@ def test_an_ordinary_mistake_at_a_plain_place_blames_no_skill_and_teaches_nothin
 @pytest.mark.parametrize("rates", [{"capture": 1.2}, {"capture": -0.1}, {"slip": 20}, {"slip": "much"}])
 def test_a_rate_that_is_no_probability_is_refused(rates: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=r"model.options: \w+ is a probability, from 0 to 1, not "):
-        load_policy("tasks.learner:learner", rates)
+        load_policy("hermes_lab.tasks.learner:learner", rates)
 
 
 def test_noop_answers_at_once() -> None:

@@ -6,12 +6,21 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from hermes_lab.tasks.data_analysis.ledger import FAMILY
+from hermes_lab.tasks.rubric import (
+    Measured,
+    action,
+    fit_length,
+    grade,
+    grade_runs,
+    is_knowledge,
+    named_outputs,
+    succeeded,
+)
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult, Trajectory, Verdict
 from hermes_lab.types.episode import ModelIdentity, TaskInfo
-from tasks.data_analysis.ledger import FAMILY
-from tasks.rubric import Measured, action, fit_length, grade, grade_runs, is_knowledge, named_outputs, succeeded
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 GOOD = Measured(
     repeats=(True, True, True), met=1.0, named=1.0, length=1.0, actions=("ls", "python3"), erred=True, mended=True

@@ -6,13 +6,13 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.family import Move
+from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import load_family, load_story, stories
+from hermes_lab.tasks.stories import StorySuite
+from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 from hermes_lab.types import Task, Verdict
-from tasks.family import Move
-from tasks.pieces import Piece, pieces_of
-from tasks.play import play
-from tasks.registry import load_family, load_story, stories
-from tasks.stories import StorySuite
-from tasks.worlds import SPLITS, WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 CHOICES = ("at least", "any", "or more", "no fewer than")

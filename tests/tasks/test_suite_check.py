@@ -11,16 +11,16 @@ from msgspec import structs
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox, Workspace
+from hermes_lab.tasks.admission import apart, differences, examine, law, miscased, spread, telltales
+from hermes_lab.tasks.check import CheckReport, check_suite, rubric_of, too_little
+from hermes_lab.tasks.data_analysis.ledger import FAMILY, Export, Ledger, Shape
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, shell
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.wording import shared_templates
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task, Verdict
-from tasks.admission import apart, differences, examine, law, miscased, spread, telltales
-from tasks.check import CheckReport, check_suite, rubric_of, too_little
-from tasks.data_analysis.ledger import FAMILY, Export, Ledger, Shape
-from tasks.draws import Draws
-from tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, shell
-from tasks.jsonl import JsonlSuite
-from tasks.suite import WorldSuite
-from tasks.wording import shared_templates
-from tasks.worlds import WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 anyio_test = pytest.mark.anyio

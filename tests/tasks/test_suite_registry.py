@@ -7,10 +7,10 @@ import pytest
 
 from hermes_lab.config import SuiteConfig
 from hermes_lab.errors import ConfigError
-from tasks import list_suites, load_suite
-from tasks.registry import blaming, domains
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks import list_suites, load_suite
+from hermes_lab.tasks.registry import blaming, domains
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 
 
 def test_built_in_suites_are_found_by_name() -> None:
@@ -56,9 +56,9 @@ def test_an_installed_entry_point_is_a_suite(tmp_path: Path, monkeypatch: pytest
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[hermes_lab.suites]\nforeign = foreign_suite:load\n")
     code = (
-        "from tasks.data_analysis.ledger import FAMILY\n"
-        "from tasks.suite import WorldSuite\n"
-        "from tasks.worlds import WorldSpec\n"
+        "from hermes_lab.tasks.data_analysis.ledger import FAMILY\n"
+        "from hermes_lab.tasks.suite import WorldSuite\n"
+        "from hermes_lab.tasks.worlds import WorldSpec\n"
         "def load(**world):\n"
         "    return WorldSuite('foreign', (FAMILY,), WorldSpec(**world))\n"
     )

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from tasks.admission import law
-from tasks.check import check_suite
-from tasks.gallery import BEGIN, END, entry, replaced
-from tasks.jsonl import JsonlSuite
-from tasks.registry import domains
+from hermes_lab.tasks.admission import law
+from hermes_lab.tasks.check import check_suite
+from hermes_lab.tasks.gallery import BEGIN, END, entry, replaced
+from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.registry import domains
 
 PAGE = (Path(__file__).parents[2] / "docs" / "suites.md").read_text()
 FAMILIES = [family for families in domains().values() for family in families]
@@ -22,7 +22,7 @@ OpenSandbox = Callable[[], Sandbox]
 @pytest.mark.anyio
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_the_gallery_shows_what_a_family_draws_today(family: str, open_sandbox: OpenSandbox) -> None:
-    """Where it does not: python -m tasks.gallery docs/suites.md"""
+    """Where it does not: python -m hermes_lab.tasks.gallery docs/suites.md"""
     assert f"\n\n{await entry(family, open_sandbox)}\n\n" in PAGE
 
 

@@ -6,13 +6,13 @@ from hermes_lab.config import SuiteConfig
 from hermes_lab.protocols import TellingSuite
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.placebo import placebo
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import draw_rule
+from hermes_lab.tasks.learner import NOTHING_SPECIAL
+from hermes_lab.tasks.pieces import known_skill
+from hermes_lab.tasks.registry import domains, load_suite
+from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Skill
-from tasks.draws import Draws
-from tasks.family import draw_rule
-from tasks.learner import NOTHING_SPECIAL
-from tasks.pieces import known_skill
-from tasks.registry import domains, load_suite
-from tasks.suite import WorldSuite
 
 FAMILIES = [family for members in domains().values() for family in members]
 SPLITS = ("train", "heldout")

@@ -12,13 +12,13 @@ from hermes_lab.rollout import lay_out
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.policy import review_gate
+from hermes_lab.tasks.family import Move, sentence
+from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 from hermes_lab.types import SkillEdit
-from tasks.family import Move, sentence
-from tasks.pieces import Piece, pieces_of
-from tasks.play import play
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import SPLITS, WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES = (*domains()["code_debugging"], *domains()["system_admin"])

@@ -7,14 +7,14 @@ import pytest
 
 from hermes_lab.protocols import ExecResult, Sandbox
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, draw_rule
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import Place, WorldSpec
 from hermes_lab.types import Task
-from tasks.draws import Draws
-from tasks.family import Rule, draw_rule
-from tasks.pieces import pieces_of
-from tasks.play import play
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import Place, WorldSpec
 
 pytestmark = pytest.mark.anyio
 OpenSandbox = Callable[[], Sandbox]

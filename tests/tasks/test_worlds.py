@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from hermes_lab.config import SuiteConfig
 from hermes_lab.errors import ConfigError
+from hermes_lab.tasks.admission import visible
+from hermes_lab.tasks.data_analysis.ledger import FAMILY
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion
+from hermes_lab.tasks.feedback import write_feedback
+from hermes_lab.tasks.names import NAMES
+from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.registry import domains, load_suite
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
-from tasks.admission import visible
-from tasks.data_analysis.ledger import FAMILY
-from tasks.draws import Draws
-from tasks.family import Criterion
-from tasks.feedback import write_feedback
-from tasks.names import NAMES
-from tasks.pieces import Piece, pieces_of
-from tasks.registry import domains, load_suite
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 
 def suite(**spec: Any) -> WorldSuite:
@@ -203,10 +203,10 @@ def test_any_world_and_seed_gives_tasks_again(split: str, world: int, seed: int)
 def test_every_family_draws_the_same_bytes_in_another_process_with_another_hash_seed() -> None:
     code = (
         "import sys\n"
-        "from tasks.admission import digest\n"
-        "from tasks.registry import domains, load_family\n"
-        "from tasks.suite import WorldSuite\n"
-        "from tasks.worlds import WorldSpec\n"
+        "from hermes_lab.tasks.admission import digest\n"
+        "from hermes_lab.tasks.registry import domains, load_family\n"
+        "from hermes_lab.tasks.suite import WorldSuite\n"
+        "from hermes_lab.tasks.worlds import WorldSpec\n"
         "for name in sys.argv[1:]:\n"
         "    print(digest(WorldSuite(name, (load_family(name),), WorldSpec()), 2, 0, 0))\n"
     )

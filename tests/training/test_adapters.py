@@ -7,7 +7,7 @@ from fakes.adapters import make_adapter as make
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import adapters
 from hermes_lab.models.cards import read_card
-from training.adapters import find_adapter, list_adapters, new_version, write_card
+from hermes_lab.training.adapters import find_adapter, list_adapters, new_version, write_card
 
 
 def test_each_training_is_a_new_version(tmp_path: Path) -> None:

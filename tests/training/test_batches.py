@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.batches import batch_order
+from hermes_lab.training.batches import batch_order
 
 
 @given(

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.hermes_format import render_calls, render_results
+from hermes_lab.training.compress import Shortened, compress_selection, fit, note, shorten
+from hermes_lab.training.config import Gate, load_train_config
+from hermes_lab.training.select import Conversation, Selection, select_rows
+from hermes_lab.training.tokens import IGNORED, RefusedError, rows_of, tokenize
 from hermes_lab.types import Message, TokenBranch, ToolCall, ToolResult
-from training.compress import Shortened, compress_selection, fit, note, shorten
-from training.config import Gate, load_train_config
-from training.select import Conversation, Selection, select_rows
-from training.tokens import IGNORED, RefusedError, rows_of, tokenize
 
 
 class Characters:
@@ -295,7 +295,7 @@ def test_bisection_gives_only_what_was_seen_to_fit() -> None:
 
 @pytest.mark.real
 def test_the_packaged_tokenizer_gives_rows_within_the_budget() -> None:
-    from training.compress import named_tokenizer
+    from hermes_lab.training.compress import named_tokenizer
 
     tokenizer = named_tokenizer("packaged")
     result = compress_selection(Selection([long(3), long(12)], {}), tokenizer, 700)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hermes_lab.errors import ConfigError
-from training.config import TrainConfig
-from training.draft import Draft
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.draft import Draft
 
 MADE_FROM = {"lock": "l", "data": "d"}
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from envs.groups import normalized_advantages
+from hermes_lab.envs.groups import normalized_advantages
+from hermes_lab.training.gate import Rules, gate_groups, refusal
 from hermes_lab.types import ModelIdentity, ScoredGroup
-from training.gate import Rules, gate_groups, refusal
 
 RULES = Rules(group_size=2, max_tokens=5, policies=("now",), splits=("train",))
 

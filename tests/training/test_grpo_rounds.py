@@ -12,18 +12,19 @@ import yaml
 from fakes.episodes import conversation, episode, trajectory, write_run
 from msgspec.structs import replace
 
-import training.grpo
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import write_json
+from hermes_lab.training import grpo
+from hermes_lab.training import rounds as training_rounds
+from hermes_lab.training.config import Gate
+from hermes_lab.training.grpo import train_grpo
+from hermes_lab.training.grpo_config import Batch, GrpoConfig, heldout_batch, lesson_batch, load_grpo_config
+from hermes_lab.training.grpo_steps import Lesson
+from hermes_lab.training.lock import load_lock, write_lock
+from hermes_lab.training.rounds import Check, Done, RoundDraft, Rounds
 from hermes_lab.types import EpisodeError, ModelIdentity, Reward, TaskInfo, TokenBranch
-from training.config import Gate
-from training.grpo import train_grpo
-from training.grpo_config import Batch, GrpoConfig, heldout_batch, lesson_batch, load_grpo_config
-from training.grpo_steps import Lesson
-from training.lock import load_lock, write_lock
-from training.rounds import Check, Done, RoundDraft, Rounds
 
 ROUNDS = 3
 
@@ -35,7 +36,7 @@ class Killed(BaseException):
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
     """Three rounds of one step, two groups of two, on weights that are a file."""
-    monkeypatch.setattr(training.grpo, "take_steps", made_up_steps)
+    monkeypatch.setattr(grpo, "take_steps", made_up_steps)
     base = tmp_path / "base"
     base.mkdir()
     (base / "model.safetensors").write_text("weights")
@@ -282,8 +283,8 @@ def countdown(patch: pytest.MonkeyPatch, writes: int) -> None:
         return call
 
     for module, names in (
-        (training.grpo, ("write_json", "write_groups", "take_steps", "write_card")),
-        (training.rounds, ("write_json", "write_atomic")),
+        (grpo, ("write_json", "write_groups", "take_steps", "write_card")),
+        (training_rounds, ("write_json", "write_atomic")),
     ):
         for name in names:
             patch.setattr(module, name, counted(getattr(module, name)))

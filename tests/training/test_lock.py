@@ -5,8 +5,8 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import values_digest
-from training.config import load_train_config
-from training.lock import GrpoLock, LockedConfig, load_lock, lock_digest, locked_value, write_lock
+from hermes_lab.training.config import load_train_config
+from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest, locked_value, write_lock
 
 SHIPPED = sorted(Path("configs/locks").glob("*.yaml"))
 LOCK = Path("tests/fakes/locks/sft.yaml")

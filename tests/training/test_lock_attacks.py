@@ -14,15 +14,15 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest, identify, load_adapter
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.records import write_json
-from runners.cli import app
-from training.adapters import find_adapter
-from training.attempts import locked_run_config, refuse_environment
-from training.config import TrainConfig, load_train_config
-from training.draft import Draft
-from training.grpo_steps import Lesson, take_steps
-from training.lock import load_lock, lock_digest, write_lock
-from training.rounds import Policy, RoundDraft, Rounds
-from training.seal import SEAL, check_rates
+from hermes_lab.runners.cli import app
+from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.attempts import locked_run_config, refuse_environment
+from hermes_lab.training.config import TrainConfig, load_train_config
+from hermes_lab.training.draft import Draft
+from hermes_lab.training.grpo_steps import Lesson, take_steps
+from hermes_lab.training.lock import load_lock, lock_digest, write_lock
+from hermes_lab.training.rounds import Policy, RoundDraft, Rounds
+from hermes_lab.training.seal import SEAL, check_rates
 
 LOCK = Path("tests/fakes/locks/sft.yaml")
 REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"

@@ -12,12 +12,12 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import check_card, read_card
-from training.adapters import new_version, write_card
-from training.config import TrainConfig
-from training.grpo_config import GrpoConfig, heldout_batch, lesson_batch
-from training.job import Data, Job
-from training.lock import LockedConfig, load_lock, write_lock
-from training.lora import find_parent
+from hermes_lab.training.adapters import new_version, write_card
+from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.grpo_config import GrpoConfig, heldout_batch, lesson_batch
+from hermes_lab.training.job import Data, Job
+from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
+from hermes_lab.training.lora import find_parent
 
 REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
 

@@ -8,11 +8,11 @@ from fakes.episodes import conversation, episode, trajectory, write_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes_lab.training.config import Gate
+from hermes_lab.training.pairs import find_pairs, join_pairs
+from hermes_lab.training.preference_data import select_pairs, tokenize_pairs
+from hermes_lab.training.tokens import IGNORED
 from hermes_lab.types import Episode, Message, Step, TaskInfo, TokenBranch, Usage, Verdict
-from training.config import Gate
-from training.pairs import find_pairs, join_pairs
-from training.preference_data import select_pairs, tokenize_pairs
-from training.tokens import IGNORED
 
 
 def scored(task_id: str, sample: int, score: float, **fields: Any) -> Episode:

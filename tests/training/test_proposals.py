@@ -8,17 +8,17 @@ import pytest
 import yaml
 
 from hermes_lab.errors import ConfigError
-from runners.commands.train_proposals import proposals as command
-from training.config import TrainConfig, load_training
-from training.grpo_config import GrpoConfig
-from training.proposals import (
+from hermes_lab.runners.commands.train_proposals import proposals as command
+from hermes_lab.training.config import TrainConfig, load_training
+from hermes_lab.training.grpo_config import GrpoConfig
+from hermes_lab.training.proposals import (
     find_proposal,
     list_proposals,
     proposals_folder,
     withdraw,
     write_proposal,
 )
-from training.rounds import Rounds
+from hermes_lab.training.rounds import Rounds
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def test_it_counts_as_started_once_a_version_or_its_rounds_are_there(here: Path)
 
 
 def test_only_so_many_wait_and_a_withdrawn_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.proposals._MOST", 3)
+    monkeypatch.setattr("hermes_lab.training.proposals._MOST", 3)
     for number in range(3):
         write_proposal("sft", config(f"n{number}"), "")
     with pytest.raises(ConfigError, match="3 proposals wait"):
@@ -121,7 +121,7 @@ def test_what_is_withdrawn_is_gone_and_its_name_is_free() -> None:
 def test_a_proposal_that_appears_meanwhile_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
     first = write_proposal("sft", config(), "first")
     before = first.path.read_text()
-    monkeypatch.setattr("training.proposals.list_proposals", list)
+    monkeypatch.setattr("hermes_lab.training.proposals.list_proposals", list)
     with pytest.raises(ConfigError, match="is there already"):
         write_proposal("sft", config(), "second")
     assert first.path.read_text() == before

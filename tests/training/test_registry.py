@@ -18,11 +18,11 @@ from hermes_lab.models import adapters
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import read_episodes, write_json
+from hermes_lab.training.adapters import new_version
+from hermes_lab.training.evaluations import read_evaluations, score
+from hermes_lab.training.lineage import lineage
+from hermes_lab.training.prune import needless, remove
 from hermes_lab.types import ModelIdentity
-from training.adapters import new_version
-from training.evaluations import read_evaluations, score
-from training.lineage import lineage
-from training.prune import needless, remove
 
 
 def make_run(

@@ -14,7 +14,6 @@ import yaml
 from fakes.adapters import card_of, make_adapter, write_adapter
 from fakes.openai_server import FakeOpenAIServer
 
-import training.tools
 from hermes_lab.agent.loop import Agent
 from hermes_lab.config import AgentConfig, RunConfig, SandboxConfig
 from hermes_lab.manifest import RunManifest
@@ -23,15 +22,16 @@ from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.records import write_json
 from hermes_lab.tools.registry import Toolbox, ToolContext, check_toolsets, known_toolsets
+from hermes_lab.training import tools
+from hermes_lab.training.adapters import new_version, write_card
+from hermes_lab.training.choices import Choice
+from hermes_lab.training.config import load_train_config
+from hermes_lab.training.grpo_config import lesson_batch, load_grpo_config
+from hermes_lab.training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig, load_lock, lock_digest, write_lock
+from hermes_lab.training.proposals import list_proposals, proposals_folder
+from hermes_lab.training.rounds import Done, Policy, Rounds
+from hermes_lab.training.tools.rl_check_status import Looks
 from hermes_lab.types import Message, ToolCall
-from training.adapters import new_version, write_card
-from training.choices import Choice
-from training.config import load_train_config
-from training.grpo_config import lesson_batch, load_grpo_config
-from training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig, load_lock, lock_digest, write_lock
-from training.proposals import list_proposals, proposals_folder
-from training.rounds import Done, Policy, Rounds
-from training.tools.rl_check_status import Looks
 
 pytestmark = pytest.mark.anyio
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -100,7 +100,7 @@ def test_the_ten_tools_are_a_toolset_that_must_be_asked_for() -> None:
 
 
 def test_no_tool_can_begin_a_process() -> None:
-    folder = Path(training.tools.__path__[0])
+    folder = Path(tools.__path__[0])
     files = [*folder.glob("*.py"), *(folder.parent / name for name in ("choices.py", "proposals.py", "status.py"))]
     assert len(files) == 15
     for path in files:
@@ -110,8 +110,10 @@ def test_no_tool_can_begin_a_process() -> None:
         names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not names & {"subprocess", "multiprocessing", "pty", "asyncio", "anyio", "ctypes", "runners"}, path
         assert not [name for name in names if name.startswith(_BEGINNINGS)], path
-        assert not [name for name in names if name.startswith(("training.sft", "training.preference"))], path
-        assert "training.grpo" not in names, path
+        assert not [
+            name for name in names if name.startswith(("hermes_lab.training.sft", "hermes_lab.training.preference"))
+        ], path
+        assert "hermes_lab.training.grpo" not in names, path
 
 
 async def test_an_agent_looks_chooses_edits_and_proposes(use: Use, work: Path) -> None:

@@ -5,10 +5,10 @@ import msgspec
 import pytest
 from fakes.episodes import CALL, RESULT, conversation, episode, trajectory, with_review, write_run
 
+from hermes_lab.training.config import Gate
+from hermes_lab.training.select import select_rows
 from hermes_lab.types import EpisodeError, Message, Review, TaskInfo, TokenBranch, ToolCall, Verdict
 from hermes_lab.types.trajectory import StopReason
-from training.config import Gate
-from training.select import select_rows
 
 STOP_REASONS = [reason for part in get_args(StopReason) for reason in get_args(part)]
 REFUSALS = {

@@ -9,9 +9,9 @@ import pytest
 from fakes.episodes import CALL, conversation, episode, trajectory, with_review, write_run
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.training.select import Conversation, select_rows
+from hermes_lab.training.tokens import IGNORED, Row, tokenize
 from hermes_lab.types import Episode, TokenBranch, ToolCall
-from training.select import Conversation, select_rows
-from training.tokens import IGNORED, Row, tokenize
 
 
 class Characters:

@@ -6,8 +6,8 @@ from typing import Any
 
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.tools.registry import ToolContext
-from training.choices import Choice
-from training.lock import lock_digest
+from hermes_lab.training.choices import Choice
+from hermes_lab.training.lock import lock_digest
 
 
 @contextmanager

@@ -38,10 +38,10 @@ def rl_check_status(ctx: ToolContext, training: str) -> dict[str, Any]:
     Args:
         training: A training or a proposal by name.
     """
-    from training.choices import RUNS
-    from training.proposals import list_proposals
-    from training.status import find_training, status
-    from training.tools.answers import told
+    from hermes_lab.training.choices import RUNS
+    from hermes_lab.training.proposals import list_proposals
+    from hermes_lab.training.status import find_training, status
+    from hermes_lab.training.tools.answers import told
 
     with told():
         waiting = {one.name: one for one in list_proposals() if not one.started}

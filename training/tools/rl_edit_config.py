@@ -13,8 +13,8 @@ def rl_edit_config(ctx: ToolContext, field: str, value: Any) -> dict[str, Any]:
         field: {compact: A field that can be edited, such as name or data.} {full: A field that can be edited.}
         value: Its new value.
     """
-    from training.choices import Choice
-    from training.tools.answers import told
+    from hermes_lab.training.choices import Choice
+    from hermes_lab.training.tools.answers import told
 
     with told():
         choice = ctx.state(Choice)

@@ -8,7 +8,7 @@ from hermes_lab.tools.registry import ToolContext, tool
 @tool(toolset="rl", parallel=True)
 def rl_get_current_config(ctx: ToolContext) -> dict[str, Any]:
     """Show the configuration of the proposal: what can be edited, what a person has set, and what is locked."""
-    from training.tools.answers import shown, told
+    from hermes_lab.training.tools.answers import shown, told
 
     with told():
         return shown(ctx)

@@ -12,9 +12,9 @@ def rl_get_results(ctx: ToolContext, training: str) -> dict[str, Any]:
     Args:
         training: A training by name.
     """
-    from training.choices import RUNS
-    from training.status import find_training, results
-    from training.tools.answers import told
+    from hermes_lab.training.choices import RUNS
+    from hermes_lab.training.status import find_training, results
+    from hermes_lab.training.tools.answers import told
 
     del ctx
     with told():

@@ -10,9 +10,9 @@ def rl_list_environments(ctx: ToolContext) -> dict[str, Any]:
     """List the environments (task suites) that a LoRA training can be proposed for, and the methods.
     {rl_select_environment: Choose one with rl_select_environment.}
     """
-    from tasks.registry import domains, list_suites
-    from training.choices import templates
-    from training.tools.answers import told
+    from hermes_lab.tasks.registry import domains, list_suites
+    from hermes_lab.training.choices import templates
+    from hermes_lab.training.tools.answers import told
 
     del ctx
     with told():

@@ -15,8 +15,8 @@ def rl_select_environment(ctx: ToolContext, environment: str, method: Method = "
         environment: A suite by name.
         method: How to train.
     """
-    from training.choices import Choice
-    from training.tools.answers import shown, told
+    from hermes_lab.training.choices import Choice
+    from hermes_lab.training.tools.answers import shown, told
 
     with told():
         ctx.state(Choice).select(environment, method)

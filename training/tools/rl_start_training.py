@@ -13,9 +13,9 @@ def rl_start_training(ctx: ToolContext, reason: str) -> dict[str, Any]:
     Args:
         reason: For the person, in a sentence: why this training.
     """
-    from training.choices import Choice
-    from training.proposals import write_proposal
-    from training.tools.answers import told
+    from hermes_lab.training.choices import Choice
+    from hermes_lab.training.proposals import write_proposal
+    from hermes_lab.training.tools.answers import told
 
     with told():
         choice = ctx.state(Choice)

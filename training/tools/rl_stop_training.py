@@ -13,10 +13,10 @@ def rl_stop_training(ctx: ToolContext, proposal: str) -> dict[str, Any]:
     Args:
         proposal: Its name.
     """
-    from training.choices import RUNS
-    from training.proposals import find_proposal, list_proposals, withdraw
-    from training.status import list_trainings
-    from training.tools.answers import told
+    from hermes_lab.training.choices import RUNS
+    from hermes_lab.training.proposals import find_proposal, list_proposals, withdraw
+    from hermes_lab.training.status import list_trainings
+    from hermes_lab.training.tools.answers import told
 
     del ctx
     with told():

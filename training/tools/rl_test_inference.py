@@ -32,9 +32,9 @@ async def rl_test_inference(
     from hermes_lab.errors import ModelError, ToolError
     from hermes_lab.models.build import open_model
     from hermes_lab.models.weights import silent
+    from hermes_lab.training.choices import Choice
+    from hermes_lab.training.tools.answers import told
     from hermes_lab.types import Message
-    from training.choices import Choice
-    from training.tools.answers import told
 
     with told():
         _, locked = await anyio.to_thread.run_sync(ctx.state(Choice).locked)
@@ -71,8 +71,8 @@ def _served_name(adapter: str) -> str:
     from hermes_lab.errors import ConfigError
     from hermes_lab.models.adapters import PACKAGED, identify, packaged_folder
     from hermes_lab.models.cards import has_card
-    from training.choices import RUNS
-    from training.status import list_trainings
+    from hermes_lab.training.choices import RUNS
+    from hermes_lab.training.status import list_trainings
 
     if not _NAME.fullmatch(adapter) or Path(adapter).is_dir():
         raise ConfigError(f"adapter: {adapter[:80]!r} is no name; a person loads folders: `hermes-lab adapters load`")

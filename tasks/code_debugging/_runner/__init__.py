@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.protocols import Workspace
-from tasks.evidence import inputs_untouched, read_bytes
-from tasks.family import Criterion, Scene, criterion
+from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
+from hermes_lab.tasks.family import Criterion, Scene, criterion
 
 Step = tuple[str, str, Sequence[Any] | None]
 """A call of a module's function with arguments; or, with None, the value of a name of the module."""

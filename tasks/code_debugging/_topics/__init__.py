@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tasks.code_debugging._topics import amounts, lists, texts, times
-from tasks.code_debugging._topics.topic import Topic
+from hermes_lab.tasks.code_debugging._topics import amounts, lists, texts, times
+from hermes_lab.tasks.code_debugging._topics.topic import Topic
 
 TOPICS: Mapping[str, Topic] = {**amounts.TOPICS, **lists.TOPICS, **texts.TOPICS, **times.TOPICS}
 UNSEEN = ("free", "draft", "group", "gap")

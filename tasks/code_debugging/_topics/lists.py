@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tasks.code_debugging._topics.topic import Args, Topic
-from tasks.draws import Draws
+from hermes_lab.tasks.code_debugging._topics.topic import Args, Topic
+from hermes_lab.tasks.draws import Draws
 
 NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Ida", "Kai", "Lea", "Max", "Nora", "Otto", "Pia", "Rosa")
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tasks.code_debugging._topics.topic import Args, Topic
-from tasks.draws import Draws
+from hermes_lab.tasks.code_debugging._topics.topic import Args, Topic
+from hermes_lab.tasks.draws import Draws
 
 WORDS = ("oak", "tin", "red", "lamp", "rope", "salt", "wool", "glass", "paper", "stone", "copper", "blue", "soap")
 LETTERS = "ABCDEFGHJKLM"

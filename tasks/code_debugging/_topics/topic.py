@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.draws import Draws
+from hermes_lab.tasks.draws import Draws
 
 Json = Any
 """A value that JSON can tell: what a module's constant, a convention's number, an argument or a result is."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from tasks.code_debugging._modules import (
+from hermes_lab.tasks.code_debugging._modules import (
     COMMON,
     HELPERS,
     TESTS,
@@ -17,9 +17,9 @@ from tasks.code_debugging._modules import (
     write_module,
     write_test,
 )
-from tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
-from tasks.code_debugging._topics import SEEN
-from tasks.code_debugging.plugins.rules import (
+from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
+from hermes_lab.tasks.code_debugging._topics import SEEN
+from hermes_lab.tasks.code_debugging.plugins.rules import (
     CONSTANTS,
     CONVENTIONS,
     SORTED,
@@ -29,10 +29,10 @@ from tasks.code_debugging.plugins.rules import (
     plain_entry,
     registered,
 )
-from tasks.code_debugging.plugins.words import CLOSINGS, OPENINGS, VOCABULARIES
-from tasks.draws import Draws
-from tasks.evidence import read_json
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.code_debugging.plugins.words import CLOSINGS, OPENINGS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import read_json
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
 
 MOST_LINES = 20
 CALLS = 8

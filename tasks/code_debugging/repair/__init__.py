@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations
 
 from hermes_lab.protocols import Workspace
-from tasks.code_debugging._modules import (
+from hermes_lab.tasks.code_debugging._modules import (
     COMMON,
     HELPERS,
     TESTS,
@@ -19,12 +19,12 @@ from tasks.code_debugging._modules import (
     write_module,
     write_test,
 )
-from tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
-from tasks.code_debugging._topics import TOPICS, UNSEEN
-from tasks.code_debugging._topics.topic import Args, Json, Topic
-from tasks.code_debugging.repair.words import CLOSINGS, OPENINGS, VOCABULARIES
-from tasks.draws import Draws
-from tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
+from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
+from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
+from hermes_lab.tasks.code_debugging.repair.words import CLOSINGS, OPENINGS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, Site, criterion, sentence, shell
 
 MOST_LINES = 20
 CALLS = 8

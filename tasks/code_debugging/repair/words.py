@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.code_debugging._modules import TESTS
+from hermes_lab.tasks.code_debugging._modules import TESTS
 
 
 @dataclass(frozen=True)

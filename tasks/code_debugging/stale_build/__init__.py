@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from hermes_lab.protocols import Workspace
-from tasks.code_debugging._modules import (
+from hermes_lab.tasks.code_debugging._modules import (
     COMMON,
     HELPERS,
     TESTS,
@@ -19,13 +19,13 @@ from tasks.code_debugging._modules import (
     write_module,
     write_test,
 )
-from tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
-from tasks.code_debugging._topics import SEEN
-from tasks.code_debugging.stale_build.rules import CONVENTIONS, Order, Shape, ordered
-from tasks.code_debugging.stale_build.words import CLOSINGS, OPENINGS, VOCABULARIES
-from tasks.draws import Draws
-from tasks.evidence import read_json, read_text
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
+from hermes_lab.tasks.code_debugging._topics import SEEN
+from hermes_lab.tasks.code_debugging.stale_build.rules import CONVENTIONS, Order, Shape, ordered
+from hermes_lab.tasks.code_debugging.stale_build.words import CLOSINGS, OPENINGS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import read_json, read_text
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
 
 MOST_LINES = 20
 CALLS = 8

@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 
 from hermes_lab.protocols import Workspace
-from tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
-from tasks.code_debugging.test_order.files import MOST_LINES, TESTS, draw_files, draw_reset
-from tasks.code_debugging.test_order.rules import CONVENTIONS, Shape, State, reset_change, reset_code
-from tasks.code_debugging.test_order.sessions import Leak, play_reset, play_use, same_in_all_orders, shuffled_tests
-from tasks.code_debugging.test_order.words import CLOSINGS, OPENINGS, SYMPTOMS, VOCABULARIES
-from tasks.draws import Draws
-from tasks.family import Criterion, Family, Move, Rule, Site, criterion, sentence, shell
+from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
+from hermes_lab.tasks.code_debugging.test_order.files import MOST_LINES, TESTS, draw_files, draw_reset
+from hermes_lab.tasks.code_debugging.test_order.rules import CONVENTIONS, Shape, State, reset_change, reset_code
+from hermes_lab.tasks.code_debugging.test_order.sessions import (
+    Leak,
+    play_reset,
+    play_use,
+    same_in_all_orders,
+    shuffled_tests,
+)
+from hermes_lab.tasks.code_debugging.test_order.words import CLOSINGS, OPENINGS, SYMPTOMS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Site, criterion, sentence, shell
 
 RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from tasks.code_debugging._modules import COMMON, HELPERS, write_changelog, write_module
-from tasks.code_debugging.test_order.rules import CODE
-from tasks.draws import Draws
+from hermes_lab.tasks.code_debugging._modules import COMMON, HELPERS, write_changelog, write_module
+from hermes_lab.tasks.code_debugging.test_order.rules import CODE
+from hermes_lab.tasks.draws import Draws
 
 MOST_LINES = 30
 TESTS = "python3 tests/shuffled.py"

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from difflib import ndiff
 from typing import Any
 
-from tasks.draws import Draws
-from tasks.family import Rule, RuleType
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, RuleType
 
 STAGE = 50
 """That of a reset which says none."""

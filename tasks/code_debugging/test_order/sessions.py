@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tasks.code_debugging._runner import Outcome, Step, module_name
-from tasks.code_debugging.test_order.rules import State, reset_state
-from tasks.family import Rule, Scene
+from hermes_lab.tasks.code_debugging._runner import Outcome, Step, module_name
+from hermes_lab.tasks.code_debugging.test_order.rules import State, reset_state
+from hermes_lab.tasks.family import Rule, Scene
 
 
 @dataclass(frozen=True, kw_only=True)

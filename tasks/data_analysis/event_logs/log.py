@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tasks.data_analysis.event_logs.words import Vocabulary
-from tasks.draws import Draws
+from hermes_lab.tasks.data_analysis.event_logs.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
 
 LAYOUTS = {"json": "jsonl", "pairs": "log", "table": "psv"}
 """The endings of files: JSON Lines, key=value lines, cells between bars."""

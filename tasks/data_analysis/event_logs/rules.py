@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from tasks.conventions import Convention, Literals, one_of, variants_of
-from tasks.data_analysis.event_logs.log import Shape, Visit
+from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
+from hermes_lab.tasks.data_analysis.event_logs.log import Shape, Visit
 
 
 def _all(visits: Sequence[Visit]) -> Iterable[Visit]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.data_analysis._conventions import words
+from hermes_lab.tasks.data_analysis._conventions import words
 
 
 @dataclass(frozen=True)

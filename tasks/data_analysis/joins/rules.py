@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from tasks.conventions import Convention, Literals, one_of, variants_of
-from tasks.data_analysis.joins.tables import Books, Customer, Record, Sale, Shape
+from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
+from hermes_lab.tasks.data_analysis.joins.tables import Books, Customer, Record, Sale, Shape
 
 
 class Line(NamedTuple):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import NamedTuple
 
-from tasks.data_analysis.joins.words import Vocabulary
-from tasks.draws import Draws
+from hermes_lab.tasks.data_analysis.joins.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
 
 DIALECTS = ((",", "."), (";", ","), ("|", "."), (";", "."))
 """What stands between cells, and before the decimals."""

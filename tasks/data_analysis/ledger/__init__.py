@@ -6,13 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from tasks.data_analysis.ledger.rules import CONVENTIONS, UNSEEN, Convention, Literals, Row, Shape, plain_total
-from tasks.data_analysis.ledger.table import draw_shape, draw_table, render_table
-from tasks.data_analysis.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, is_number, read_json
-from tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, sentence, shell
-from tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
+from hermes_lab.tasks.data_analysis.ledger.rules import (
+    CONVENTIONS,
+    UNSEEN,
+    Convention,
+    Literals,
+    Row,
+    Shape,
+    plain_total,
+)
+from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table, render_table
+from hermes_lab.tasks.data_analysis.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, is_number, read_json
+from hermes_lab.tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, sentence, shell
+from hermes_lab.tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
 
 TOOL, VERB = "ledger", "sum"
 ANSWER = "answer.json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from tasks.draws import Draws
+from hermes_lab.tasks.draws import Draws
 
 Row = Mapping[str, str]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tasks.data_analysis.ledger.rules import Row, Shape
-from tasks.data_analysis.ledger.words import Vocabulary
-from tasks.draws import Draws
+from hermes_lab.tasks.data_analysis.ledger.rules import Row, Shape
+from hermes_lab.tasks.data_analysis.ledger.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
 
 MIN_ROWS, MAX_ROWS = 20, 60
 

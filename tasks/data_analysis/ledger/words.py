@@ -5,7 +5,7 @@ must copy them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.data_analysis.ledger.rules import Category
+from hermes_lab.tasks.data_analysis.ledger.rules import Category
 
 
 @dataclass(frozen=True)

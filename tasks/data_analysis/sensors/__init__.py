@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from tasks.conventions import rule_types, slots_of, way_of
-from tasks.data_analysis._conventions import look_at, told_with_code, write_script
-from tasks.data_analysis._figures import ANSWER, CENT, Number, Table, Text, judge_figures
-from tasks.data_analysis.sensors.export import Reading, Shape, draw_readings, draw_shape, render_export
-from tasks.data_analysis.sensors.rules import CONVENTIONS, PLAIN
-from tasks.data_analysis.sensors.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
-from tasks.draws import Draws
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, sentence, shell
+from hermes_lab.tasks.conventions import rule_types, slots_of, way_of
+from hermes_lab.tasks.data_analysis._conventions import look_at, told_with_code, write_script
+from hermes_lab.tasks.data_analysis._figures import ANSWER, CENT, Number, Table, Text, judge_figures
+from hermes_lab.tasks.data_analysis.sensors.export import Reading, Shape, draw_readings, draw_shape, render_export
+from hermes_lab.tasks.data_analysis.sensors.rules import CONVENTIONS, PLAIN
+from hermes_lab.tasks.data_analysis.sensors.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, sentence, shell
 
 NOTE = "README.md"
 TAB = "\t"

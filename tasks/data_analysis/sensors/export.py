@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from tasks.data_analysis.sensors.words import Vocabulary
-from tasks.draws import Draws
+from hermes_lab.tasks.data_analysis.sensors.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
 
 DIALECTS = ((";", ","), (";", "."), ("\t", ","), (",", "."))
 """What stands between cells, and before the decimals."""

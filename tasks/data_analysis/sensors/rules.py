@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from tasks.conventions import Convention, Literals
-from tasks.data_analysis.sensors.export import TIMES, Reading, Shape, write_time
+from hermes_lab.tasks.conventions import Convention, Literals
+from hermes_lab.tasks.data_analysis.sensors.export import TIMES, Reading, Shape, write_time
 
 
 def _all(readings: Sequence[Reading]) -> Iterable[Reading]:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.draws import Draws
-from tasks.family import Site
-from tasks.house_tools._lines import Columns, LineTool, rules_of
-from tasks.house_tools.labels.rules import CUSTOMS, Parcel, Shape, plain
-from tasks.house_tools.labels.words import FIRST, KINDS, LAST, REQUESTS, STREETS, TOWNS
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Site
+from hermes_lab.tasks.house_tools._lines import Columns, LineTool, rules_of
+from hermes_lab.tasks.house_tools.labels.rules import CUSTOMS, Parcel, Shape, plain
+from hermes_lab.tasks.house_tools.labels.words import FIRST, KINDS, LAST, REQUESTS, STREETS, TOWNS
 
 
 class Labels(LineTool[Shape, Parcel]):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.draws import Draws
-from tasks.family import Site
-from tasks.house_tools._lines import Columns, LineTool, rules_of
-from tasks.house_tools.menus.rules import CUSTOMS, Dish, Shape, plain
-from tasks.house_tools.menus.words import COURSES, KINDS, MAINS, REQUESTS
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Site
+from hermes_lab.tasks.house_tools._lines import Columns, LineTool, rules_of
+from hermes_lab.tasks.house_tools.menus.rules import CUSTOMS, Dish, Shape, plain
+from hermes_lab.tasks.house_tools.menus.words import COURSES, KINDS, MAINS, REQUESTS
 
 
 class Menus(LineTool[Shape, Dish]):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tasks.draws import Draws
-from tasks.house_tools._lines import Custom, Literals, between, one_of
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.house_tools._lines import Custom, Literals, between, one_of
 
 
 class Shift(NamedTuple):

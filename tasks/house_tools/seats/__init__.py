@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.draws import Draws
-from tasks.family import Site
-from tasks.house_tools._lines import Columns, LineTool, rules_of
-from tasks.house_tools.seats.rules import CUSTOMS, Guest, Shape, plain
-from tasks.house_tools.seats.words import FIRST, GROUPS, LAST, REQUESTS, TOWNS
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Site
+from hermes_lab.tasks.house_tools._lines import Columns, LineTool, rules_of
+from hermes_lab.tasks.house_tools.seats.rules import CUSTOMS, Guest, Shape, plain
+from hermes_lab.tasks.house_tools.seats.words import FIRST, GROUPS, LAST, REQUESTS, TOWNS
 
 
 class Seats(LineTool[Shape, Guest]):

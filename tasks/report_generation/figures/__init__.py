@@ -6,15 +6,15 @@ from math import isclose
 from typing import NamedTuple
 
 from hermes_lab.protocols import Workspace
-from tasks.conventions import rule_types, way_of
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_text
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.report_generation._conventions import write_script
-from tasks.report_generation._html import LONGEST, Element, read_html
-from tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, Shape, Table, digits_of
-from tasks.report_generation.figures.script import LINES, SCRIPT, names
-from tasks.report_generation.figures.words import DELIVERIES, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.conventions import rule_types, way_of
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_text
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.report_generation._html import LONGEST, Element, read_html
+from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, Shape, Table, digits_of
+from hermes_lab.tasks.report_generation.figures.script import LINES, SCRIPT, names
+from hermes_lab.tasks.report_generation.figures.words import DELIVERIES, REQUESTS, VOCABULARIES
 
 REPORT = "report.html"
 SHEET = "figures.md"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tasks.conventions import Convention, Literals, one_of, variants_of
+from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 ROMAN = ("I", "II", "III", "IV")

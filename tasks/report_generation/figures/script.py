@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from string import Template
 
-from tasks.report_generation.figures.rules import PLAIN_BAR, PLAIN_HEIGHT, Shape
+from hermes_lab.tasks.report_generation.figures.rules import PLAIN_BAR, PLAIN_HEIGHT, Shape
 
 SCRIPT = Template("""
 import csv

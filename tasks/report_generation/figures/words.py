@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Template
 
-from tasks.report_generation._conventions import words
-from tasks.report_generation.figures.rules import Series
+from hermes_lab.tasks.report_generation._conventions import words
+from hermes_lab.tasks.report_generation.figures.rules import Series
 
 
 @dataclass(frozen=True)

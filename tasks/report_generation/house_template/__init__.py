@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from tasks.conventions import rule_types, way_of
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_text
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.report_generation._conventions import write_script
-from tasks.report_generation._markdown import Part, read_parts, share_right
-from tasks.report_generation.house_template.data import (
+from hermes_lab.tasks.conventions import rule_types, way_of
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_text
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
+from hermes_lab.tasks.report_generation.house_template.data import (
     Report,
     draw_items,
     draw_shape,
     render_items,
     right_report,
 )
-from tasks.report_generation.house_template.rules import CONVENTIONS, Custom, Item, Shape
-from tasks.report_generation.house_template.script import LINES, SCRIPT, names
-from tasks.report_generation.house_template.words import DELIVERIES, REQUESTS, ROW_NOTES, VOCABULARIES
+from hermes_lab.tasks.report_generation.house_template.rules import CONVENTIONS, Custom, Item, Shape
+from hermes_lab.tasks.report_generation.house_template.script import LINES, SCRIPT, names
+from hermes_lab.tasks.report_generation.house_template.words import DELIVERIES, REQUESTS, ROW_NOTES, VOCABULARIES
 
 REPORT = "report.md"
 LARGEST = 30_000

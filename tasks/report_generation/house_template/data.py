@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasks.draws import Draws
-from tasks.report_generation.house_template.rules import Custom, Item, Row, Shape
-from tasks.report_generation.house_template.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.report_generation.house_template.rules import Custom, Item, Row, Shape
+from hermes_lab.tasks.report_generation.house_template.words import Vocabulary
 
 SECTIONS = 4
 MIN_ITEMS, MAX_ITEMS = 5, 7

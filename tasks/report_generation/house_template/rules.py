@@ -6,7 +6,7 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from tasks.conventions import Convention, Literals, one_of, variants_of
+from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
 
 Row = tuple[str, ...]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Template
 
-from tasks.report_generation._conventions import words
+from hermes_lab.tasks.report_generation._conventions import words
 
 
 @dataclass(frozen=True)

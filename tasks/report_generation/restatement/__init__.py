@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from tasks.conventions import rule_types, way_of
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_text
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.report_generation._conventions import write_script
-from tasks.report_generation._markdown import Part, read_parts, share_right
-from tasks.report_generation.restatement.data import (
+from hermes_lab.tasks.conventions import rule_types, way_of
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_text
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
+from hermes_lab.tasks.report_generation.restatement.data import (
     Restated,
     Row,
     draw_figures,
@@ -23,9 +23,9 @@ from tasks.report_generation.restatement.data import (
     render_filings,
     right_rows,
 )
-from tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, Shape
-from tasks.report_generation.restatement.script import LINES, SCRIPT, names
-from tasks.report_generation.restatement.words import DELIVERIES, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, Shape
+from hermes_lab.tasks.report_generation.restatement.script import LINES, SCRIPT, names
+from hermes_lab.tasks.report_generation.restatement.words import DELIVERIES, REQUESTS, VOCABULARIES
 
 TABLE, CHANGES, NOTES = "standing.csv", "changes.md", "notes.md"
 LARGEST = 20_000

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tasks.draws import Draws
-from tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, Shape
-from tasks.report_generation.restatement.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, Shape
+from hermes_lab.tasks.report_generation.restatement.words import Vocabulary
 
 Row = tuple[str, ...]
 LINES, QUARTERS, REASONS = 4, 6, 4

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from tasks.conventions import Convention, Literals, one_of, variants_of
+from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
 
 WITHDRAWN = "-"
 ROMAN = ("I", "II", "III", "IV")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from string import Template
 
-from tasks.report_generation.restatement.rules import Shape
+from hermes_lab.tasks.report_generation.restatement.rules import Shape
 
 SCRIPT = Template("""
 import csv

@@ -7,16 +7,16 @@ from math import isclose
 from pathlib import Path
 
 from hermes_lab.protocols import Workspace
-from tasks.conventions import rule_types, way_of
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_bytes
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.report_generation._conventions import write_script
-from tasks.report_generation._xlsx import Cell, Sheet, read_workbook
-from tasks.report_generation.workbook.data import TABLES, draw_shape, draw_tables, render_table, right_sheets
-from tasks.report_generation.workbook.rules import CONVENTIONS, Custom, Shape, Table
-from tasks.report_generation.workbook.script import LINES, SCRIPT, names
-from tasks.report_generation.workbook.words import DELIVERIES, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.conventions import rule_types, way_of
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet, read_workbook
+from hermes_lab.tasks.report_generation.workbook.data import TABLES, draw_shape, draw_tables, render_table, right_sheets
+from hermes_lab.tasks.report_generation.workbook.rules import CONVENTIONS, Custom, Shape, Table
+from hermes_lab.tasks.report_generation.workbook.script import LINES, SCRIPT, names
+from hermes_lab.tasks.report_generation.workbook.words import DELIVERIES, REQUESTS, VOCABULARIES
 
 BOOK, LAYOUT, WRITER = "book.xlsx", "layout.md", "xlsx.py"
 TOLERANCE = 1e-6

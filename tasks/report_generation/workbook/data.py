@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 
-from tasks.draws import Draws
-from tasks.report_generation._xlsx import Cell, Sheet
-from tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, Shape, Source, Table
-from tasks.report_generation.workbook.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet
+from hermes_lab.tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, Shape, Source, Table
+from hermes_lab.tasks.report_generation.workbook.words import Vocabulary
 
 TABLES = 3
 MIN_ROWS, MAX_ROWS = 8, 12

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from string import Template
 
-from tasks.report_generation.workbook.rules import Shape
+from hermes_lab.tasks.report_generation.workbook.rules import Shape
 
 SCRIPT = Template("""
 import csv

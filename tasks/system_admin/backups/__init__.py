@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_bytes
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.system_admin.backups.rules import RULES, Backup, Copied, Shape, copied, planned, script, sums
-from tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
-from tasks.system_admin.backups.words import CLOSINGS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.system_admin.backups.rules import RULES, Backup, Copied, Shape, copied, planned, script, sums
+from hermes_lab.tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
+from hermes_lab.tasks.system_admin.backups.words import CLOSINGS, REQUESTS, VOCABULARIES
 
 SCRIPT = "bin/backup.sh"
 LARGEST_SCRIPT = 50_000

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from tasks.draws import Draws
-from tasks.family import Rule, RuleType
-from tasks.system_admin.backups.tree import Entry, Tree
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, RuleType
+from hermes_lab.tasks.system_admin.backups.tree import Entry, Tree
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasks.draws import Draws
-from tasks.system_admin.backups.words import Vocabulary
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.system_admin.backups.words import Vocabulary
 
 TIME = 1_600_000_000
 """When all files were changed last, in seconds of Unix time."""

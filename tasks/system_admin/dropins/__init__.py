@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from hermes_lab.protocols import Workspace
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_text
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.system_admin._commands import here
-from tasks.system_admin._tree import Node, survey
-from tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
-from tasks.system_admin.dropins.words import CLOSINGS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_text
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.system_admin._commands import here
+from hermes_lab.tasks.system_admin._tree import Node, survey
+from hermes_lab.tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
+from hermes_lab.tasks.system_admin.dropins.words import CLOSINGS, REQUESTS, VOCABULARIES
 
 
 @dataclass(frozen=True)

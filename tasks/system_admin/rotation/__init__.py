@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_bytes
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.system_admin._tree import Node, survey
-from tasks.system_admin.rotation.rules import RULES, After, Before, Old, rotated
-from tasks.system_admin.rotation.words import CLOSINGS, MONTHS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.system_admin._tree import Node, survey
+from hermes_lab.tasks.system_admin.rotation.rules import RULES, After, Before, Old, rotated
+from hermes_lab.tasks.system_admin.rotation.words import CLOSINGS, MONTHS, REQUESTS, VOCABULARIES
 
 UNDO = "( test -d .undo || {{ mkdir .undo && cp -a --parents {0} .undo; }}; rm -rf {0}; cp -a .undo/* . )"
 

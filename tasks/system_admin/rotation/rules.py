@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tasks.draws import Draws
-from tasks.family import Rule, RuleType
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, RuleType
 
 
 class Old(NamedTuple):

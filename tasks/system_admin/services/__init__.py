@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from tasks.draws import Draws
-from tasks.evidence import inputs_untouched, read_json, read_text
-from tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from tasks.system_admin.services.rules import RULES, Change, Shape, Step, Wish, planned
-from tasks.system_admin.services.words import CLOSINGS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.evidence import inputs_untouched, read_json, read_text
+from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.system_admin.services.rules import RULES, Change, Shape, Step, Wish, planned
+from hermes_lab.tasks.system_admin.services.words import CLOSINGS, REQUESTS, VOCABULARIES
 
 TOOL = "svc"
 APPLIED = ("reload", "restart", "respawn", "cycle")

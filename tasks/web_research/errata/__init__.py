@@ -8,13 +8,13 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import RuleType, Site, sentence
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.web_research._forms import forms
+from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.web_research.errata.words import LINES, REQUESTS, WORDS, Words
 from hermes_lab.types import Page
-from tasks.draws import Draws
-from tasks.family import RuleType, Site, sentence
-from tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
-from tasks.web_research._forms import forms
-from tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from tasks.web_research.errata.words import LINES, REQUESTS, WORDS, Words
 
 _YEARS = tuple(range(2012, 2020))
 _ASKED_YEARS = (2016, 2017, 2018, 2019)

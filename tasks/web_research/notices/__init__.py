@@ -6,13 +6,13 @@ from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import RuleType, Site, sentence
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.web_research._forms import forms
+from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.web_research.notices.words import LINES, REQUESTS, WORDS, Words
 from hermes_lab.types import Page
-from tasks.draws import Draws
-from tasks.family import RuleType, Site, sentence
-from tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
-from tasks.web_research._forms import forms
-from tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from tasks.web_research.notices.words import LINES, REQUESTS, WORDS, Words
 
 _COUNT = 10
 _CENT = Decimal("0.01")

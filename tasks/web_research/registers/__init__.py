@@ -8,13 +8,13 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import RuleType, Site, sentence
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.web_research._forms import forms
+from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.web_research.registers.words import LINES, REQUESTS, WORDS, Words
 from hermes_lab.types import Page
-from tasks.draws import Draws
-from tasks.family import RuleType, Site, sentence
-from tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
-from tasks.web_research._forms import forms
-from tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from tasks.web_research.registers.words import LINES, REQUESTS, WORDS, Words
 
 _YEARS = range(2008, 2024)
 """A register lacks one of them at most, so that no two rules about years come to the same."""

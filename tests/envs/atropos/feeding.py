@@ -9,12 +9,12 @@ import anyio
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer
 
-from envs.atropos.client import AtroposClient
-from envs.atropos.config import EnvConfig, load_env_config
-from envs.atropos.serve import Feeder
-from envs.atropos.source import GroupSource
-from envs.atropos.tally import Tally
-from envs.rollouts import open_rollouts
+from hermes_lab.envs.atropos.client import AtroposClient
+from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
+from hermes_lab.envs.atropos.serve import Feeder
+from hermes_lab.envs.atropos.source import GroupSource
+from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.rollouts import open_rollouts
 from hermes_lab.types import Episode
 
 COUNT = 6

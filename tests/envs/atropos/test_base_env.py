@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 def command(verb: str, url: str, *options: str) -> list[str]:
     hermes_lab = "suite.count=6 run.concurrency=4 env.eval_count=4"
     return [
-        *(sys.executable, "-m", "envs.atropos.base_env", verb),
+        *(sys.executable, "-m", "hermes_lab.envs.atropos.base_env", verb),
         *("--openai.base_url", url, "--openai.model_name", "fake"),
         *("--env.hermes_lab", hermes_lab, "--env.max_token_length", "100000", "--env.use_wandb", "false"),
         *options,
@@ -79,7 +79,7 @@ def test_serve_feeds_the_server(api: RunApi, tmp_path: Path) -> None:
 
 
 def test_without_atroposlib_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['atroposlib'] = None\nimport envs.atropos.base_env"
+    code = "import sys; sys.modules['atroposlib'] = None\nimport hermes_lab.envs.atropos.base_env"
     done = run([sys.executable, "-c", code])
     assert "needs atroposlib" in done.stderr.splitlines()[-1]
     assert "hermes-lab[atropos]" in done.stderr.splitlines()[-1]

@@ -15,12 +15,12 @@ from fakes.openai_server import reserved_port
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.atropos.client import AtroposClient, AtroposError, LostAnswer, NotSent
-from envs.atropos.config import EnvSection
-from envs.atropos.groups import Refused, make_group, scored_data
-from envs.atropos.messages import MASKED, MASKED_LOGPROB, Info, Status
-from envs.atropos.serve import Feeder, capacity, longest
-from envs.atropos.tally import Tally
+from hermes_lab.envs.atropos.client import AtroposClient, AtroposError, LostAnswer, NotSent
+from hermes_lab.envs.atropos.config import EnvSection
+from hermes_lab.envs.atropos.groups import Refused, make_group, scored_data
+from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB, Info, Status
+from hermes_lab.envs.atropos.serve import Feeder, capacity, longest
+from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.types import (
     Episode,
     EpisodeError,

@@ -9,12 +9,12 @@ import pytest
 from feeding import config_of
 from trajectory_server import RunApi
 
-from envs.atropos.client import AtroposClient
-from envs.atropos.messages import MASKED, MASKED_LOGPROB
-from envs.atropos.serve import Feeder
-from envs.atropos.source import GroupSource
-from envs.atropos.tally import Tally
-from envs.rollouts import open_rollouts
+from hermes_lab.envs.atropos.client import AtroposClient
+from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB
+from hermes_lab.envs.atropos.serve import Feeder
+from hermes_lab.envs.atropos.source import GroupSource
+from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.rollouts import open_rollouts
 from hermes_lab.types import Episode
 
 pytestmark = pytest.mark.real

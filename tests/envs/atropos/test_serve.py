@@ -11,9 +11,9 @@ from fakes.openai_server import LOGPROB
 from feeding import feeding, until
 from trajectory_server import REGISTRATION, RunApi
 
-from envs.atropos.client import AtroposError
-from envs.atropos.messages import MASKED, MASKED_LOGPROB
-from envs.atropos.source import NothingWorks
+from hermes_lab.envs.atropos.client import AtroposError
+from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB
+from hermes_lab.envs.atropos.source import NothingWorks
 from hermes_lab.errors import ConfigError
 
 GROUP = 4

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import check_card, read_card, values_digest
-from training.adapters import write_card
-from training.lock import load_lock
+from hermes_lab.training.adapters import write_card
+from hermes_lab.training.lock import load_lock
 
 VALUES = st.dictionaries(st.text(), st.integers() | st.booleans() | st.text() | st.floats(allow_nan=False), max_size=5)
 

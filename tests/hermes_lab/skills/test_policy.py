@@ -15,10 +15,10 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.objection import objection
 from hermes_lab.skills.policy import review_gate
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Skill, SkillEdit
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 CORPUS = Path(__file__).parent / "policy_corpus"
 FAMILIES = [family for families in domains().values() for family in families]

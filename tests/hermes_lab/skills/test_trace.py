@@ -11,10 +11,10 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo
 from hermes_lab.skills.trace import _Likeness, adherence, code_lines, traces
+from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Child, Message, Skill, SkillTrace, Task, ToolCall, ToolResult, Trajectory
-from tasks.registry import load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 RUN = "./ledger sum cleaning.csv --out answer.json --skip refunds"
 SALES = Task(id="t", suite="s", prompt="Total cleaning.csv for the cleaning desk.", triggers=("cleaning:skip",))

@@ -8,10 +8,10 @@ from hermes_lab.models.scripted import ScriptedModel, TaskPolicy
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks.adapters import bfcl
+from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, read_entries
+from hermes_lab.tasks.adapters._oracle import Part, _next, prove
 from hermes_lab.types import Episode, Message, Task
-from tasks.adapters import bfcl
-from tasks.adapters._bfcl_entries import CATEGORIES, read_entries
-from tasks.adapters._oracle import Part, _next, prove
 from tests.tasks.adapters.conftest import needs
 
 pytestmark = [pytest.mark.anyio, needs("bfcl_eval", "bfcl")]

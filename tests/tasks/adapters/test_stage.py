@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from typer.testing import CliRunner
 
-from envs.stepwise import SteppedRollout
 from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.envs.stepwise import SteppedRollout
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.replay import ReplayModel
@@ -181,7 +181,7 @@ async def test_a_tool_of_the_task_takes_no_name_that_is_there(open_sandbox: Call
 
 
 def test_adapters_are_suites_by_name() -> None:
-    from runners.cli import app
+    from hermes_lab.runners.cli import app
 
     listed = CliRunner().invoke(app, ["tasks", "list"]).output
     assert all(name in listed for name in ("bfcl", "reasoning_gym", "humaneval", "textworld"))

@@ -4,8 +4,8 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
-from tasks.adapters import textworld
-from tasks.adapters._oracle import prove
+from hermes_lab.tasks.adapters import textworld
+from hermes_lab.tasks.adapters._oracle import prove
 from tests.tasks.adapters.conftest import needs
 
 pytestmark = [pytest.mark.anyio, needs("textworld", "textworld"), needs("jericho", "textworld")]

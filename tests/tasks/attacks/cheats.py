@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
-from tasks.pieces import Piece, pieces_of
-from tasks.play import play
-from tasks.suite import WorldSuite
 
 OpenSandbox = Callable[[], Sandbox]
 

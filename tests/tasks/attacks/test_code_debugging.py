@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tasks.admission import forced
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks.admission import forced
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, OpenSandbox, naive_way, ruled_task, score
 
 pytestmark = pytest.mark.anyio

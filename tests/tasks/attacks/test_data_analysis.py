@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from tasks.pieces import pieces_of
-from tasks.play import play
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, ruled_task, score
 
 pytestmark = pytest.mark.anyio

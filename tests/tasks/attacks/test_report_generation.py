@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from tasks.draws import Draws
-from tasks.family import Rule, draw_rule
-from tasks.play import play
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, draw_rule
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, nothing, ruled_task, score
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, naive_way, ruled_task, score
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
-from tasks.pieces import pieces_of
-from tasks.registry import load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, score
 
 pytestmark = pytest.mark.anyio

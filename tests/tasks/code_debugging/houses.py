@@ -5,13 +5,13 @@ from typing import Any
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.admission import forced
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task, Verdict
-from tasks.admission import forced
-from tasks.pieces import pieces_of
-from tasks.play import play
-from tasks.registry import load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 

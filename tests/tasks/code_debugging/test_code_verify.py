@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from hermes_lab.rollout import lay_out
-from tasks.code_debugging import _runner
-from tasks.play import play
-from tasks.registry import load_family
+from hermes_lab.tasks.code_debugging import _runner
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import load_family
 from tests.tasks.code_debugging.houses import OpenSandbox, failed, judged, mended_path, scene_of, suite_of, task_of
 
 pytestmark = pytest.mark.anyio

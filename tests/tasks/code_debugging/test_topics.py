@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tasks.code_debugging._modules import Defect, draw_agreed_calls, draw_defect, draw_plain_calls
-from tasks.code_debugging._topics import SEEN, TOPICS, UNSEEN
-from tasks.code_debugging.repair import CALLS, FAMILY, _draw_telling_calls
-from tasks.draws import Draws
-from tasks.family import Rule, draw_rule
+from hermes_lab.tasks.code_debugging._modules import Defect, draw_agreed_calls, draw_defect, draw_plain_calls
+from hermes_lab.tasks.code_debugging._topics import SEEN, TOPICS, UNSEEN
+from hermes_lab.tasks.code_debugging.repair import CALLS, FAMILY, _draw_telling_calls
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, draw_rule
 from tests.tasks.code_debugging.houses import scene_of, suite_of
 
 SOME = range(40)

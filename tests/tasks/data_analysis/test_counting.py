@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
+from hermes_lab.tasks.conventions import way_of
+from hermes_lab.tasks.data_analysis import event_logs, joins, sensors
+from hermes_lab.tasks.data_analysis._conventions import write_script
+from hermes_lab.tasks.data_analysis._figures import Number, Table, Text, judge_figures
+from hermes_lab.tasks.data_analysis.event_logs.log import Visit
+from hermes_lab.tasks.data_analysis.joins.tables import Books, Customer, Record, Sale
+from hermes_lab.tasks.data_analysis.sensors.export import TIMES, Reading, write_time
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion, Rule, Scene, Site, draw_rule
+from hermes_lab.tasks.names import NAMES
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import load_family
 from hermes_lab.types import Task
-from tasks.conventions import way_of
-from tasks.data_analysis import event_logs, joins, sensors
-from tasks.data_analysis._conventions import write_script
-from tasks.data_analysis._figures import Number, Table, Text, judge_figures
-from tasks.data_analysis.event_logs.log import Visit
-from tasks.data_analysis.joins.tables import Books, Customer, Record, Sale
-from tasks.data_analysis.sensors.export import TIMES, Reading, write_time
-from tasks.draws import Draws
-from tasks.family import Criterion, Rule, Scene, Site, draw_rule
-from tasks.names import NAMES
-from tasks.play import play
-from tasks.registry import load_family
 
 OpenSandbox = Callable[[], Sandbox]
 MODULES = {"event_logs": event_logs, "joins": joins, "sensors": sensors}

@@ -7,16 +7,16 @@ from itertools import combinations
 import pytest
 
 from hermes_lab.protocols import Sandbox
+from hermes_lab.tasks.data_analysis.ledger import FAMILY
+from hermes_lab.tasks.data_analysis.ledger.rules import CONVENTIONS, Literals, plain_total
+from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table
+from hermes_lab.tasks.data_analysis.ledger.words import VOCABULARIES, Vocabulary
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import draw_rule
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task, Verdict
-from tasks.data_analysis.ledger import FAMILY
-from tasks.data_analysis.ledger.rules import CONVENTIONS, Literals, plain_total
-from tasks.data_analysis.ledger.table import draw_shape, draw_table
-from tasks.data_analysis.ledger.words import VOCABULARIES, Vocabulary
-from tasks.draws import Draws
-from tasks.family import draw_rule
-from tasks.pieces import pieces_of
-from tasks.suite import WorldSuite
-from tasks.worlds import WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 SUITE = WorldSuite("ledger", (FAMILY,), WorldSpec())

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
+from hermes_lab.tasks.admission import forced
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, draw_rule
+from hermes_lab.tasks.house_tools._lines import LineTool
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 from hermes_lab.types import Task
-from tasks.admission import forced
-from tasks.draws import Draws
-from tasks.family import Rule, draw_rule
-from tasks.house_tools._lines import LineTool
-from tasks.pieces import pieces_of
-from tasks.play import play
-from tasks.registry import domains, load_family
-from tasks.suite import WorldSuite
-from tasks.worlds import SPLITS, WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES: list[LineTool[Any, Any]] = [load_family(name) for name in domains()["house_tools"]]  # type: ignore[misc]

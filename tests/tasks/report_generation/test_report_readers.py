@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.report_generation._html import LONGEST, read_html
-from tasks.report_generation._markdown import read_parts, share_right
-from tasks.report_generation._xlsx import Cell, read_workbook
-from tasks.report_generation.workbook import writer
+from hermes_lab.tasks.report_generation._html import LONGEST, read_html
+from hermes_lab.tasks.report_generation._markdown import read_parts, share_right
+from hermes_lab.tasks.report_generation._xlsx import Cell, read_workbook
+from hermes_lab.tasks.report_generation.workbook import writer
 
 REPORT = """\
 # Costs #

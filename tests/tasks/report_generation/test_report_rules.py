@@ -10,18 +10,18 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import lay_out
-from tasks.family import Rule
-from tasks.pieces import pieces_of
-from tasks.play import play
-from tasks.registry import domains, load_family
-from tasks.report_generation.figures.rules import CONVENTIONS as FIGURES
-from tasks.report_generation.house_template.rules import CONVENTIONS as TEMPLATES
-from tasks.report_generation.house_template.rules import Custom as Style
-from tasks.report_generation.restatement.data import right_rows
-from tasks.report_generation.restatement.rules import CONVENTIONS as RESTATEMENTS
-from tasks.report_generation.restatement.rules import Custom, Entry, Figure
-from tasks.suite import WorldSuite
-from tasks.worlds import SPLITS, WorldSpec
+from hermes_lab.tasks.family import Rule
+from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS as FIGURES
+from hermes_lab.tasks.report_generation.house_template.rules import CONVENTIONS as TEMPLATES
+from hermes_lab.tasks.report_generation.house_template.rules import Custom as Style
+from hermes_lab.tasks.report_generation.restatement.data import right_rows
+from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS as RESTATEMENTS
+from hermes_lab.tasks.report_generation.restatement.rules import Custom, Entry, Figure
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES = domains()["report_generation"]

@@ -7,11 +7,11 @@ from typing import Any
 from hermes_lab.errors import ToolError
 from hermes_lab.protocols import ExecResult, Sandbox, Workspace
 from hermes_lab.rollout import lay_out
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Criterion, Family, Rule, Scene, Site, draw_rule
+from hermes_lab.tasks.names import NAMES
+from hermes_lab.tasks.play import play
 from hermes_lab.types import Task
-from tasks.draws import Draws
-from tasks.family import Criterion, Family, Rule, Scene, Site, draw_rule
-from tasks.names import NAMES
-from tasks.play import play
 
 OpenSandbox = Callable[[], Sandbox]
 AnyFamily = Family[Any, Any]

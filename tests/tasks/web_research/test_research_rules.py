@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, Site, draw_rule
+from hermes_lab.tasks.names import NAMES
+from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.web_research._claims import Question, Research
+from hermes_lab.tasks.web_research.errata.words import REQUESTS
 from hermes_lab.types import Page
-from tasks.draws import Draws
-from tasks.family import Rule, Site, draw_rule
-from tasks.names import NAMES
-from tasks.registry import load_family
-from tasks.web_research._claims import Question, Research
-from tasks.web_research.errata.words import REQUESTS
 
 FAMILIES = ("notices", "registers", "aliases", "errata")
 SPLITS = ("train", "validation", "heldout")

@@ -1,5 +1,0 @@
-"""`python -m runners` is `hermes-lab`."""
-
-from runners.cli import main
-
-main()
