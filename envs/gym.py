@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 import gymnasium
 from gymnasium import spaces
 
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.sources import load_config
 from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.errors import ConfigError, HermesLabError

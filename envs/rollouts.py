@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.weights import Say

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from hermes_lab.config import RunConfig, decisive
+from hermes_lab.config.schema import RunConfig, decisive
 from hermes_lab.errors import ConfigError
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from hermes_lab.config import RewardConfig
+from hermes_lab.config.schema import RewardConfig
 from hermes_lab.types import Reward, Trajectory, Verdict
 
 Term = Callable[[Trajectory, Sequence[Verdict]], float]

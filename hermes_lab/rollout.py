@@ -18,7 +18,7 @@ from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, summariser_of
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.agent.review import due, review, tool_iterations
-from hermes_lab.config import RunConfig, SkillsConfig
+from hermes_lab.config.schema import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, SandboxError, VerifierError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
@@ -26,11 +26,11 @@ from hermes_lab.memory.notes import NotesSession
 from hermes_lab.models.finish import ending_of
 from hermes_lab.protocols import MeetingModel, ModelClient, Sandbox, Stage, StagedSuite, Suite
 from hermes_lab.rewards import compose
-from hermes_lab.skills.listing import choose
-from hermes_lab.skills.observe import observe
+from hermes_lab.skills.learning.listing import choose
+from hermes_lab.skills.learning.observe import observe
+from hermes_lab.skills.learning.trace import traces
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.slash import expand
-from hermes_lab.skills.trace import traces
 from hermes_lab.tools.distributions import draw_toolsets
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import (

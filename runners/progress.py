@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hermes_lab.analysis.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
-from hermes_lab.runners.brief import Brief
-from hermes_lab.runners.budget import Budget
-from hermes_lab.runners.plan import Lane
+from hermes_lab.analysis.summaries.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
+from hermes_lab.runners.engine.budget import Budget
+from hermes_lab.runners.engine.episode_summary import Brief
+from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.types.episode import Phase
 
 

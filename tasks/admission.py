@@ -317,7 +317,7 @@ _ELSEWHERE = """
 import json, sys
 from hermes_lab.tasks.admission import digest
 from hermes_lab.tasks import load_suite
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError
 name, spec, *key = json.loads(sys.argv[1])
 try:

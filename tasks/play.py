@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.family import Move
 from hermes_lab.tools.registry import Toolbox, ToolContext

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hermes_lab import tasks
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.protocols import Suite
 from hermes_lab.tasks.jsonl import JsonlSuite

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.tasks.registry import domains, load_suite, stories
 
 GOLDEN = Path(__file__).parent / "golden" / "task-digests.json"

@@ -8,8 +8,8 @@ from typing import Any, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_section, read_values
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_section, read_values
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.models.adapters import packaged_folder

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes_lab.analysis.intervals import wilson
+from hermes_lab.analysis.stats.intervals import wilson
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.manifest import read_manifest

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from hermes_lab.config import config_digest
+from hermes_lab.config.schema import config_digest
 from hermes_lab.envs.groups import build_groups, write_groups
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import weights

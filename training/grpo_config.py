@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_paths import OutputPath, Source
+from hermes_lab.config.paths import OutputPath, Source
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
 from hermes_lab.training.config import Training, load_training

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationInfo, field_validator
 
-from hermes_lab.config import Section
-from hermes_lab.config_sources import load_section
+from hermes_lab.config.schema import Section
+from hermes_lab.config.sources import load_section
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
 from hermes_lab.records import write_atomic

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hermes_lab.config_sources import absolute_paths
+from hermes_lab.config.sources import absolute_paths
 from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import Method

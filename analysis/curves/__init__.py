@@ -1,7 +1,7 @@
 """Models of success against experience, a file a model: a new one is a file here with a class that is a `Curve`.
 
-A curve speaks natural units; the search happens on an unbounded scale that `hermes_lab.analysis.likelihood` derives
-from each parameter's kind. Arrays end in their axes: N values of experience, P parameters."""
+A curve speaks natural units; the search happens on an unbounded scale that `hermes_lab.analysis.fitting.likelihood`
+derives from each parameter's kind. Arrays end in their axes: N values of experience, P parameters."""
 
 import importlib
 import inspect

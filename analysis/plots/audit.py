@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hermes_lab.analysis.claims import Claim
+from hermes_lab.analysis.audit.claims import Claim
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.style import GREEN, INK, MUTED, PAPER, SMALL, VERMILION
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hermes_lab.analysis.intervals import Interval
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.style import BLUE, INK, MUTED, VERMILION
+from hermes_lab.analysis.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ def plot_contour(
     names: tuple[str, str] = ("asymptote", "rate"),
     profile: tuple[Interval | None, Interval | None] = (None, None),
 ) -> "Axes":
-    """The profile likelihood of two parameters, as `hermes_lab.analysis.profile.contour` gives it.
+    """The profile likelihood of two parameters, as `hermes_lab.analysis.fitting.profile.contour` gives it.
 
     `drop_Y_X` is the drop in log-likelihood in units of the largest that 95 % allow: the thick line at 1 is the edge of
     the joint 95 % region. `best` is the fit and `profile` the interval of each parameter alone, drawn at the edges.

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
+from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.points import ranges
 from hermes_lab.analysis.plots.style import Look
-from hermes_lab.analysis.series import series_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def plot_growth(ax: "Axes", growth: pd.DataFrame) -> "Axes":
     """Success on held-out tasks against the skills that prompts name, the path of each series through its checks.
 
-    `growth` has the columns series, experience, skills and success (`hermes_lab.analysis.course.growth`). Each point
-    says after how many tasks it was measured. A path that goes right and not up is a library that grows and is worth no
-    more."""
+    `growth` has the columns series, experience, skills and success (`hermes_lab.analysis.comparison.course.growth`).
+    Each point says after how many tasks it was measured. A path that goes right and not up is a library that grows and
+    is worth no more."""
     style.dress(ax, "Library growth against utility", "skills that the prompt names", "held-out tasks solved")
     ax.set_ylim(0, 1)
     style.percent(ax)

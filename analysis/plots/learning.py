@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.fit import Fit
+from hermes_lab.analysis.data.series import series_of
+from hermes_lab.analysis.fitting.fit import Fit
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
 from hermes_lab.analysis.plots.style import INK, MUTED, PAPER, SMALL, Look
-from hermes_lab.analysis.series import series_of
 from hermes_lab.records import write_atomic
 from hermes_lab.types.episode import Phase
 

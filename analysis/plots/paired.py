@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from hermes_lab.analysis.intervals import Interval
-from hermes_lab.analysis.pairs import side
+from hermes_lab.analysis.comparison.pairs import side
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.style import GAIN, INK, LOSS, MUTED, PAPER
+from hermes_lab.analysis.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +28,8 @@ class LaneChange(NamedTuple):
 
 
 def lane_changes(pairs: pd.DataFrame, metric: str = "success") -> dict[str, LaneChange]:
-    """What changed in each (replicate, world), of the pairs of `hermes_lab.analysis.pairs.pair` with the metric on both
-    sides."""
+    """What changed in each (replicate, world), of the pairs of `hermes_lab.analysis.comparison.pairs.pair` with the
+    metric on both sides."""
     before, after = side(pairs, metric, "before"), side(pairs, metric, "after")
     whole = (before.notna() & after.notna()).to_numpy()
     place = [side(pairs, name, "before")[whole] for name in ("replicate", "world")]

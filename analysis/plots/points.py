@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hermes_lab.analysis.intervals import Rate
 from hermes_lab.analysis.plots.style import Look
+from hermes_lab.analysis.stats.intervals import Rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

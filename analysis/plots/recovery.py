@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from hermes_lab.analysis.course import met_error
+from hermes_lab.analysis.comparison.course import met_error
+from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
-from hermes_lab.analysis.series import series_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SEQUENTIAL, SMALL, TEXT, VERMILION
-from hermes_lab.analysis.timeline import SkillEvent, SkillLoads, What
+from hermes_lab.analysis.skill_effects.timeline import SkillEvent, SkillLoads, What
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

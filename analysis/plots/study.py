@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
 from hermes_lab.analysis.plots.style import INK, MUTED, TEXT
-from hermes_lab.analysis.series import series_of
 from hermes_lab.records import write_atomic
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from hermes_lab.analysis.intervals import Interval
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.style import GAIN, INK, LOSS, MUTED, PAPER, SMALL
+from hermes_lab.analysis.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

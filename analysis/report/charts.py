@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.fit import Fit
-from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.fitting.fit import Fit
 from hermes_lab.analysis.plots import success_points
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import points
+from hermes_lab.analysis.stats.intervals import Interval
 
 _LEFT, _RIGHT = 9.0, 98.0
 """Where the data begin and end, in per cent of the width."""

@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.comparison import Report
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.pairs import ARM_PLACE, LEARNING, RUN_PLACE, pair
-from hermes_lab.analysis.series import series_of
+from hermes_lab.analysis.comparison.pairs import ARM_PLACE, LEARNING, RUN_PLACE, pair
+from hermes_lab.analysis.comparison.result import Report
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.data.series import series_of
 
 COLUMNS = (
     *("run", "key", "suite", "task_id", "domain", "world", "lane", "arm", "replicate", "weights", "round", "sample"),

@@ -8,14 +8,11 @@ from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
-from hermes_lab.analysis.capture import Capture
-from hermes_lab.analysis.continual import Transfer, transfers
-from hermes_lab.analysis.cost import costs
-from hermes_lab.analysis.course import course
-from hermes_lab.analysis.fit import Fit, fit_series
-from hermes_lab.analysis.forms import Forms, choose_series
-from hermes_lab.analysis.funnel import Funnel, funnels, read_seen
-from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.comparison.continual import Transfer, transfers
+from hermes_lab.analysis.comparison.course import course
+from hermes_lab.analysis.comparison.verdict import Verdict, verdict
+from hermes_lab.analysis.fitting.fit import Fit, fit_series
+from hermes_lab.analysis.fitting.forms import Forms, choose_series
 from hermes_lab.analysis.report.data import (
     Losses,
     Sides,
@@ -26,10 +23,13 @@ from hermes_lab.analysis.report.data import (
     per_run,
     usual_order,
 )
-from hermes_lab.analysis.summary import summarize
-from hermes_lab.analysis.uplift import Uplift, uplift_sentence, uplifts
-from hermes_lab.analysis.verdict import Verdict, verdict
-from hermes_lab.analysis.warnings import error_warnings
+from hermes_lab.analysis.skill_effects.capture import Capture
+from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.skill_effects.uplift import Uplift, uplift_sentence, uplifts
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.summaries.cost import costs
+from hermes_lab.analysis.summaries.summary import summarize
+from hermes_lab.analysis.summaries.warnings import error_warnings
 from hermes_lab.manifest import RunManifest
 
 T = TypeVar("T")

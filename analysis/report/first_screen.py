@@ -5,16 +5,16 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
-from hermes_lab.analysis.decomposition import Effect, TwoByTwo
-from hermes_lab.analysis.intervals import Interval, Rate
-from hermes_lab.analysis.pairs import METRICS
+from hermes_lab.analysis.comparison.decomposition import Effect, TwoByTwo
+from hermes_lab.analysis.comparison.pairs import METRICS
+from hermes_lab.analysis.comparison.verdict import Verdict
 from hermes_lab.analysis.report import charts
 from hermes_lab.analysis.report.data import Losses, Sides
 from hermes_lab.analysis.report.findings import Findings
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.skills_section import uplift_table
 from hermes_lab.analysis.report.words import duration, interval, number, percent, points
-from hermes_lab.analysis.verdict import Verdict
+from hermes_lab.analysis.stats.intervals import Interval, Rate
 
 FIRST, FURTHER = 5, 3
 """Regressions that are told of the part that the verdict speaks of, and of any other."""

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from hermes_lab.analysis.comparison import Comparison, Report
-from hermes_lab.analysis.continual import MEASURES, Transfer
-from hermes_lab.analysis.over_lanes import Estimate
-from hermes_lab.analysis.pairs import METRICS
+from hermes_lab.analysis.comparison.continual import MEASURES, Transfer
+from hermes_lab.analysis.comparison.pairs import METRICS
+from hermes_lab.analysis.comparison.result import Comparison, Report
 from hermes_lab.analysis.report import charts
 from hermes_lab.analysis.report.data import usual_order
 from hermes_lab.analysis.report.findings import Findings
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import NONE, duration, interval, number, percent, points, rate
-from hermes_lab.analysis.warnings import PLAIN, ending
+from hermes_lab.analysis.stats.over_lanes import Estimate
+from hermes_lab.analysis.summaries.warnings import PLAIN, ending
 from hermes_lab.manifest import RunManifest
 
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from hermes_lab.analysis.capture import Capture
-from hermes_lab.analysis.funnel import STAGES, Funnel
-from hermes_lab.analysis.intervals import Rate
 from hermes_lab.analysis.report import charts
 from hermes_lab.analysis.report.findings import Findings, FromSuite
 from hermes_lab.analysis.report.markup import Markup, element
 from hermes_lab.analysis.report.sections import none, section, table
 from hermes_lab.analysis.report.skillbook import SkillBook, SkillLine
 from hermes_lab.analysis.report.words import NONE, interval, points, rate
-from hermes_lab.analysis.uplift import Uplift
+from hermes_lab.analysis.skill_effects.capture import Capture
+from hermes_lab.analysis.skill_effects.funnel import STAGES, Funnel
+from hermes_lab.analysis.skill_effects.uplift import Uplift
+from hermes_lab.analysis.stats.intervals import Rate
 
 FIRST, MOST = 15, 200
 """Skills that are seen at once, and those that have a line of their own at all."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from hermes_lab.analysis.intervals import Interval, Rate
+from hermes_lab.analysis.stats.intervals import Interval, Rate
 
 NONE = "–"
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hermes_lab.analysis.bootstrap import levels
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.fit import aicc
-from hermes_lab.analysis.identification import MIN_EVIDENCE
-from hermes_lab.analysis.intervals import Z95, Interval
+from hermes_lab.analysis.fitting.fit import aicc
+from hermes_lab.analysis.fitting.identification import MIN_EVIDENCE
+from hermes_lab.analysis.stats.bootstrap import levels
+from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.analysis.survival.cured import (
     EDGE,
     STARTS_S_P,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.intervals import Z95, Interval
+from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.errors import ConfigError
 
 

@@ -1,7 +1,7 @@
 """How fast tasks come to be solved: a time curve with a floor, fitted to times that a budget may cut off.
 
 The published claim is a reduction 1 - exp(-.7 rate n), which has no floor: it ends at no time at all
-(`hermes_lab.analysis.published.time_saved`). The model here is `hermes_lab.analysis.survival.lognormal`.
+(`hermes_lab.analysis.audit.published.time_saved`). The model here is `hermes_lab.analysis.survival.lognormal`.
 """
 
 import math
@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hermes_lab.analysis.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from hermes_lab.analysis.curves import Array, CurveParameter
-from hermes_lab.analysis.fit import Estimate, aicc
-from hermes_lab.analysis.identification import curve_blocker, data_blocker, parameter_blocker
-from hermes_lab.analysis.intervals import Interval
-from hermes_lab.analysis.series import clusters_of, plural
+from hermes_lab.analysis.data.series import clusters_of, plural
+from hermes_lab.analysis.fitting.fit import Estimate, aicc
+from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
+from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
+from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.lognormal import INITIAL, Times, bounds, maximize, median
 from hermes_lab.errors import ConfigError
 
@@ -152,7 +152,8 @@ def fit_time_curve(
 
 
 def fit_times(frame: pd.DataFrame, *, draws: int = 200, seed: int = 0) -> TimeFit:
-    """The time curve of the judged episodes of `load_episodes`; clusters are `hermes_lab.analysis.series.clusters_of`.
+    """The time curve of the judged episodes of `load_episodes`; clusters are
+    `hermes_lab.analysis.data.series.clusters_of`.
 
     The clock stops when a submission is accepted. An episode that ended without that is cut off where it ended:
     it is taken to be one that would have needed longer, which favours an agent that gives up early.

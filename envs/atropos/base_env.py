@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from hermes_lab import configs
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.envs.atropos.evaluate import evaluate, greedy
 from hermes_lab.envs.atropos.source import GroupSource, Item

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hermes_lab.config import RunConfig, Section
-from hermes_lab.config_sources import load_section
+from hermes_lab.config.schema import RunConfig, Section
+from hermes_lab.config.sources import load_section
 from hermes_lab.errors import ConfigError
 
 

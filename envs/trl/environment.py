@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout
 from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError

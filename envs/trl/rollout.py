@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.rollouts import open_rollouts
 from hermes_lab.envs.stepwise import LoopThread
 from hermes_lab.envs.trl.columns import split

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from hermes_lab.config import AgentConfig
+from hermes_lab.config.schema import AgentConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.hermes_format import parse_reply

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from hermes_lab.agent.loop import Agent, result_messages, summariser_of
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import InfraError, ToolError
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.skills.session import SkillSession

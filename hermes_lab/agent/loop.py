@@ -12,7 +12,7 @@ import msgspec
 from hermes_lab.agent.compress import Context
 from hermes_lab.agent.repeats import Repeats
 from hermes_lab.agent.tokens import TokenTrace
-from hermes_lab.config import AgentConfig, PriceConfig, RunConfig
+from hermes_lab.config.schema import AgentConfig, PriceConfig, RunConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, Ending, ending_of
 from hermes_lab.models.hermes_format import parse_reply, render_results

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hermes_lab.config import AgentConfig
+from hermes_lab.config.schema import AgentConfig
 from hermes_lab.types import ToolCall, ToolResult
 
 MOST = 6

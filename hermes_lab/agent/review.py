@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config import SkillsConfig
+from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import InfraError, ToolError
 from hermes_lab.memory.notes import NotesEdit
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.objection import objection
-from hermes_lab.skills.policy import review_gate
+from hermes_lab.skills.learning.review_policy import review_gate
+from hermes_lab.skills.learning.write_policy import objection
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import EpisodeError, Message, Observation, Review, Verdict
 from hermes_lab.types.trajectory import StopReason

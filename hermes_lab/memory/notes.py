@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.memory.scan import refusal, scan
 from hermes_lab.types.memory import MemoryWrite, Target

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock, Timeout
 
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.durable import append_synced, sync_folder
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.memory.notes import FILES, Notes, NotesEdit, apply, parse_file, render_file

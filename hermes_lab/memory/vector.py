@@ -15,7 +15,7 @@ from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
 
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.errors import ConfigError
 
 Kind = Literal["episodic", "semantic", "declarative"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from hermes_lab.config import ModelConfig, SamplingConfig
+from hermes_lab.config.schema import ModelConfig, SamplingConfig
 
 _REFUSED = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|not permitted|not allowed|unexpected|deprecated|only|cannot|can't"

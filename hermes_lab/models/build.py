@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from hermes_lab.config import ModelConfig, RunConfig
+from hermes_lab.config.schema import ModelConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.scripted import ScriptedModel, load_policy
 from hermes_lab.models.weights import Say

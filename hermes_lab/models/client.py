@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models.advice import advice
 from hermes_lab.models.endpoint import Endpoint

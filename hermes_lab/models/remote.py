@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import anyio.to_thread
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import (
     PACKAGED,

@@ -15,7 +15,7 @@ from typing import Self
 import anyio
 import anyio.to_thread
 
-from hermes_lab.config import ServerConfig
+from hermes_lab.config.schema import ServerConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import watchdog
 from hermes_lab.models.adapters import Adapter, load_adapter, unload_adapter

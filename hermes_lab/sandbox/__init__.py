@@ -1,6 +1,6 @@
 """Workspaces for episodes, a fresh one for each; how they are isolated is the backend's matter."""
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.probe import probe
 

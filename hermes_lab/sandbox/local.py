@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import anyio
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox.piped import PipedSandbox, gone
 from hermes_lab.sandbox.shell import session

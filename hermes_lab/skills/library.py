@@ -15,7 +15,7 @@ import msgspec
 from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.folder import Transfer, files_of, read_skill, skill_folders
+from hermes_lab.skills.storage.folder import Transfer, files_of, read_skill, skill_folders
 from hermes_lab.types import Skill, SkillWrite
 
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from hermes_lab.errors import ToolError
+from hermes_lab.skills.learning.loads import shown_skill
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.loads import shown_skill
 from hermes_lab.skills.manage import apply_all, named
 from hermes_lab.types import Skill, SkillEdit, SkillWrite, ToolResult
 from hermes_lab.types.skill import Origin

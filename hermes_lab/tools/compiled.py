@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.lay_out import lay_out, runner
+from hermes_lab.skills.compiled.install import lay_out, runner
+from hermes_lab.skills.compiled.signature import read_function
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.signature import read_function
 from hermes_lab.tools.registry import Tool, ToolContext, known_tools
 from hermes_lab.types import Skill
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from itertools import count
 
-from hermes_lab.config import AgentConfig
+from hermes_lab.config.schema import AgentConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.tools.registry import check_toolsets
 

@@ -20,7 +20,7 @@ import anyio.to_thread
 from pydantic import ValidationError
 
 import hermes_lab.tools
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tools.schema import Declaration, Profile, declare, explain, related

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes_lab.errors import ToolError
-from hermes_lab.skills.compile import Compiler, Draft, Failed, compile_skill
+from hermes_lab.skills.compiled.compile import Compiler, Draft, Failed, compile_skill
 from hermes_lab.tools.registry import ToolContext, tool
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.lay_out import lay_out
+from hermes_lab.skills.compiled.install import lay_out
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.types import Skill
 

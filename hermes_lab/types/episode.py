@@ -86,7 +86,7 @@ class SkillUse(Struct, frozen=True, omit_defaults=True):
 
 
 class Observation(Struct, frozen=True, omit_defaults=True):
-    """What an episode is worth learning from (`hermes_lab.skills.observe`).
+    """What an episode is worth learning from (`hermes_lab.skills.learning.observe`).
 
     `value` = .4 success + .2 (three or more different tools) + .2 recovered + .2 generalisable. `worth` says that it
     passed the thresholds of `skills`, so that a skill should come of it.

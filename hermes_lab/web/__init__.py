@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from hermes_lab.config import WebConfig
+from hermes_lab.config.schema import WebConfig
 
 
 class Hit(NamedTuple):

@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from hermes_lab.config import WebConfig
+from hermes_lab.config.schema import WebConfig
 from hermes_lab.errors import ConfigError, ModelError, ToolError
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.refusals import Refused

@@ -22,10 +22,10 @@ def audit(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab audit`."""
-    from hermes_lab.analysis import claims
-    from hermes_lab.analysis.load import load_episodes
-    from hermes_lab.analysis.measurements import Measurements, measure
-    from hermes_lab.analysis.runs import open_runs
+    from hermes_lab.analysis.audit import claims
+    from hermes_lab.analysis.audit.measurements import Measurements, measure
+    from hermes_lab.analysis.data.load import load_episodes
+    from hermes_lab.analysis.data.runs import open_runs
     from hermes_lab.runners.tables import table
 
     for opened in open_runs(run) if run else ():

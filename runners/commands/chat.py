@@ -7,10 +7,10 @@ from typing import Annotated
 import anyio
 import typer
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
-from hermes_lab.runners.chat import Chat
+from hermes_lab.runners.chat.session import Chat
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home

@@ -36,8 +36,8 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab compare`."""
-    from hermes_lab.analysis.compare import compare_runs, compare_to_first
-    from hermes_lab.analysis.verdict import of_report, verdict
+    from hermes_lab.analysis.comparison.compare import compare_runs, compare_to_first
+    from hermes_lab.analysis.comparison.verdict import of_report, verdict
 
     if arms and after:
         if "," in arms:

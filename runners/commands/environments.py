@@ -78,7 +78,7 @@ def serve(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab env serve`."""
-    from hermes_lab.runners.env_runs import run_serve
+    from hermes_lab.runners.environments.runs import run_serve
 
     return run_serve(config or [], api_url, lock, out, options.say_nothing if quiet else options.say)
 
@@ -95,7 +95,7 @@ def process(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab env process`."""
-    from hermes_lab.runners.env_runs import run_process
+    from hermes_lab.runners.environments.runs import run_process
 
     say = options.say_nothing if quiet else options.say
     return run_process(config or [], lock, out, count=count, scored=form == "groups", html=html, say=say)
@@ -109,7 +109,7 @@ def evaluate(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab env evaluate`."""
-    from hermes_lab.runners.env_runs import run_evaluate
+    from hermes_lab.runners.environments.runs import run_evaluate
 
     say = options.say_nothing if quiet else options.say
     return run_evaluate(config or [], lock, out, json=json, say=say)

@@ -8,26 +8,26 @@ from typing import Any, Protocol
 
 import anyio
 
-from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.models import open_auxiliary, open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
 from hermes_lab.rewards import doubts
 from hermes_lab.rollout import Lab
-from hermes_lab.runners.batch import Done, owes, read_done, run_lanes, settle
-from hermes_lab.runners.briefing import Briefing, brief_plan
-from hermes_lab.runners.budget import Budget
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings, show_summary
-from hermes_lab.runners.executors import open_executor
-from hermes_lab.runners.experiment import Command, blaming_adapters, weights_digest, weights_of
-from hermes_lab.runners.folder import check_folder, keep_suite, lock_folder, open_folder
+from hermes_lab.runners.engine.batch import Done, owes, read_done, run_lanes, settle
+from hermes_lab.runners.engine.budget import Budget
+from hermes_lab.runners.engine.executors import open_executor
+from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_folder, open_folder
+from hermes_lab.runners.engine.log_relay import narrated
+from hermes_lab.runners.engine.open_files import allow_open_files
+from hermes_lab.runners.engine.plan import Lane, tasks_digest
+from hermes_lab.runners.engine.snapshots import sweep
+from hermes_lab.runners.experiments.experiment import Command, blaming_adapters, weights_digest, weights_of
+from hermes_lab.runners.experiments.experiment_plan import Briefing, brief_plan
 from hermes_lab.runners.interrupt import one_interrupt
-from hermes_lab.runners.narration import narrated
-from hermes_lab.runners.open_files import allow_open_files
-from hermes_lab.runners.plan import Lane, tasks_digest
 from hermes_lab.runners.progress import LiveTable, Plain, Progress, Quiet, Tally
-from hermes_lab.runners.snapshots import sweep
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.tools.distributions import check_tools
 from hermes_lab.web import open_web
@@ -161,7 +161,7 @@ def _progress(tally: Tally, quiet: bool) -> Progress:
 
 def _finish(folder: Path, show: Show, *, json: bool, quiet: bool) -> int:
     """Writes and shows the summary, and then its warnings; how many episodes are finished."""
-    from hermes_lab.analysis.summary import summarize
+    from hermes_lab.analysis.summaries.summary import summarize
 
     summary = summarize(folder)
     write_json(folder / "summary.json", summary)

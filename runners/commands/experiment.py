@@ -6,14 +6,14 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from hermes_lab.config import Arm
+from hermes_lab.config.schema import Arm
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.briefing import Briefing, powers_together
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_all
 from hermes_lab.runners.commands.report import save_report
 from hermes_lab.runners.commands.run import PlanOnly, briefing_of, plan_of_learn
-from hermes_lab.runners.study import MODEL_NAME, MODEL_URL, Study, read_study
+from hermes_lab.runners.experiments.experiment_plan import Briefing, powers_together
+from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, read_study
 from hermes_lab.runners.tables import interval, table
 
 
@@ -64,7 +64,7 @@ def _finished(study: Study) -> tuple[Study, list[str]]:
 
 
 def _is_finished(folder: Path) -> bool:
-    from hermes_lab.analysis.runs import open_runs
+    from hermes_lab.analysis.data.runs import open_runs
 
     try:
         return not open_runs(folder)[0].owed
@@ -129,7 +129,7 @@ def _tell(study: Study, plans: dict[str, Briefing], *, json: bool) -> None:
 
 def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
     """Of each run of a part whether skills made it better, and what changed between the two that are compared."""
-    from hermes_lab.analysis.study import part_finding
+    from hermes_lab.analysis.comparison.study import part_finding
 
     for part, runs in study.parts():
         folders = {run.variant: run.folder for run in runs}
@@ -141,7 +141,7 @@ def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
 
 def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
     """The same of parts together."""
-    from hermes_lab.analysis.study import group_finding
+    from hermes_lab.analysis.comparison.study import group_finding
 
     for group in study.groups:
         runs = study.of(group)
@@ -153,7 +153,7 @@ def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
 
 def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
     """Of each variant what all of its runs took."""
-    from hermes_lab.analysis.study import cost_of
+    from hermes_lab.analysis.comparison.study import cost_of
 
     for variant in dict.fromkeys(run.variant for run in study.runs):
         yield variant, cost_of(run.folder for run in study.runs if run.variant == variant).report()
@@ -191,9 +191,9 @@ def _rate(rate: dict[str, Any] | None) -> str:
 
 def _draw(study: Study) -> Iterator[Path]:
     """A panel for each part and variant; and where there are groups, one for each of those and variant."""
-    from hermes_lab.analysis.load import load_episodes
+    from hermes_lab.analysis.comparison.study import pool
+    from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.plots.study import COLUMNS, save_study
-    from hermes_lab.analysis.study import pool
 
     frames = {
         part: {run.variant: load_episodes(run.folder, columns=COLUMNS) for run in runs} for part, runs in study.parts()

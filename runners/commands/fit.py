@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hermes_lab.analysis.curves import Curve
-    from hermes_lab.analysis.fit import Episodes, Fit, Method, Refit
+    from hermes_lab.analysis.fitting.fit import Episodes, Fit, Method, Refit
 
 By = StrEnum("By", ["series", "domain", "family"])
 Phase = StrEnum("Phase", ["learn", "heldout"])
@@ -69,8 +69,8 @@ def fit(
 ) -> None:
     """`hermes-lab fit`."""
     from hermes_lab.analysis.curves import CURVES
-    from hermes_lab.analysis.load import load_episodes
-    from hermes_lab.analysis.runs import open_runs
+    from hermes_lab.analysis.data.load import load_episodes
+    from hermes_lab.analysis.data.runs import open_runs
 
     if curve not in (*CURVES, "best"):
         raise ConfigError(f"--curve {curve}: no such curve; there are {', '.join(sorted(CURVES))}, and best")
@@ -121,14 +121,14 @@ def fit(
 @contextmanager
 def _refits(executor: Executor) -> "Iterator[Refit]":
     if executor == Executor.local:
-        from hermes_lab.analysis.fit import refit
+        from hermes_lab.analysis.fitting.fit import refit
 
         yield refit
         return
-    from hermes_lab.runners.executors import need_ray
+    from hermes_lab.runners.engine.executors import need_ray
 
     with need_ray("--executor"):
-        from hermes_lab.runners.ray_fit import refits_on_ray
+        from hermes_lab.runners.ray.fit import refits_on_ray
     with refits_on_ray() as spread:
         yield spread
 
@@ -143,8 +143,8 @@ def _fitted(
 ) -> tuple[list[str], dict[str, Any], dict[str, "Fit"]]:
     """What to say, the same for JSON, and the fits."""
     from hermes_lab.analysis.curves import CURVES
-    from hermes_lab.analysis.fit import scored_episodes
-    from hermes_lab.analysis.forms import choose_form
+    from hermes_lab.analysis.fitting.fit import scored_episodes
+    from hermes_lab.analysis.fitting.forms import choose_form
 
     lines, reports, fits = [], {}, {}
     for name, episodes in scored_episodes(frame, by.value, phase.value).items():
@@ -166,9 +166,9 @@ def _fitted(
 
 def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, json: bool) -> None:
     from hermes_lab.analysis.curves import CURVES
-    from hermes_lab.analysis.fit import fit_series
-    from hermes_lab.analysis.forms import MIN_RUNS
-    from hermes_lab.analysis.pooling import pool_series
+    from hermes_lab.analysis.fitting.fit import fit_series
+    from hermes_lab.analysis.fitting.forms import MIN_RUNS
+    from hermes_lab.analysis.fitting.pooling import pool_series
 
     if curve == "best":
         raise ConfigError("--pool: one curve for all of them; name it with --curve")

@@ -37,7 +37,7 @@ def power(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab power`."""
-    from hermes_lab.analysis import power as calculation
+    from hermes_lab.analysis.stats import power as calculation
     from hermes_lab.runners.tables import table
 
     if lane_correlation and lanes is None:

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from hermes_lab.agent.loop import REPLAY_LOG
-from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.manifest import RunManifest, read_manifest
@@ -22,10 +22,10 @@ from hermes_lab.models.replay import ReplayModel, first_difference
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import Job, Lab, ReviewWhen, run_episode
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.experiment import Command, plan_learn, weights_of
-from hermes_lab.runners.folder import kept_suite
-from hermes_lab.runners.plan import plan_run
-from hermes_lab.runners.snapshots import knowledge_of
+from hermes_lab.runners.engine.folder import kept_suite
+from hermes_lab.runners.engine.plan import plan_run
+from hermes_lab.runners.engine.snapshots import knowledge_of
+from hermes_lab.runners.experiments.experiment import Command, plan_learn, weights_of
 from hermes_lab.runners.terminal import printable
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library

@@ -62,9 +62,9 @@ def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None
 
 def from_suite(runs: list[Path]) -> "FromSuite":
     """What only the suite knows, of one run. Where it cannot be asked, the page is complete without it."""
-    from hermes_lab.analysis.capture import captures
     from hermes_lab.analysis.report.findings import FromSuite
-    from hermes_lab.runners.truth import scan_leaks, told_in
+    from hermes_lab.analysis.skill_effects.capture import captures
+    from hermes_lab.runners.experiments.ground_truth import scan_leaks, told_in
 
     if len(runs) > 1:
         return FromSuite(searched="this is done of one run at a time")

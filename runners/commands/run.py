@@ -6,17 +6,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
-from hermes_lab.runners.batch import read_done
-from hermes_lab.runners.briefing import Briefing
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import Plan, run_all
-from hermes_lab.runners.experiment import plan_learn
-from hermes_lab.runners.libraries import begin_with
-from hermes_lab.runners.plan import Lane, plan_run
+from hermes_lab.runners.engine.batch import read_done
+from hermes_lab.runners.engine.libraries import begin_with
+from hermes_lab.runners.engine.plan import Lane, plan_run
+from hermes_lab.runners.experiments.experiment import plan_learn
+from hermes_lab.runners.experiments.experiment_plan import Briefing
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 

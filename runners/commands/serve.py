@@ -6,8 +6,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from hermes_lab.config import ModelConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import ModelConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.commands import options
 

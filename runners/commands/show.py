@@ -8,13 +8,13 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from hermes_lab.analysis.warnings import ending
+from hermes_lab.analysis.summaries.warnings import ending
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.replay import find_episode
-from hermes_lab.runners.lane_history import Border, read_histories, told
+from hermes_lab.runners.engine.lane_history import Border, read_histories, told
 from hermes_lab.runners.tables import table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory

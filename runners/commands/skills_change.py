@@ -6,20 +6,22 @@ from typing import Annotated
 
 import typer
 
-from hermes_lab.config import SkillsConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import SkillsConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners import skill_tests
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
-from hermes_lab.runners.libraries import Place, existing, find, find_store, full_snapshot, home_skills
+from hermes_lab.runners.engine import skill_tests
+from hermes_lab.runners.engine.libraries import Place, existing, find, find_store, full_snapshot, home_skills
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.runners.terminal import printable
-from hermes_lab.skills import curate as curator
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills import hub, umbrella, upkeep
+from hermes_lab.skills.curator import curate as curator
+from hermes_lab.skills.curator import merged_skill as umbrella
+from hermes_lab.skills.curator import upkeep
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage import hub
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
 

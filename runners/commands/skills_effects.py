@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hermes_lab.analysis.capture import Capture, captures
-from hermes_lab.analysis.funnel import Funnel, funnels, read_seen
-from hermes_lab.analysis.intervals import Rate
-from hermes_lab.config import RunConfig
+from hermes_lab.analysis.skill_effects.capture import Capture, captures
+from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.past import config_of
+from hermes_lab.runners.engine.reload import config_of
+from hermes_lab.runners.experiments.ground_truth import LeakScan, scan_leaks, told_in
 from hermes_lab.runners.tables import counted, table
-from hermes_lab.runners.truth import LeakScan, scan_leaks, told_in
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hermes_lab.analysis.continual import Transfer
-    from hermes_lab.analysis.over_lanes import Estimate
+    from hermes_lab.analysis.comparison.continual import Transfer
+    from hermes_lab.analysis.stats.over_lanes import Estimate
 
 Lines = Iterator[str]
 T = TypeVar("T")
@@ -31,9 +31,9 @@ def effects(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab skills effects`."""
-    from hermes_lab.analysis.load import load_episodes
+    from hermes_lab.analysis.data.load import load_episodes
+    from hermes_lab.analysis.data.runs import open_runs
     from hermes_lab.analysis.report.data import usual_order
-    from hermes_lab.analysis.runs import open_runs
 
     (opened,) = open_runs(run)
     options.warn(opened.warning())
@@ -68,10 +68,10 @@ def _report(
     leaked: LeakScan | None,
 ) -> dict[str, Any]:
     """Everything for JSON; null is not measured."""
-    from hermes_lab.analysis.continual import transfers
-    from hermes_lab.analysis.cost import costs
-    from hermes_lab.analysis.course import course, growth
-    from hermes_lab.analysis.spread import spread
+    from hermes_lab.analysis.comparison.continual import transfers
+    from hermes_lab.analysis.comparison.course import course, growth
+    from hermes_lab.analysis.stats.spread import spread
+    from hermes_lab.analysis.summaries.cost import costs
 
     return {
         "captures": None if caught is None else [each.report() for each in caught],
@@ -143,7 +143,7 @@ def _chain(chain: Sequence[Funnel]) -> Lines:
 
 
 def _course(frame: "pd.DataFrame") -> Lines:
-    from hermes_lab.analysis.course import course
+    from hermes_lab.analysis.comparison.course import course
 
     found = course(frame)
     if found.empty:
@@ -165,7 +165,7 @@ def _course(frame: "pd.DataFrame") -> Lines:
 
 
 def _transfer(frame: "pd.DataFrame") -> Lines:
-    from hermes_lab.analysis.continual import transfers
+    from hermes_lab.analysis.comparison.continual import transfers
 
     found = transfers(frame)
     if not found:
@@ -193,8 +193,8 @@ def _measures(transfer: "Transfer") -> Iterator[str]:
 
 
 def _recoveries(frame: "pd.DataFrame", config: RunConfig) -> Iterator[tuple[str, Any]]:
-    from hermes_lab.analysis.drift import recovery_from_drift
-    from hermes_lab.analysis.series import series_of
+    from hermes_lab.analysis.comparison.drift import recovery_from_drift
+    from hermes_lab.analysis.data.series import series_of
 
     at = config.suite.options.get("drift_at", 0)
     for name, group in frame.groupby(series_of(frame), sort=False) if at else ():
@@ -214,7 +214,7 @@ def _drift(frame: "pd.DataFrame", config: RunConfig) -> Lines:
 
 
 def _spread(frame: "pd.DataFrame") -> Lines:
-    from hermes_lab.analysis.spread import spread
+    from hermes_lab.analysis.stats.spread import spread
 
     for row in _rows(spread(frame)):
         if row["sd"] is not None:
@@ -225,7 +225,7 @@ def _spread(frame: "pd.DataFrame") -> Lines:
 
 
 def _cost(frame: "pd.DataFrame", config: RunConfig) -> Lines:
-    from hermes_lab.analysis.cost import costs
+    from hermes_lab.analysis.summaries.cost import costs
 
     rows = []
     for row in _rows(costs(frame, _price(config))):

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from hermes_lab.analysis.funnel import STAGES, Funnel, funnels, read_seen
-from hermes_lab.analysis.intervals import Rate
-from hermes_lab.runners import skill_tests
+from hermes_lab.analysis.skill_effects.funnel import STAGES, Funnel, funnels, read_seen
+from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import Lib, print_json, report
-from hermes_lab.runners.libraries import Place, find_all
+from hermes_lab.runners.engine import skill_tests
+from hermes_lab.runners.engine.libraries import Place, find_all
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.runners.terminal import printable
-from hermes_lab.skills.index import Entry
+from hermes_lab.skills.storage.index import Entry
 
 COUNTS = (*STAGES, "helped", "hurt", "astray")
 """Columns of the table of funnels."""

@@ -8,14 +8,14 @@ import typer
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.lane_history import Border, read_history, told
-from hermes_lab.runners.libraries import FORMS, Place, deeper, existing, find, home_skills
+from hermes_lab.runners.engine.lane_history import Border, read_history, told
+from hermes_lab.runners.engine.libraries import FORMS, Place, deeper, existing, find, home_skills
 from hermes_lab.runners.tables import counted, interval, solved, table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.diff import diff as differences
-from hermes_lab.skills.history import Change
-from hermes_lab.skills.index import Entry
+from hermes_lab.skills.storage.diff import diff as differences
+from hermes_lab.skills.storage.history import Change
+from hermes_lab.skills.storage.index import Entry
 
 _BELOW = 5
 Lib = Annotated[str, typer.Argument(help=f"A library: {FORMS}.", show_default="your own skills")]

@@ -9,11 +9,11 @@ import typer
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import Plan, run_all
+from hermes_lab.runners.experiments.uplift import libraries_digest, open_source, plan_uplift
 from hermes_lab.runners.tables import counted, table
-from hermes_lab.runners.uplift import libraries_digest, open_source, plan_uplift
 
 if TYPE_CHECKING:
-    from hermes_lab.analysis.uplift import Uplift
+    from hermes_lab.analysis.skill_effects.uplift import Uplift
 
 
 def uplift(
@@ -31,7 +31,7 @@ def uplift(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab skills uplift`."""
-    from hermes_lab.analysis.runs import open_runs
+    from hermes_lab.analysis.data.runs import open_runs
 
     if Path(run).is_dir() and (opened := open_runs(Path(run))[0]).manifest.command == "uplift":
         if out:
@@ -56,8 +56,8 @@ def uplift(
 
 def _show(folder: Path, summary: dict[str, Any], *, json: bool) -> None:
     """The table of an uplift; `summary` is of its run, and empty where nothing was run."""
-    from hermes_lab.analysis.load import load_episodes
-    from hermes_lab.analysis.uplift import uplift_sentence, uplifts
+    from hermes_lab.analysis.data.load import load_episodes
+    from hermes_lab.analysis.skill_effects.uplift import uplift_sentence, uplifts
 
     found = uplifts(load_episodes(folder))
     if json:

@@ -11,8 +11,8 @@ import anyio
 import msgspec
 import typer
 
-from hermes_lab.analysis.intervals import wilson
-from hermes_lab.config import SandboxConfig
+from hermes_lab.analysis.stats.intervals import wilson
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import Suite

@@ -16,7 +16,7 @@ import anyio
 import msgspec
 import typer
 
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import KnownSuite, Sandbox, Suite
 from hermes_lab.records import write_atomic

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
 from hermes_lab.tasks import list_suites, load_suite

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def summary(run: options.Run, json: options.Json = False) -> None:
     """`hermes-lab summary`."""
-    from hermes_lab.analysis.summary import summarize
+    from hermes_lab.analysis.summaries.summary import summarize
 
     content = summarize(run)
     show_summary(content, json=json)
@@ -35,7 +35,7 @@ def say_warnings(content: dict[str, Any]) -> None:
 
 def say_warnings_of(*runs: Path) -> None:
     """The same of runs that are compared or fitted, each by its folder."""
-    from hermes_lab.analysis.summary import summarize
+    from hermes_lab.analysis.summaries.summary import summarize
 
     for run in runs:
         for warning in summarize(run)["warnings"]:
@@ -91,7 +91,7 @@ def _mean_score(content: dict[str, Any]) -> str:
 
 def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """How episodes ended, what was cut and which calls never ran; nothing where everything was answered."""
-    from hermes_lab.analysis.warnings import LOST_REVIEWS, endings_text
+    from hermes_lab.analysis.summaries.warnings import LOST_REVIEWS, endings_text
 
     if set(amounts["stop_reasons"]) - {"answered"}:
         yield "episodes ended", endings_text(amounts["stop_reasons"])

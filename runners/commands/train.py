@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from hermes_lab.runners.commands import options, train_proposals
-from hermes_lab.runners.folder import lock_folder
+from hermes_lab.runners.engine.folder import lock_folder
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +63,7 @@ def preference(config: options.Config = None, quiet: options.Quiet = False) -> N
 
 def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
     """`hermes-lab train grpo`."""
-    from hermes_lab.runners.collect import open_sampler
+    from hermes_lab.runners.environments.collect import open_sampler
     from hermes_lab.training.grpo import train_grpo
     from hermes_lab.training.grpo_config import load_grpo_config
 

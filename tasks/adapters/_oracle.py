@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hermes_lab.agent.loop import CONCLUDE
-from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import Policy, ScriptedModel, TaskPolicy
 from hermes_lab.protocols import Sandbox, Suite

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.config import RunConfig
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import EpisodeLog, write_json
 from hermes_lab.types import Episode

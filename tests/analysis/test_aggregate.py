@@ -3,7 +3,7 @@ import pytest
 from fakes.paired_frames import experiment
 from scipy.stats import trim_mean
 
-from hermes_lab.analysis.aggregate import aggregate_arm, interquartile_mean, stratified_draws
+from hermes_lab.analysis.stats.aggregate import aggregate_arm, interquartile_mean, stratified_draws
 
 
 @pytest.mark.parametrize("lanes", [1, 3, 4, 5, 20, 23])

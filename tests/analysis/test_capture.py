@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.analysis.capture import Capture, Told, captures
-from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.skill_effects.capture import Capture, Told, captures
+from hermes_lab.analysis.stats.intervals import Rate
 
 RULES = ("a", "b", "c", "d")
 

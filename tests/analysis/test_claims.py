@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest
 
-from hermes_lab.analysis import published
-from hermes_lab.analysis.claims import (
+from hermes_lab.analysis.audit import published
+from hermes_lab.analysis.audit.claims import (
     Claim,
     Measured,
     audit,
@@ -19,8 +19,8 @@ from hermes_lab.analysis.claims import (
     nearest_possible,
     summary,
 )
-from hermes_lab.analysis.intervals import Interval
-from hermes_lab.analysis.published import CURVES, TABLE_PERCENT
+from hermes_lab.analysis.audit.published import CURVES, TABLE_PERCENT
+from hermes_lab.analysis.stats.intervals import Interval
 
 BY_KEY = {claim.key: claim for claim in audit()}
 

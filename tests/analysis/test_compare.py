@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.compare import compare_arms, compare_runs, compare_to_first
-from hermes_lab.analysis.comparison import Comparison, Report
-from hermes_lab.analysis.intervals import Rate, paired_difference
+from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs, compare_to_first
+from hermes_lab.analysis.comparison.result import Comparison, Report
+from hermes_lab.analysis.stats.intervals import Rate, paired_difference
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Verdict
 

@@ -5,8 +5,8 @@ import pytest
 import statsmodels.api as sm
 from fakes.paired_frames import experiment
 
-from hermes_lab.analysis.logistic import Working, fit_logistic
-from hermes_lab.analysis.slope import learning_slope
+from hermes_lab.analysis.comparison.slope import learning_slope
+from hermes_lab.analysis.stats.logistic import Working, fit_logistic
 
 STRUCTURES = {"independence": sm.cov_struct.Independence, "exchangeable": sm.cov_struct.Exchangeable}
 

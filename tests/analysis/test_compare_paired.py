@@ -11,9 +11,9 @@ from scipy.stats import permutation_test
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from hermes_lab.analysis.intervals import Interval, Rate, mover_ratio, mover_sum, paired_difference
-from hermes_lab.analysis.multiple import holm
-from hermes_lab.analysis.paired import (
+from hermes_lab.analysis.stats.intervals import Interval, Rate, mover_ratio, mover_sum, paired_difference
+from hermes_lab.analysis.stats.multiple import holm
+from hermes_lab.analysis.stats.paired import (
     MIN_LANES,
     change_interval,
     clustered_error,

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from hermes_lab.analysis.paired import mcnemar, sign_flip
-from hermes_lab.analysis.power import Lanes, detectable, pair_rates, pairs_for, power_of_pairs, sentence
+from hermes_lab.analysis.stats.paired import mcnemar, sign_flip
+from hermes_lab.analysis.stats.power import Lanes, detectable, pair_rates, pairs_for, power_of_pairs, sentence
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.cli import app
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.continual import Transfer, measures, transfer, transfers
-from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.comparison.continual import Transfer, measures, transfer, transfers
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.types import Episode
 
 

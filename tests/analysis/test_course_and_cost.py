@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.cost import costs
-from hermes_lab.analysis.course import course, growth
-from hermes_lab.analysis.drift import recovery_from_drift
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.spread import spread
+from hermes_lab.analysis.comparison.course import course, growth
+from hermes_lab.analysis.comparison.drift import recovery_from_drift
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.stats.spread import spread
+from hermes_lab.analysis.summaries.cost import costs
 from hermes_lab.types import Episode, Message, Review, SkillUse, Step, Trajectory, Usage, Verdict
 
 MADE = make_episode(True)

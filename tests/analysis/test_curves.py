@@ -9,7 +9,7 @@ from scipy.integrate import quad
 
 from hermes_lab.analysis.curves import CURVES, Curve, changepoint
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.likelihood import natural, unbounded
+from hermes_lab.analysis.fitting.likelihood import natural, unbounded
 
 CURVE = Exponential()
 CODE_DEBUGGING = np.array([0.45, 0.89, 0.08])

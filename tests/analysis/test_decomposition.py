@@ -6,9 +6,9 @@ import pytest
 from fakes.paired_frames import experiment
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.compare import compare_arms, compare_runs
-from hermes_lab.analysis.decomposition import TwoByTwo, decompose
-from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs
+from hermes_lab.analysis.comparison.decomposition import TwoByTwo, decompose
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode, ModelIdentity
 

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hermes_lab.analysis.bootstrap import levels
 from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fit import Fit, Threshold, aicc, fit_curve, fit_series
-from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.fitting.fit import Fit, Threshold, aicc, fit_curve, fit_series
+from hermes_lab.analysis.stats.bootstrap import levels
+from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
 
 SimulateRun = Callable[..., pd.DataFrame]

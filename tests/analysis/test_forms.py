@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hermes_lab.analysis import forms as forms_module
 from hermes_lab.analysis.curves import CURVES
-from hermes_lab.analysis.fit import fit_curve
-from hermes_lab.analysis.forms import Forms, choose_form, choose_series
+from hermes_lab.analysis.fitting import forms as forms_module
+from hermes_lab.analysis.fitting.fit import fit_curve
+from hermes_lab.analysis.fitting.forms import Forms, choose_form, choose_series
 from hermes_lab.errors import ConfigError
 
 SimulateRun = Callable[..., pd.DataFrame]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from fakes.episodes import episode, write_run
 
-from hermes_lab.analysis.funnel import Funnel, funnels, read_seen
-from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.types import Episode
 from hermes_lab.types.episode import SkillTrace, SkillUse
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from hermes_lab.analysis.intervals import Interval, Rate, paired_difference, wilson
+from hermes_lab.analysis.stats.intervals import Interval, Rate, paired_difference, wilson
 
 COUNT = st.integers(0, 60)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes_lab.analysis.leaks import Answer, Leak, literals, scan, secrets
+from hermes_lab.analysis.skill_effects.leaks import Answer, Leak, literals, scan, secrets
 from hermes_lab.skills.format import parse, render
 from hermes_lab.types import Skill
 

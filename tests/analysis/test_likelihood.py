@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 
 from hermes_lab.analysis.curves import CURVES, Curve
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fit import aicc
-from hermes_lab.analysis.likelihood import (
+from hermes_lab.analysis.fitting.fit import aicc
+from hermes_lab.analysis.fitting.likelihood import (
     EXACT,
     Counts,
     Prior,

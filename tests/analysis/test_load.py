@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.rows import EpisodeRow
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.data.rows import EpisodeRow
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import (
     Episode,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.columns import read_columns
-from hermes_lab.analysis.load import load_dataset, load_episodes
-from hermes_lab.analysis.rows import EpisodeRow
+from hermes_lab.analysis.data.columns import read_columns
+from hermes_lab.analysis.data.load import load_dataset, load_episodes
+from hermes_lab.analysis.data.rows import EpisodeRow
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.records import read_episodes

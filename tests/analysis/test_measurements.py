@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hermes_lab.analysis.claims import audit
-from hermes_lab.analysis.measurements import measure
+from hermes_lab.analysis.audit.claims import audit
+from hermes_lab.analysis.audit.measurements import measure
 from hermes_lab.analysis.survival.lognormal import median
 from hermes_lab.errors import ConfigError
 

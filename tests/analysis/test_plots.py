@@ -6,9 +6,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hermes_lab.analysis.fit import fit_series
-from hermes_lab.analysis.intervals import Rate
+from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.plots import BINS, Point, plot_learning_curve, save_learning_curve, success_points
+from hermes_lab.analysis.stats.intervals import Rate
 
 SimulateRun = Callable[..., pd.DataFrame]
 ARMS = {"off": (0.4, 0.4, 0.1), "on": (0.3, 0.9, 0.08)}

@@ -13,8 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 from plot_frames import said
 
-from hermes_lab.analysis.claims import NOT_MEASURED, Claim, Measured, audit
-from hermes_lab.analysis.intervals import Interval
+from hermes_lab.analysis.audit.claims import NOT_MEASURED, Claim, Measured, audit
 from hermes_lab.analysis.plots import (
     LaneChange,
     figure,
@@ -32,6 +31,7 @@ from hermes_lab.analysis.plots import (
     read_metrics,
 )
 from hermes_lab.analysis.plots.style import PAPER
+from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
 
 

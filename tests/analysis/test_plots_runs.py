@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from plot_frames import frame_of, said
 
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fit import fit_series
+from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.plots import (
     figure,
     learning_figure,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from plot_frames import frame_of, said
 
+from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.plots import figure, plot_arms, study_figure
 from hermes_lab.analysis.plots.style import looks
-from hermes_lab.analysis.series import series_of
 
 
 def lane(arm: str, *outcomes: bool | None, **more: Any) -> list[dict[str, Any]]:

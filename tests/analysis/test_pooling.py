@@ -6,9 +6,9 @@ import pytest
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fit import fit_curve
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.pooling import Pooled, pool_curves, pool_series
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.fitting.fit import fit_curve
+from hermes_lab.analysis.fitting.pooling import Pooled, pool_curves, pool_series
 from hermes_lab.errors import ConfigError
 
 CURVE = Exponential()

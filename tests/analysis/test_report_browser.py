@@ -12,7 +12,7 @@ from report_attacks import ATTACKS
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.report.page import write_report
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.types import (

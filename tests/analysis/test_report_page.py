@@ -15,17 +15,17 @@ import pytest
 from report_attacks import ATTACKS
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.capture import Capture
-from hermes_lab.analysis.continual import Transfer
-from hermes_lab.analysis.intervals import Interval, Rate
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.over_lanes import Estimate
+from hermes_lab.analysis.comparison.continual import Transfer
+from hermes_lab.analysis.comparison.verdict import verdict
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.report.data import load_table
 from hermes_lab.analysis.report.findings import FromSuite
 from hermes_lab.analysis.report.page import Written, write_report
 from hermes_lab.analysis.report.sections import _estimate
-from hermes_lab.analysis.uplift import uplift_sentence, uplifts
-from hermes_lab.analysis.verdict import verdict
+from hermes_lab.analysis.skill_effects.capture import Capture
+from hermes_lab.analysis.skill_effects.uplift import uplift_sentence, uplifts
+from hermes_lab.analysis.stats.intervals import Interval, Rate
+from hermes_lab.analysis.stats.over_lanes import Estimate
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import write_json

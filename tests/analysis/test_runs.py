@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.runs import open_runs
+from hermes_lab.analysis.data.runs import open_runs
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import EpisodeError
 

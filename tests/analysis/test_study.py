@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.study import cost_of, group_finding, part_finding, pool
+from hermes_lab.analysis.comparison.study import cost_of, group_finding, part_finding, pool
 from hermes_lab.types import Episode, ModelIdentity, Review, Trajectory, Usage
 
 WriteRun = Callable[..., Path]

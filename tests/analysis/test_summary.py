@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.summary import summarize
+from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.commands.summary import show_summary
 from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Review, SkillUse, Trajectory

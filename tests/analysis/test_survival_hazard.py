@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from hermes_lab.analysis.published import REFLEXION_CUMULATIVE
+from hermes_lab.analysis.audit.published import REFLEXION_CUMULATIVE
 from hermes_lab.analysis.survival.cured import Counts, all_learnable, log_likelihood, maximize, score
 from hermes_lab.analysis.survival.hazard import HazardFit, fit_cured_hazard
 from hermes_lab.errors import ConfigError

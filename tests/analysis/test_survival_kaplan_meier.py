@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
-from hermes_lab.analysis.intervals import Z95
+from hermes_lab.analysis.stats.intervals import Z95
 from hermes_lab.analysis.survival.kaplan_meier import kaplan_meier, log_rank
 from hermes_lab.errors import ConfigError
 

@@ -13,7 +13,7 @@ from plot_frames import said
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.plots import figure, plot_skill_tasks, plot_skill_timeline, png
-from hermes_lab.analysis.timeline import SkillEvent, SkillLoads, skill_tasks, timeline
+from hermes_lab.analysis.skill_effects.timeline import SkillEvent, SkillLoads, skill_tasks, timeline
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode, SkillUse, TaskInfo
 

@@ -7,9 +7,9 @@ import pytest
 from conftest import WriteRun
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.intervals import Rate
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.uplift import uplift_sentence, uplifts
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.skill_effects.uplift import uplift_sentence, uplifts
+from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.lane import Place, lane_name, lane_place, left_out, without
 from hermes_lab.types import Episode
 

@@ -7,9 +7,9 @@ import pytest
 from synthetic_episodes import make_episode
 from typer.testing import CliRunner
 
-from hermes_lab.analysis.gap import gap_closed
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.verdict import verdict
+from hermes_lab.analysis.comparison.gap import gap_closed
+from hermes_lab.analysis.comparison.verdict import verdict
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.cli import app
 from hermes_lab.types import Episode, ModelIdentity

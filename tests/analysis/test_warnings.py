@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.summary import summarize
-from hermes_lab.analysis.unread import MOST, longest_cut, unread_formats
-from hermes_lab.analysis.warnings import PLAIN, Seen, early_warning, endings_text, warnings_of
-from hermes_lab.config import RunConfig
+from hermes_lab.analysis.summaries.summary import summarize
+from hermes_lab.analysis.summaries.unread import MOST, longest_cut, unread_formats
+from hermes_lab.analysis.summaries.warnings import PLAIN, Seen, early_warning, endings_text, warnings_of
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.types import Episode, EpisodeError, Message, Step, Usage
 from hermes_lab.types.trajectory import StopReason
 
@@ -152,7 +152,7 @@ def test_formats_are_those_of_a_few_unparsed_episodes(write_run: WriteRun) -> No
 
 def test_no_more_than_a_few_replies_are_read(write_run: WriteRun, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr("hermes_lab.analysis.unread.family_of", seen.append)
+    monkeypatch.setattr("hermes_lab.analysis.summaries.unread.family_of", seen.append)
     unread_formats(write_run([ended("unparsed", task, text=str(task)) for task in range(20)]))
     assert len(seen) == MOST
 

@@ -19,7 +19,7 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.types import Message
 

@@ -61,7 +61,7 @@ def busy_seconds(requests: Sequence[Interval]) -> float:
 
 async def main() -> None:
     """Prints both measurements."""
-    from hermes_lab.config_sources import load_config
+    from hermes_lab.config.sources import load_config
     from hermes_lab.models.adapters import load_adapter, unload_adapter
     from hermes_lab.models.endpoint import Endpoint
     from hermes_lab.models.server import VllmServer
@@ -89,7 +89,7 @@ async def main() -> None:
 
 async def collect(base_url: str) -> None:
     """Rolls out as GRPO does, and prints how busy the server was."""
-    from hermes_lab.config_sources import load_config
+    from hermes_lab.config.sources import load_config
     from hermes_lab.envs.rollouts import Rollouts, open_rollouts
     from hermes_lab.skills.library import Library
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from hermes_lab.analysis.bootstrap import cluster_weights
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fit import Fit, fit_curve
-from hermes_lab.analysis.likelihood import Counts, maximize, unbounded
+from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.likelihood import Counts, maximize, unbounded
+from hermes_lab.analysis.stats.bootstrap import cluster_weights
 
 RUNS, TASKS, DRAWS, SAMPLE = 20, 100, 2_000, 100
 DOMAINS = ((0.45, 0.89, 0.08), (0.38, 0.85, 0.07), (0.42, 0.84, 0.04), (0.35, 0.82, 0.06), (0.50, 0.90, 0.05))

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 from bench_resume import episode
 
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.analysis.rows import EpisodeRow
-from hermes_lab.analysis.summary import summarize
-from hermes_lab.config import RunConfig
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.data.rows import EpisodeRow
+from hermes_lab.analysis.summaries.summary import summarize
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.types import Episode, Message, Trajectory

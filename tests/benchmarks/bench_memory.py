@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fakes.paragraphs import paragraphs
 from fakes.postgres import postgres
 
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.memory.embed import embed
 from hermes_lab.memory.vector import Memory, VectorMemory
 from hermes_lab.memory.vector_pgvector import PgvectorMemory

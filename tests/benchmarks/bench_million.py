@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 from bench_resume import episode
 
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.sources import load_config
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.types import Message, Trajectory, Verdict
@@ -102,9 +102,9 @@ def _log(run: Path, episodes: int, lanes: int) -> None:
 
 _DIGEST = """
 import sys
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.sources import load_config
 from hermes_lab.skills.library import Library
-from hermes_lab.runners.plan import plan_run, tasks_digest
+from hermes_lab.runners.engine.plan import plan_run, tasks_digest
 from hermes_lab.tasks import load_suite
 config = load_config(sys.argv[1:])
 library = Library()

@@ -141,7 +141,7 @@ def _rate(folder: Path, urls: Sequence[str]) -> float:
     fields += [f"model.base_url={','.join(urls)}", "agent.toolsets=[terminal]"]
     command = [sys.executable, "-m", "hermes_lab", "run", *(part for field in fields for part in ("-c", field))]
     subprocess.run([*command, "--out", str(out), "--quiet"], check=True, stdout=subprocess.DEVNULL)
-    from hermes_lab.analysis.load import load_episodes
+    from hermes_lab.analysis.data.load import load_episodes
 
     frame = load_episodes(out, columns=["started_at", "seconds"])
     begin = min(map(_epoch, frame["started_at"]))

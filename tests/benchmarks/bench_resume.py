@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from hermes_lab.config import RunConfig
-from hermes_lab.runners.batch import owes, read_done
-from hermes_lab.runners.plan import plan_run, tasks_digest
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.runners.engine.batch import owes, read_done
+from hermes_lab.runners.engine.plan import plan_run, tasks_digest
 from hermes_lab.runners.progress import Tally
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite

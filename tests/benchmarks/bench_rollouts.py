@@ -33,12 +33,12 @@ def cpu() -> tuple[float, float]:
 async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int = 0) -> None:
     """The same task by the batch runner: agent, tools, sandbox, verifier, durable log; with so many skills in the
     library, and the tools for skills and memory, if any."""
-    from hermes_lab.config import RunConfig, config_digest
+    from hermes_lab.config.schema import RunConfig, config_digest
     from hermes_lab.models import open_model
     from hermes_lab.rollout import Lab
-    from hermes_lab.runners.batch import run_lanes
-    from hermes_lab.runners.budget import Budget
-    from hermes_lab.runners.plan import plan_run
+    from hermes_lab.runners.engine.batch import run_lanes
+    from hermes_lab.runners.engine.budget import Budget
+    from hermes_lab.runners.engine.plan import plan_run
     from hermes_lab.sandbox import open_sandbox
     from hermes_lab.skills.format import parse, render
     from hermes_lab.skills.library import Library

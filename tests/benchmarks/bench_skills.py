@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library, index
-from hermes_lab.skills.listing import choose
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 
 SKILLS, TURNS = 1_000, 20

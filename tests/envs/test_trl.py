@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from fakes.openai_server import END, LOGPROB, FakeOpenAIServer, Reply, running
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.envs.trl import (
     RolloutFunc,
     environment_rows,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fakes.openai_server import Reply
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import ToolCall

@@ -14,7 +14,7 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port, running
 from lab_process import lab, on_endpoint, write_tasks
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import endpoint
 from hermes_lab.models.client import EndpointClient, open_endpoint

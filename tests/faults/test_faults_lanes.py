@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lab_process import count, ended_in, finish, keys, lab, options, rows, start, wait_until
 
-from hermes_lab.runners.lane_history import read_histories
+from hermes_lab.runners.engine.lane_history import read_histories
 
 KILLS = 3
 LEARN = [

@@ -30,16 +30,16 @@ from lab_process import (
 )
 from lab_process import write_tasks as write
 
-from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import VerifierError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Suite, Workspace
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.rollout import Lab
-from hermes_lab.runners.batch import OnEpisode, run_lanes
-from hermes_lab.runners.brief import Brief
-from hermes_lab.runners.budget import Budget
-from hermes_lab.runners.plan import Lane
+from hermes_lab.runners.engine.batch import OnEpisode, run_lanes
+from hermes_lab.runners.engine.budget import Budget
+from hermes_lab.runners.engine.episode_summary import Brief
+from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.jsonl import JsonlSuite

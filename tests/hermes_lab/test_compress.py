@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hermes_lab.agent.compress import SUMMARISE, SUMMARY, visible
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config import AgentConfig, SandboxConfig
+from hermes_lab.config.schema import AgentConfig, SandboxConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.sandbox import open_sandbox

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hermes_lab.config import ModelConfig, RunConfig, Section
-from hermes_lab.config_applies import RULES
-from hermes_lab.config_sources import absolute_paths, load_config, load_section, read_values
+from hermes_lab.config.applies import RULES
+from hermes_lab.config.schema import ModelConfig, RunConfig, Section
+from hermes_lab.config.sources import absolute_paths, load_config, load_section, read_values
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.study import StudyConfig, read_study
+from hermes_lab.runners.experiments.study import StudyConfig, read_study
 from hermes_lab.training.config import TrainConfig, load_train_config
 from hermes_lab.training.grpo_config import GrpoConfig, load_grpo_config
 from hermes_lab.training.lock import load_lock

@@ -11,7 +11,7 @@ import pytest
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import CONCLUDE, Agent
-from hermes_lab.config import RunConfig, SuiteConfig
+from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ContextFull, ModelError, SandboxError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel

@@ -8,7 +8,7 @@ import pytest
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel

@@ -9,7 +9,7 @@ import pytest
 
 from hermes_lab.agent.loop import CONCLUDE, Agent
 from hermes_lab.agent.repeats import MOST, Repeats
-from hermes_lab.config import AgentConfig, RunConfig, SandboxConfig
+from hermes_lab.config.schema import AgentConfig, RunConfig, SandboxConfig
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from hermes_lab.config import RewardConfig, RunConfig, config_digest, decisive
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import RewardConfig, RunConfig, config_digest, decisive
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences
 from hermes_lab.records import read_episodes

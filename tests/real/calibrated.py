@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from hermes_lab.analysis.load import load_episodes
-from hermes_lab.config import RunConfig
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.manifest import read_manifest
 from hermes_lab.skills.library import load_snapshot
 from hermes_lab.tasks import load_suite

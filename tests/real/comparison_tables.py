@@ -12,8 +12,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fakes.paired_frames import experiment
 
-from hermes_lab.analysis.paired import intraclass_correlation, mcnemar, units_of
-from hermes_lab.analysis.power import Lanes, power_of_pairs
+from hermes_lab.analysis.stats.paired import intraclass_correlation, mcnemar, units_of
+from hermes_lab.analysis.stats.power import Lanes, power_of_pairs
 
 
 class Design(NamedTuple):

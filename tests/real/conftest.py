@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from hermes_lab.config import ServerConfig
+from hermes_lab.config.schema import ServerConfig
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import PACKAGED, resolve
 

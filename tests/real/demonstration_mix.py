@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from hermes_lab.records import read_episodes
-from hermes_lab.skills.observe import done
+from hermes_lab.skills.learning.observe import done
 from hermes_lab.types import Episode
 
 KINDS = (

@@ -11,7 +11,7 @@ from lora import base_model, random_adapter
 
 from hermes_lab.agent.loop import result_messages
 from hermes_lab.agent.tokens import TokenTrace
-from hermes_lab.config import ModelConfig, SamplingConfig
+from hermes_lab.config.schema import ModelConfig, SamplingConfig
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.hermes_format import render_tools
 from hermes_lab.models.remote import open_endpoints

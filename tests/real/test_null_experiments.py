@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from fakes.paired_frames import experiment
 
-from hermes_lab.analysis.compare import compare_frames
-from hermes_lab.analysis.comparison import Report
-from hermes_lab.analysis.decomposition import decompose
-from hermes_lab.analysis.paired import sign_flip, units_of
-from hermes_lab.analysis.pairs import ARM_PLACE
+from hermes_lab.analysis.comparison.compare import compare_frames
+from hermes_lab.analysis.comparison.decomposition import decompose
+from hermes_lab.analysis.comparison.pairs import ARM_PLACE
+from hermes_lab.analysis.comparison.result import Report
+from hermes_lab.analysis.stats.paired import sign_flip, units_of
 
 pytestmark = pytest.mark.long
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from fakes.episodes import episode, write_run
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.envs.trl import environment_rows, episode_reward, make_environment, make_rollout_func, prompt_rows
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.models.precision import cpu_dtype

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from lora import random_adapter
 
-from hermes_lab.config import ModelConfig, SamplingConfig, ServerConfig
+from hermes_lab.config.schema import ModelConfig, SamplingConfig, ServerConfig
 from hermes_lab.models import fleet
 from hermes_lab.models.adapters import served_models
 from hermes_lab.models.endpoint import Endpoint

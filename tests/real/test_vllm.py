@@ -11,7 +11,7 @@ import pytest
 from lora import random_adapter
 
 from hermes_lab.agent.tokens import TokenTrace
-from hermes_lab.config import ModelConfig, SamplingConfig, ServerConfig
+from hermes_lab.config.schema import ModelConfig, SamplingConfig, ServerConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.client import EndpointClient
 from hermes_lab.models.hermes_format import render_tools

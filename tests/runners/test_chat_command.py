@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.runners import terminal
 from hermes_lab.runners.cli import app

@@ -16,7 +16,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.runners.cli import app
 from hermes_lab.sessions import SessionStore
 from hermes_lab.sessions.reviews import ReviewLog
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage.store import SkillStore
 
 BODY = "# Tea\n\nRun: brew --green\n"
 SAVE = ("skill_manage", {"action": "create", "name": "green-tea", "description": "How tea is made", "content": BODY})

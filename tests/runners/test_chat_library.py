@@ -13,7 +13,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners.cli import app
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill
 
 CODE = 'def add_up(rows: list[float]) -> float:\n    """Add up."""\n    return sum(rows)\n'

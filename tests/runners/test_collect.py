@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from fakes.openai_server import FakeOpenAIServer, reserved_port, running
 
-from hermes_lab.config import RunConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
-from hermes_lab.runners.collect import BatchSampler, batch_lanes
+from hermes_lab.runners.environments.collect import BatchSampler, batch_lanes
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.training.grpo_config import Batch

@@ -19,8 +19,8 @@ from fakes.openai_server import FakeOpenAIServer, running
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
-from hermes_lab.runners.env_lock import load_locked
-from hermes_lab.runners.env_runs import run_serve
+from hermes_lab.runners.environments.lock import load_locked
+from hermes_lab.runners.environments.runs import run_serve
 from hermes_lab.training.lock import write_lock
 
 HERMES_LAB = str(Path(sys.executable).parent / "hermes-lab")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from fakes.command import lab
 
-from hermes_lab.analysis.verdict import verdict
-from hermes_lab.config_sources import load_config
+from hermes_lab.analysis.comparison.verdict import verdict
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_attempts
-from hermes_lab.runners.study import MODEL_NAME, MODEL_URL, read_study
+from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, read_study
 from hermes_lab.types import Episode
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import EpisodeLog, write_json

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hermes_lab.config import RunConfig, SuiteConfig
+from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.protocols import KnownSuite
 from hermes_lab.records import episode_files, read_episodes
-from hermes_lab.runners.brief import Brief, _Memory, _Review, _Skills
-from hermes_lab.runners.lane_history import MergedNotes, keep_border, read_history, told
-from hermes_lab.runners.lanes import LaneState, after_round, begin
+from hermes_lab.runners.engine.episode_summary import Brief, _Memory, _Review, _Skills
+from hermes_lab.runners.engine.lane_history import MergedNotes, keep_border, read_history, told
+from hermes_lab.runners.engine.lanes import LaneState, after_round, begin
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo, placebo_notes

@@ -10,12 +10,12 @@ from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
 
 from hermes_lab.agent.review import REVIEW_REQUEST
-from hermes_lab.config import BudgetConfig
+from hermes_lab.config.schema import BudgetConfig
 from hermes_lab.records import read_attempts, read_episodes
-from hermes_lab.runners import budget as budget_module
-from hermes_lab.runners.brief import Brief
-from hermes_lab.runners.budget import Budget
-from hermes_lab.runners.slots import Slots
+from hermes_lab.runners.engine import budget as budget_module
+from hermes_lab.runners.engine.budget import Budget
+from hermes_lab.runners.engine.episode_summary import Brief
+from hermes_lab.runners.engine.scheduler import Slots
 from hermes_lab.types import Episode
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.lane_history import read_history
+from hermes_lab.runners.engine.lane_history import read_history
 from hermes_lab.types import Episode
 
 CONFIGS = Path(__file__).parents[2] / "configs"

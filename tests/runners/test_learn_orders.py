@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.runners.orders import Order, latin_row, order_of
+from hermes_lab.runners.experiments.orders import Order, latin_row, order_of
 
 lengths = st.integers(1, 24)
 

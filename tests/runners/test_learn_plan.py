@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.analysis.power import Lanes, power_of_pairs
-from hermes_lab.config import RunConfig, SuiteConfig
+from hermes_lab.analysis.stats.power import Lanes, power_of_pairs
+from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.protocols import Suite, Workspace
-from hermes_lab.runners.briefing import brief_plan
-from hermes_lab.runners.budget import Budget
-from hermes_lab.runners.experiment import plan_learn, weights_digest
-from hermes_lab.runners.plan import Lane, tasks_digest
+from hermes_lab.runners.engine.budget import Budget
+from hermes_lab.runners.engine.plan import Lane, tasks_digest
+from hermes_lab.runners.experiments.experiment import plan_learn, weights_digest
+from hermes_lab.runners.experiments.experiment_plan import brief_plan
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.jsonl import JsonlSuite

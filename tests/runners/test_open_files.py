@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.open_files import allow_open_files
+from hermes_lab.runners.engine.open_files import allow_open_files
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from fakes.episodes import episode, trajectory
 from rich.console import Console
 
 from hermes_lab.runners import progress
-from hermes_lab.runners.brief import brief
-from hermes_lab.runners.plan import Lane
+from hermes_lab.runners.engine.episode_summary import brief
+from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.progress import LiveTable, Plain, Tally
 from hermes_lab.skills.library import Library
 from hermes_lab.types import EpisodeError, Message, Task, Usage

@@ -11,7 +11,7 @@ import pytest
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
-from hermes_lab.analysis.load import load_episodes
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
 

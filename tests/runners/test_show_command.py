@@ -11,7 +11,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.lane_history import Border, MergedNotes, Write, keep_border
+from hermes_lab.runners.engine.lane_history import Border, MergedNotes, Write, keep_border
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Child, EpisodeError, Review, SkillTrace, SkillUse, SkillWrite, Verdict
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from fakes.episodes import episode, write_run
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
-from hermes_lab.runners import skill_tests
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.libraries import begin_with
+from hermes_lab.runners.engine import skill_tests
+from hermes_lab.runners.engine.libraries import begin_with
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library, save_skill
-from hermes_lab.skills.stats import Use
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 from hermes_lab.types.episode import SkillTrace, SkillUse
 

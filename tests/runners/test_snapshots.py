@@ -8,7 +8,7 @@ from fakes.episodes import episode
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes
-from hermes_lab.runners.snapshots import keep_knowledge, knowledge_of, sweep
+from hermes_lab.runners.engine.snapshots import keep_knowledge, knowledge_of, sweep
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.types.episode import SkillUse

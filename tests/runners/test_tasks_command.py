@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes.command import lab
 
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.pieces import pieces_of

@@ -10,17 +10,17 @@ import pytest
 from fakes.command import lab
 from typer.testing import CliRunner
 
-from hermes_lab.analysis.capture import captures
-from hermes_lab.analysis.leaks import literals
-from hermes_lab.config import SandboxConfig, SuiteConfig
-from hermes_lab.config_sources import load_config
+from hermes_lab.analysis.skill_effects.capture import captures
+from hermes_lab.analysis.skill_effects.leaks import literals
+from hermes_lab.config.schema import SandboxConfig, SuiteConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_place
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.experiment import plan_learn
-from hermes_lab.runners.truth import told_in
-from hermes_lab.runners.uplift import open_source, plan_uplift
+from hermes_lab.runners.experiments.experiment import plan_learn
+from hermes_lab.runners.experiments.ground_truth import told_in
+from hermes_lab.runners.experiments.uplift import open_source, plan_uplift
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.library import Library

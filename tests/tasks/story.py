@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hermes_lab.agent.review import REVIEW_REQUEST
-from hermes_lab.config import SkillsConfig
+from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.models.hermes_format import render_results
 from hermes_lab.models.scripted import TaskPolicy
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.policy import review_gate
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion, Rule, criterion

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from hermes_lab.analysis.leaks import Answer, scan, secrets
-from hermes_lab.config import SandboxConfig, SuiteConfig
+from hermes_lab.analysis.skill_effects.leaks import Answer, scan, secrets
+from hermes_lab.config.schema import SandboxConfig, SuiteConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
 from hermes_lab.tasks.answers import answer_key

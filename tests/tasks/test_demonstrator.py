@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from story import Story
 
-from hermes_lab.config import AgentConfig, RunConfig
+from hermes_lab.config.schema import AgentConfig, RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.skills.learning.observe import Done, done
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.observe import Done, done
 from hermes_lab.tasks.conversation import text_of
 from hermes_lab.tasks.demonstrator import DEMONSTRATED, demonstrator, mistyped
 from hermes_lab.tasks.draws import Draws

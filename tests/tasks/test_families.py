@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.admission import differences, examine, forced, spread, telltales, visible
 from hermes_lab.tasks.check import check_suite, every_type

@@ -8,15 +8,15 @@ import pytest
 from story import Story
 
 from hermes_lab.agent.review import REVIEW_REQUEST
-from hermes_lab.config import AgentConfig, RunConfig
+from hermes_lab.config.schema import AgentConfig, RunConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel, TaskPolicy, load_policy
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import Job, Lab, run_episode
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.write_policy import objection
 from hermes_lab.skills.library import Library, merge
-from hermes_lab.skills.objection import objection
 from hermes_lab.skills.placebo import placebo
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.demonstrator import demonstrator

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks import list_suites, load_suite
 from hermes_lab.tasks.registry import blaming, domains

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.protocols import TellingSuite
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.placebo import placebo

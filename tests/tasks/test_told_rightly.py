@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from hermes_lab.config import SkillsConfig
+from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import lay_out
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.policy import review_gate
 from hermes_lab.tasks.family import Move, sentence
 from hermes_lab.tasks.pieces import Piece, pieces_of
 from hermes_lab.tasks.play import play

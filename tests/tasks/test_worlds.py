@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.config import SuiteConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks.admission import visible
 from hermes_lab.tasks.data_analysis.ledger import FAMILY

@@ -11,7 +11,7 @@ import pytest
 from fakes.adapters import make_adapter
 from fakes.episodes import episode, write_run
 
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.models import adapters

@@ -28,7 +28,7 @@ async def rl_test_inference(
     """
     import anyio.to_thread
 
-    from hermes_lab.config import ModelConfig, SamplingConfig
+    from hermes_lab.config.schema import ModelConfig, SamplingConfig
     from hermes_lab.errors import ModelError, ToolError
     from hermes_lab.models.build import open_model
     from hermes_lab.models.weights import silent

@@ -7,7 +7,7 @@ is signed, and the API refuses one that is missing or changed.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hermes_lab.config import ModelConfig, SamplingConfig
+from hermes_lab.config.schema import ModelConfig, SamplingConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.finish import SOUND
 from hermes_lab.models.parsers._values import kind

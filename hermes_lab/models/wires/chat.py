@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import parsers
 from hermes_lab.models.finish import SOUND, ending_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.finish import Ending, ending_of
 from hermes_lab.models.refusals import Failed

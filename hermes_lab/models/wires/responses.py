@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models.finish import SOUND, Ending, ending_of
 from hermes_lab.models.refusals import Failed, Refused

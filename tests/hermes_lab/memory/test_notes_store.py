@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession
 from hermes_lab.memory.notes_store import NotesStore
@@ -19,7 +19,7 @@ BY = {"episode": "e", "model": "m"}
 WRITER = """
 import itertools, sys, time
 from pathlib import Path
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.memory.notes import NotesEdit
 from hermes_lab.memory.notes_store import NotesStore
 
@@ -120,7 +120,7 @@ import os, sys
 from pathlib import Path
 from hermes_lab.memory import notes_store
 from hermes_lab.memory.notes import NotesEdit
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 real, calls = notes_store.{function}, []
 def crash(path, data, *mode):
     calls.append(1)

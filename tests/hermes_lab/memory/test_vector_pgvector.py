@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from fakes.postgres import Postgres, postgres
 
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.memory import vector_pgvector
 from hermes_lab.memory.vector import Memory, open_memory

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lab.config import MemoryConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.memory.vector import Memory, open_memory
 from hermes_lab.memory.vector_sqlite import SqliteMemory

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from fakes.openai_server import LOGPROB, FakeOpenAIServer, Reply, function_call, render
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models import endpoint
 from hermes_lab.models.client import EndpointClient

@@ -11,7 +11,7 @@ import anyio.abc
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import fleet, open_again, open_model
 from hermes_lab.models.refusals import NoReply, Refused

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from fakes.openai_server import FakeOpenAIServer
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import adapters, open_model, remote
 from hermes_lab.models.adapters import adapter_digest, load_adapter, served_models, unload_adapter

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes_lab.config import ServerConfig
+from hermes_lab.config.schema import ServerConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import server as server_module
 from hermes_lab.models.adapters import served_models
@@ -28,7 +28,7 @@ class OfTheBlockError(Exception): ...
 HARNESS = """
 import sys, anyio
 from pathlib import Path
-from hermes_lab.config import ServerConfig
+from hermes_lab.config.schema import ServerConfig
 from hermes_lab.models import server
 server.is_cpu_build = lambda: True
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes_lab.config import ModelConfig
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.build import open_models
 from hermes_lab.models.finish import ENDINGS

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from docker_fixture import needed_config
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox

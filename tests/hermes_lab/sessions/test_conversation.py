@@ -12,7 +12,7 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call
 
 from hermes_lab.agent.compress import SUMMARY
-from hermes_lab.config import RunConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import open_model
 from hermes_lab.models.hermes_format import render_calls

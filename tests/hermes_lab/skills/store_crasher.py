@@ -14,7 +14,7 @@ from typing import Any
 
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, read_library
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 
 STEPS = ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "write", "pwrite", "truncate")

@@ -6,8 +6,8 @@
 import sys
 from pathlib import Path
 
-from hermes_lab.skills.stats import Use
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.learning.stats import Use
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import SkillEdit
 
 

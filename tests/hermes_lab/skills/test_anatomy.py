@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.anatomy import anatomy
+from hermes_lab.skills.sections import anatomy
 from hermes_lab.types import Skill
 
 TEXT = """\

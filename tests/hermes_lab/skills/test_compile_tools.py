@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.signature import check_function_name, read_function
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.skills.signature import check_function_name, read_function
 from hermes_lab.tools.compiled import compiled_tools
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Skill, SkillEdit, ToolCall

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config import AgentConfig, SandboxConfig
+from hermes_lab.config.schema import AgentConfig, SandboxConfig
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.validate import check_skill
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.skills.validate import check_skill
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Message, ToolCall, ToolResult
 
@@ -104,7 +104,7 @@ class Episode:
 
 
 async def test_the_walk_through(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compiled.compile")
     episode = Episode(
         sandbox,
         Library(),
@@ -175,7 +175,7 @@ async def test_the_next_session_has_the_skill_as_a_tool_with_its_schema(sandbox:
 
 
 async def test_a_missing_module_is_named_and_not_run_again(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compiled.compile")
     with_pandas = HEALED.replace("import csv", "import csv\nimport nopandas")
     episode = Episode(
         sandbox, Library(), compiling(with_pandas), compiling(with_pandas), compiling(HEALED), answering("Done.")
@@ -222,7 +222,7 @@ async def test_a_compiled_skill_can_be_compiled_anew_and_another_skill_is_not_to
 async def test_a_draft_that_cannot_be_a_tool_is_never_run(
     code: str, tests: str, name: str, why: str, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compiled.compile")
     (result,) = await Episode(sandbox, Library(), compiling(code, tests, name), answering("No.")).run()
     assert why in json.loads(result.content)["error"]
     assert not any(message.startswith("[Sandbox]") for message in caplog.messages)
@@ -242,7 +242,7 @@ BREAKOUTS = {
 async def test_a_jailbreak_is_refused_before_it_runs_and_said(
     name: str, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compiled.compile")
     code, why = BREAKOUTS[name]
     episode = Episode(sandbox, Library(), compiling(code + HEALED), answering("I cannot do that."))
     (result,) = await episode.run()
@@ -296,7 +296,7 @@ def runs(caplog: pytest.LogCaptureFixture) -> int:
 
 
 async def test_a_new_name_does_not_begin_anew(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compiled.compile")
     drafts = [renamed(number) for number in range(15)]
     results = await Episode(sandbox, Library(), *drafts, renamed(99, HEALED), answering("I could not.")).run()
     assert runs(caplog) == 12
@@ -306,7 +306,7 @@ async def test_a_new_name_does_not_begin_anew(sandbox: Sandbox, caplog: pytest.L
 
 
 async def test_only_drafts_that_fail_are_counted(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compiled.compile")
     drafts = [compiling(HEALED)] * 5 + [compiling(IMPORTED), compiling(HEALED)]
     results = await Episode(sandbox, Library(), *drafts, answering("Done.")).run()
     assert [result.ok for result in results] == [True] * 5 + [False, True]
@@ -323,7 +323,7 @@ INSIDE = HEALED.replace("    path =", "    if filename:\n        import nopandas
 async def test_a_module_that_is_missing_twice_however_it_is_imported_ends_the_name(
     code: str, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compile")
+    caplog.set_level(logging.INFO, logger="hermes_lab.skills.compiled.compile")
     drafts = [*[compiling(code)] * 4, renamed(1, code), renamed(1, code), renamed(2, HEALED)]
     results = await Episode(sandbox, Library(), *drafts, answering("I could not.")).run()
     told = [json.loads(result.content).get("error", "") for result in results]

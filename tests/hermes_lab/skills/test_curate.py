@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.config import SkillsConfig
+from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.curate import Proposal, carry_out, plan
+from hermes_lab.skills.compiled.security import Problem
+from hermes_lab.skills.curator.curate import Proposal, carry_out, plan
+from hermes_lab.skills.curator.merged_skill import absorb, members, restore
+from hermes_lab.skills.learning.stats import SkillStats, Use, stats
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.manage import apply
-from hermes_lab.skills.security import Problem
-from hermes_lab.skills.stats import SkillStats, Use, stats
-from hermes_lab.skills.store import SkillStore
-from hermes_lab.skills.umbrella import absorb, members, restore
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hermes_lab.memory.embed import embed
-from hermes_lab.skills.duplicates import Content, cluster, likeness
+from hermes_lab.skills.curator.duplicates import Content, cluster, likeness
 
 CORPUS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("curator_corpus.yaml").read_text())
 CONTENTS = [Content(row["name"], row["description"], row["body"].strip(), {}) for row in CORPUS]

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from hermes_lab.config import SkillsConfig
+from hermes_lab.config.schema import SkillsConfig
+from hermes_lab.skills.compiled.security import Problem
+from hermes_lab.skills.curator.health import SkillHealth, health
 from hermes_lab.skills.format import parse, render
-from hermes_lab.skills.health import SkillHealth, health
+from hermes_lab.skills.learning.stats import Use, stats
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.security import Problem
-from hermes_lab.skills.stats import Use, stats
 
 LIBRARY = Library([parse(render("x", "About x", "Do it."))])
 ERROR, WARNING = Problem("error", "scripts/x.py", 3, "invalid syntax"), Problem("warning", "SKILL.md", 0, "long")

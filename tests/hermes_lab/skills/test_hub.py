@@ -7,8 +7,8 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills import hub
 from hermes_lab.skills.library import Library, save_skill
+from hermes_lab.skills.storage import hub
 from hermes_lab.types import Skill
 
 

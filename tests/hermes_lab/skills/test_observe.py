@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from hermes_lab.config import SkillsConfig
-from hermes_lab.skills.observe import Done, done, is_of_a_class, observe
+from hermes_lab.config.schema import SkillsConfig
+from hermes_lab.skills.learning.observe import Done, done, is_of_a_class, observe
 from hermes_lab.types import Message, ToolCall, ToolResult, Trajectory, Verdict
 
 CONFIG = SkillsConfig()

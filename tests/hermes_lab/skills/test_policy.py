@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
-from hermes_lab.config import SkillsConfig
+from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.review_policy import review_gate
+from hermes_lab.skills.learning.write_policy import objection
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.objection import objection
-from hermes_lab.skills.policy import review_gate
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tasks.registry import domains, load_family
 from hermes_lab.tasks.suite import WorldSuite
@@ -86,7 +86,7 @@ def test_notes_are_judged_whatever_their_file_is_called(path: str) -> None:
 @pytest.mark.parametrize("piece", ["a", "a.b-", "tool ", "web_search ", "KEY", "API_KEY_", "I was ", "first attempt "])
 def test_no_text_takes_long_to_judge(piece: str) -> None:
     """A pattern that backtracks takes half a minute for some of these; the limit is CPU seconds, imports included."""
-    judge = "import sys; from hermes_lab.skills.objection import objection; objection(sys.stdin.read())"
+    judge = "import sys; from hermes_lab.skills.learning.write_policy import objection; objection(sys.stdin.read())"
     done = subprocess.run(
         [sys.executable, "-c", judge],
         input=(piece * (100_000 // len(piece))).encode(),

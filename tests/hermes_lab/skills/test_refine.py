@@ -2,12 +2,12 @@
 
 import pytest
 
-from hermes_lab.config import SkillsConfig
+from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.refine import failing, refine, uses_of
+from hermes_lab.skills.learning.stats import SkillStats, Use, stats
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.manage import apply
-from hermes_lab.skills.refine import failing, refine, uses_of
-from hermes_lab.skills.stats import SkillStats, Use, stats
 from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Skill, SkillEdit, SkillUse, TaskInfo
 
 CONFIG = SkillsConfig()

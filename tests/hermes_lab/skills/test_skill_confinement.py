@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.folder import Transfer, files_of
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.manage import apply
+from hermes_lab.skills.storage.folder import Transfer, files_of
 from hermes_lab.types import Skill, SkillEdit
 
 NASTY = st.sampled_from(

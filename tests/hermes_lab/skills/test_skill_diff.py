@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.diff import diff
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.storage.diff import diff
 from hermes_lab.types import Skill
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.index import Index, index_path
+from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.stats import Use
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage.index import Index, index_path
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit
 
 ABOUT = {
@@ -100,7 +100,7 @@ def test_a_change_of_library_history_or_uses_is_seen_at_the_next_opening(store: 
 def test_nothing_is_read_anew_where_nothing_changed(store: SkillStore, monkeypatch: pytest.MonkeyPatch) -> None:
     Index.of(store).close()
     read: list[str] = []
-    monkeypatch.setattr("hermes_lab.skills.index.check_skill", lambda one: read.append(one.name) or [])
+    monkeypatch.setattr("hermes_lab.skills.storage.index.check_skill", lambda one: read.append(one.name) or [])
     Index.of(store).close()
     assert read == []
     create(store, "new-one", "Something new.")
@@ -139,8 +139,8 @@ def test_a_file_of_another_version_is_made_anew(store: SkillStore) -> None:
 OPENER = """
 import sys
 from pathlib import Path
-from hermes_lab.skills.index import Index
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage.index import Index
+from hermes_lab.skills.storage.store import SkillStore
 store = SkillStore(Path(sys.argv[1]))
 for _ in range(5):
     with Index.of(store) as index:

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from hermes_lab.errors import ConfigError, InfraError, ToolError
-from hermes_lab.skills import cache
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.stats import Use
-from hermes_lab.skills.store import SkillStore
+from hermes_lab.skills.storage import cache
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 
 HERE = Path(__file__).parent

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from hermes_lab.config import SkillsConfig
-from hermes_lab.skills.stats import RECENT, SkillStats, Use, needs_rewrite, posterior, stats
+from hermes_lab.config.schema import SkillsConfig
+from hermes_lab.skills.learning.stats import RECENT, SkillStats, Use, needs_rewrite, posterior, stats
 
 CONFIG = SkillsConfig()
 ALPHA = CONFIG.ema_alpha

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.learning.trace import _Likeness, adherence, code_lines, traces
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo
-from hermes_lab.skills.trace import _Likeness, adherence, code_lines, traces
 from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
@@ -105,7 +105,7 @@ def test_of_many_unknown_skills_the_most_alike_have_a_row(monkeypatch: pytest.Mo
     many = Library(skill(f"s-{n:02}", f"Number {n}") for n in range(50))
     likeness = {f"s-{n:02}": 0.34 - n % 7 / 100 for n in range(50)}
     given = {name: _Likeness(whole, 0.15) for name, whole in likeness.items()}
-    monkeypatch.setattr("hermes_lab.skills.trace._likeness", lambda skills, _: [given[s.name] for s in skills])
+    monkeypatch.setattr("hermes_lab.skills.learning.trace._likeness", lambda skills, _: [given[s.name] for s in skills])
     found = trace(did(), "s-06", library=many, learnt_from={})
     assert len(found) == 21
     assert set(found) - {"s-06"} == set(sorted(set(likeness) - {"s-06"}, key=lambda name: (-likeness[name], name))[:20])
@@ -190,7 +190,7 @@ def test_an_empty_library_has_no_traces() -> None:
 
 
 def of(body: str, *commands: str) -> float | None:
-    from hermes_lab.skills.observe import done
+    from hermes_lab.skills.learning.observe import done
 
     return adherence(body, list(done(did(*map(ran, commands)).messages)))
 

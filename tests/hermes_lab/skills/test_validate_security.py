@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.skills.security import Problem, scan_python, scan_shell
+from hermes_lab.skills.compiled.security import Problem, scan_python, scan_shell
 
 FORBIDDEN = {
     "import socket": "socket reaches for the network",

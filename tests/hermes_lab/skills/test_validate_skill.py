@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills import validate
+from hermes_lab.skills.compiled import validate
 from hermes_lab.types import Skill
 
 

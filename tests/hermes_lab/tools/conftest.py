@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import ToolCall

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from hermes_lab.config import AgentConfig
+from hermes_lab.config.schema import AgentConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.tools.distributions import DISTRIBUTIONS, check_tools, draw_toolsets
 

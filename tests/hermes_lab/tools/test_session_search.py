@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sessions import SessionKey, SessionStore
 from hermes_lab.tools.registry import Toolbox, ToolContext

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import pytest
 from pydantic import BaseModel
 
-from hermes_lab.config import SandboxConfig
+from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Tool, Toolbox, ToolContext, known_tools, known_toolsets, tool
 from hermes_lab.tools.schema import Profile, When, related

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from hermes_lab.config import SandboxConfig, WebConfig
+from hermes_lab.config.schema import SandboxConfig, WebConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tools.registry import Toolbox, ToolContext

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hermes_lab.config import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel, TaskPolicy
 from hermes_lab.protocols import Sandbox

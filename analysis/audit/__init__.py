@@ -1,0 +1,1 @@
+"""Published claims, checked by their own arithmetic and by measurement."""

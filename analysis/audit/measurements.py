@@ -1,0 +1,96 @@
+"""What a run says of the published claims: the measured column of `hermes_lab.analysis.audit.claims`, by domain."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hermes_lab.analysis.audit.claims import Measured
+from hermes_lab.analysis.audit.published import CASE_TASKS, TABLE_PERCENT, THRESHOLD
+from hermes_lab.analysis.data.series import clusters_of
+from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.stats.intervals import Interval
+from hermes_lab.analysis.survival.times import fit_times
+from hermes_lab.errors import ConfigError
+
+LEARNING_ARM = "on"
+"""The arm that learns; the claims speak of no other."""
+AREA_TASKS = 100
+
+
+class Measurements(NamedTuple):
+    """Measurements by the key of their claim, and a line for each domain of the run that says what they rest on."""
+
+    by_claim: dict[str, Measured]
+    notes: list[str]
+
+
+def measure(frame: pd.DataFrame, *, draws: int = 400, seed: int = 0) -> Measurements:
+    """The claims as the learning arm of `load_episodes` has them, each domain by itself.
+
+    A curve that is not identified measures nothing, and nothing is measured beyond the tasks that were run. Raises
+    `ConfigError` where no judged episode learnt, or several sets of weights did.
+    """
+    learnt = frame[(frame["arm"] == LEARNING_ARM) & (frame["phase"] == "learn") & frame["success"].notna()]
+    if learnt.empty:
+        raise ConfigError(
+            f"no judged episode of the arm `{LEARNING_ARM}`: there is no learning to hold against the claims"
+        )
+    if len(learnt[["model", "adapter", "adapter_digest"]].drop_duplicates()) > 1:
+        raise ConfigError("several sets of weights: audit a run of one at a time")
+    found, notes = {"skills/100": _skills(learnt)}, []
+    for name, rows in learnt.groupby("domain", sort=False):
+        domain = str(name)
+        labels, over, _ = clusters_of(rows)
+        n, success = rows["experience"].to_numpy(), rows["success"].to_numpy(bool)
+        fit = fit_curve(n, success, labels, draws=draws, seed=seed, over=over)
+        notes.append(f"{domain}: {fit.sentence()}")
+        found |= {f"{domain}/{key}": value for key, value in _success(fit, float(rows["experience"].max())).items()}
+        found[f"{domain}/time-saved/{CASE_TASKS}"] = _time_saved(rows, draws, seed)
+    return Measurements(found, notes)
+
+
+def _success(fit: Fit, end: float) -> dict[str, Measured]:
+    keys = [
+        "initial",
+        "asymptote",
+        "rate",
+        "tasks-to-80",
+        f"area/{AREA_TASKS}",
+        *(f"success/{n}" for n in TABLE_PERCENT),
+    ]
+    if not fit.identified:
+        return dict.fromkeys(keys, Measured(None, note="not identified"))
+    found = {estimate.name: Measured(estimate.value, estimate.interval) for estimate in fit.estimates}
+    reached = fit.threshold(THRESHOLD)
+    found["tasks-to-80"] = Measured(reached.n, reached.interval)
+    for n in TABLE_PERCENT:
+        at = np.array([float(n)])
+        low, high = fit.band(at)[:, 0]
+        inside = Measured(float(fit.predict(at)[0]), Interval(float(low), float(high)))
+        found[f"success/{n}"] = inside if n <= end else _beyond(end)
+    area = Measured(fit.curve.area(fit.parameters_P, AREA_TASKS))
+    found[f"area/{AREA_TASKS}"] = area if end + 1 >= AREA_TASKS else _beyond(end)
+    return found
+
+
+def _time_saved(rows: pd.DataFrame, draws: int, seed: int) -> Measured:
+    end = float(rows["experience"].max())
+    try:
+        fit = fit_times(rows, draws=draws, seed=seed)
+    except ConfigError:
+        return Measured(None, note="not measured")
+    if not fit.identified:
+        return Measured(None, note="not identified")
+    n = min(end, CASE_TASKS)
+    return Measured(*fit.saved(n), note="" if n == CASE_TASKS else f"after {n:.0f} tasks")
+
+
+def _skills(learnt: pd.DataFrame) -> Measured:
+    """The skills that lanes had when they met their last tasks: what prompts listed, so without deprecated ones."""
+    last = learnt[learnt["experience"] == learnt.groupby(["run", "lane"])["experience"].transform("max")]
+    return Measured(float(last["skills_listed"].mean()), note=f"listed after {last['experience'].max()} tasks")
+
+
+def _beyond(end: float) -> Measured:
+    return Measured(None, note=f"not measured: the run ends after {end + 1:.0f} tasks")

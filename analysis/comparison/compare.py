@@ -1,0 +1,261 @@
+"""What changed between two runs or two arms, judged on pairs: the same task in the same place under both."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from hermes_lab.analysis.comparison.decomposition import TwoByTwo, decompose
+from hermes_lab.analysis.comparison.pairs import (
+    ARM_PLACE,
+    CHECK_PLACE,
+    COLUMNS,
+    METRICS,
+    RUN_PLACE,
+    first_and_last_check,
+    moment,
+    outcomes,
+    pair,
+    parts,
+    side,
+)
+from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Report
+from hermes_lab.analysis.comparison.slope import learning_slope
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.data.series import weights_name
+from hermes_lab.analysis.stats.aggregate import Aggregate, aggregate_arm
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.stats.multiple import holm
+from hermes_lab.analysis.stats.paired import Codes, intraclass_correlation, mcnemar
+from hermes_lab.analysis.stats.power import Lanes
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import config_differences, read_manifest
+
+
+def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
+    """Pairs two runs by episode key: all of their arms together, or one of them.
+
+    Raises `ConfigError` where their tasks are not the same, or one has no such arm.
+    """
+    _refuse_other_tasks(before, after)
+    olds, news = (_of_arm(load_episodes(run, columns=COLUMNS), arm, run) for run in (before, after))
+    of = f", {arm}" if arm else ""
+    report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
+    fields = config_differences(read_manifest(before), read_manifest(after))
+    notes = (*_notes(before, olds), *_notes(after, news))
+    return replace(report, differences=tuple(name for name, _, _ in fields), notes=notes)
+
+
+def compare_arms(run: Path, before: str, after: str) -> Report:
+    """Pairs two arms of a run by task, replicate, world, weights, round and sample.
+
+    Raises `ConfigError` where an arm is missing.
+    """
+    return compare_to_first(run, [before, after])[0]
+
+
+def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
+    """Each further arm of a run against the first; the p of their headlines are a family, adjusted by Holm.
+
+    Raises `ConfigError` where an arm is missing.
+    """
+    frame = load_episodes(run, columns=COLUMNS)
+    if frame.empty:
+        raise ConfigError(f"{run} holds no episode yet: there is nothing to compare")
+    first, *others = (_of_arm(frame, arm, run) for arm in arms)
+    notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
+    reports = [
+        replace(compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run)), notes=notes)
+        for arm, other in zip(arms[1:], others, strict=True)
+    ]
+    return adjust(reports)
+
+
+def _of_arm(frame: pd.DataFrame, arm: str, run: Path) -> pd.DataFrame:
+    """The episodes of an arm; all where it is ""."""
+    if not arm:
+        return frame
+    found = frame[frame["arm"] == arm]
+    if found.empty:
+        held = ", ".join(sorted(frame["arm"].unique()))
+        raise ConfigError(f"{run} has no arm {arm!r}; it has {held}; give a second run to compare with")
+    return found
+
+
+def compare_frames(
+    before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: tuple[str, str], where: str = ""
+) -> Report:
+    """Two frames of `load_episodes`, paired by the columns of `place`. Raises `ConfigError` where nothing pairs."""
+    olds, news = _common_checks(before, after), _common_checks(after, before)
+    when = moment(pd.concat([olds, news]))
+    news_of = dict(parts(news, when))
+    found: list[Comparison] = []
+    for part, rows in parts(olds, when):
+        others = news_of.get(part, news.iloc[:0])
+        found += _compare(pair(rows, others, place), len(rows) + len(others), part)
+    if not found:
+        raise ConfigError(_nothing(pair(before, after, place), names, where))
+    decomposition = _decomposition(pd.concat([before, after]), names if place is ARM_PLACE else ("off", "on"))
+    one_arm = before["arm"].nunique() == after["arm"].nunique() == 1
+    report = Report(
+        *names,
+        comparisons=tuple(found),
+        cells=_cells(before, after, place),
+        changes=_changes(before, after, names),
+        slope=learning_slope(before, after) if one_arm else None,
+        aggregates=_aggregates(olds, news, names) if one_arm and found[0].over != "tasks" else (),
+        decomposition=decomposition,
+    )
+    return adjust([report])[0]
+
+
+def adjust(reports: Sequence[Report]) -> list[Report]:
+    """The reports with Holm's p over three families: the headlines; what each side gained from its first check to its
+    last; and all other metrics and parts."""
+    headlines = [report.headline for report in reports]
+    gains = {change.side: change.comparison for report in reports for change in report.changes}
+    others = [c for report in reports for c in report.comparisons if c is not report.headline]
+    adjusted: dict[int, Comparison] = {}
+    for family in (headlines, list(gains.values()), others):
+        for comparison, p_value in zip(family, holm([c.p_value for c in family]), strict=True):
+            adjusted[id(comparison)] = replace(comparison, p_adjusted=p_value, family=len(family))
+    return [
+        replace(
+            report,
+            comparisons=tuple(adjusted[id(c)] for c in report.comparisons),
+            changes=tuple(replace(c, comparison=adjusted[id(gains[c.side])]) for c in report.changes),
+        )
+        for report in reports
+    ]
+
+
+def _refuse_other_tasks(before: Path, after: Path) -> None:
+    a, b = read_manifest(before), read_manifest(after)
+    if a.tasks_digest and a.tasks_digest == b.tasks_digest:
+        return
+    was, now = a.config.get("suite", {}), b.config.get("suite", {})
+    # More tasks of the same draw are the same tasks and some more.
+    for field in sorted((was.keys() | now.keys()) - {"count"}):
+        if was.get(field) != now.get(field):
+            raise ConfigError(
+                f"{before} and {after} cannot be paired: suite.{field} is {was.get(field)!r} in one and "
+                f"{now.get(field)!r} in the other; compare runs of the same tasks"
+            )
+
+
+def _nothing(pairs: pd.DataFrame, names: tuple[str, str], where: str) -> str:
+    """Why no metric could be compared."""
+    sides = f"arms {names[0]} and {names[1]} of {where}" if where else f"{names[0]} and {names[1]}"
+    if pairs.empty:
+        return f"{sides} have no task in the same place; compare runs of one suite, plan and seed"
+    errored = int(((pairs["status_before"] == "errored") | (pairs["status_after"] == "errored")).sum())
+    return f"{sides}: not measured: of {len(pairs)} pairs none was judged on both sides ({errored} errored)"
+
+
+def _notes(run: Path, frame: pd.DataFrame, whole: pd.DataFrame | None = None) -> tuple[str, ...]:
+    """What is missing of the run, and how many episodes of `frame` errored."""
+    notes = []
+    rows = len(frame if whole is None else whole)
+    if (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted):
+        notes.append(f"{run} is not finished: {rows} of {wanted} episodes; what stands here is of those")
+    errors = Counter(frame.loc[frame["status"] == "errored", "error_kind"])
+    if errors:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in errors.most_common())
+        notes.append(f"{run}: {errors.total()} errored episodes have no score and are left out ({kinds})")
+    return tuple(notes)
+
+
+def _common_checks(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """The episodes without the checks that only this side has come to: both are measured at the same one."""
+    theirs = other.loc[other["phase"] == "heldout", "round"].unique()
+    return frame[(frame["phase"] != "heldout") | frame["round"].isin(theirs)]
+
+
+def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparison]:
+    """A comparison for each metric that any pair has on both sides."""
+    for metric in METRICS:
+        found = outcomes(pairs, metric)
+        if found is None:
+            continue
+        before_P, after_P, together = found
+        count = len(before_P)
+        lost, gained = int((before_P & ~after_P).sum()), int((~before_P & after_P).sum())
+        change_P = found.change_P.astype(np.float64)
+        p_value = together.p_value(found.change_P)
+        yield Comparison(
+            metric=metric,
+            before=Rate(int(before_P.sum()), count),
+            after=Rate(int(after_P.sum()), count),
+            gained=gained,
+            lost=lost,
+            interval=together.interval(before_P, after_P),
+            p_value=p_value,
+            mcnemar=mcnemar(lost, gained),
+            p_adjusted=p_value,
+            family=1,
+            over=together.over,
+            worlds=together.worlds,
+            lanes=together.lanes,
+            tasks=together.tasks,
+            counted=together.of(count, "pair" if count == 1 else "pairs"),
+            limit=together.limit(),
+            clusters=tuple(_cluster(change_P, unit_P) for unit_P in together.ways),
+            standard_error=None if math.isnan(error := together.error(change_P)) else error,
+            unpaired=episodes - 2 * count,
+            pair_correlation=found.correlation,
+            lane_correlation=intraclass_correlation(change_P, together.lane_P),
+            part=part,
+        )
+
+
+def _cluster(change_P: Array, unit_P: Codes) -> Lanes | None:
+    """How the pairs cluster, as `hermes_lab.analysis.stats.power` takes it."""
+    number = int(unit_P.max()) + 1
+    return None if number == len(unit_P) else Lanes(number, intraclass_correlation(change_P, unit_P))
+
+
+def _changes(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str]) -> tuple[Change, ...]:
+    """Of each side, the first check against the last one."""
+    changes = []
+    for name, frame in zip(names, (before, after), strict=True):
+        if checks := first_and_last_check(frame):
+            pairs = pair(*checks, CHECK_PLACE)
+            found = _compare(pairs, len(checks[0]) + len(checks[1]), "")
+            changes += [Change(name, moment(frame), each) for each in found if each.metric == "success"]
+    return tuple(changes)
+
+
+def _aggregates(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str]) -> tuple[Aggregate, ...]:
+    sides = (aggregate_arm(name, frame) for name, frame in zip(names, (before, after), strict=True))
+    return tuple(found for found in sides if found)
+
+
+def _decomposition(frame: pd.DataFrame, skills: tuple[str, str]) -> TwoByTwo | None:
+    """Weights x skills; None where they are not both factors."""
+    try:
+        return decompose(frame, skills=skills)
+    except ConfigError:
+        return None
+
+
+def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str]) -> tuple[Cell, ...]:
+    """Weights x skills over the paired episodes; empty unless both runs hold exactly the arms off and on."""
+    if not set(before["arm"]) == set(after["arm"]) == {"off", "on"}:
+        return ()
+    pairs = pair(before, after, place)
+    scored = pairs[side(pairs, "success", "before").notna() & side(pairs, "success", "after").notna()]
+    cells = []
+    skills_arms: tuple[Literal["off", "on"], ...] = ("off", "on")
+    for which in ("before", "after"):
+        first = pairs.iloc[0]
+        weights = weights_name(first[f"model_{which}"], first[f"adapter_{which}"])
+        for skills in skills_arms:
+            solved = scored.loc[side(scored, "arm", which) == skills, f"success_{which}"]
+            cells.append(Cell(weights, skills, Rate(int(solved.sum()), len(solved))))
+    return tuple(cells)

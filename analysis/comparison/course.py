@@ -1,0 +1,101 @@
+"""The course of a run: what is measured at each stretch of a lane's tasks, and what a library's growth is worth."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hermes_lab.analysis.data.series import series_of
+from hermes_lab.analysis.stats.intervals import wilson
+
+RANGES = ((1, 10), (11, 20), (21, 30), (31, 50), (51, 100))
+"""First and last iteration, counted from 1. Longer lanes have one more range, for the rest."""
+
+
+def iterations(frame: pd.DataFrame) -> pd.Series:
+    """The place of each episode's task in its lane, from 1: n of `experience` counts from the lane's round."""
+    return frame["experience"] + frame["place"] + 1
+
+
+def course(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for each series and range of iterations that has a finished episode of the phase `learn`.
+
+    first, last: the range, as far as lanes reached it. lanes. episodes: finished ones; scored: judged ones.
+    success, low, high: first submissions that were right, with Wilson's interval, which takes episodes as independent.
+    seconds: the median of an episode without its review; censored: the share of episodes that a budget stopped, which
+    would have taken longer: where it is a half or more, the median is a lower bound.
+    tokens: the mean of an episode, its review included. reuse: episodes that loaded a skill / all.
+    recovery: episodes that met an error (a failed call or a rejected first submission) and were accepted / those that
+    met one. skills: the skills that prompts name, the mean over lanes of the last episode of the range.
+    NA is what was not measured, such as recovery where nothing went wrong, or tokens where the model reported none.
+    """
+    whole = frame[(frame["phase"] == "learn") & (frame["status"] == "ok")]
+    whole = whole.assign(series=series_of(whole), iteration=iterations(whole))
+    rows = [
+        {"series": series, **_stretch(part, first, last)}
+        for series, group in whole.groupby("series", sort=False)
+        for first, last, part in _parts(group)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(MAY_BE_MISSING, "Float64"))
+
+
+COLUMNS = (
+    *("series", "first", "last", "lanes", "episodes", "scored", "success", "low", "high", "seconds", "censored"),
+    *("tokens", "reuse", "recovery", "skills"),
+)
+
+MAY_BE_MISSING = ("success", "low", "high", "tokens", "recovery")
+
+
+def growth(frame: pd.DataFrame) -> pd.DataFrame:
+    """Library growth against utility: for each series and each experience n at which a held-out check was made, the
+    skills that its prompts named, and the success. Lanes have equal weight."""
+    checks = frame[(frame["phase"] == "heldout") & (frame["status"] == "ok")]
+    if checks.empty:
+        return pd.DataFrame(columns=["series", "experience", "lanes", "skills", "success"])
+    checks = checks.assign(series=series_of(checks), success=checks["success"].astype("Float64"))
+    lanes = checks.groupby(["series", "experience", "run", "lane"], sort=False)[["skills_listed", "success"]].mean()
+    found = lanes.groupby(["series", "experience"]).agg(
+        lanes=("success", "size"), skills=("skills_listed", "mean"), success=("success", "mean")
+    )
+    return found.reset_index()
+
+
+def met_error(frame: pd.DataFrame) -> pd.Series:
+    """Whether each episode met an error: a failed call, or a rejected first submission."""
+    rejected = frame["success"].eq(False).fillna(False).astype(bool)
+    recovered = frame["recovered"].fillna(False).astype(bool)
+    return (frame["tool_errors"] > 0) | rejected | recovered
+
+
+def _parts(group: pd.DataFrame) -> Iterator[tuple[int, int, pd.DataFrame]]:
+    longest = int(group["iteration"].max())
+    rest = ((RANGES[-1][1] + 1, longest),)
+    for first, last in (*RANGES, *rest):
+        part = group[group["iteration"].between(first, last)]
+        if len(part):
+            yield first, min(last, longest), part
+
+
+def _stretch(part: pd.DataFrame, first: int, last: int) -> dict[str, object]:
+    scored, solved = int(part["success"].count()), int(part["success"].sum())
+    low, high = wilson(solved, scored)
+    erred = part[met_error(part)]
+    judged = erred["accepted"].dropna()
+    ends = part.sort_values("iteration").groupby(["run", "lane"]).tail(1)
+    tokens = part["prompt_tokens"] + part["completion_tokens"] + part["review_tokens"]
+    return {
+        "first": first,
+        "last": last,
+        "lanes": len(ends),
+        "episodes": len(part),
+        "scored": scored,
+        "success": solved / scored if scored else pd.NA,
+        "low": low if scored else pd.NA,
+        "high": high if scored else pd.NA,
+        "seconds": float(part["seconds"].median()),
+        "censored": float(part["censored"].mean()),
+        "tokens": float(tokens.mean()) if tokens.any() else pd.NA,
+        "reuse": float(part["reused"].mean()),
+        "recovery": float(judged.mean()) if len(judged) else pd.NA,
+        "skills": float(ends["skills_listed"].mean()),
+    }

@@ -1,0 +1,249 @@
+"""Was it the skills or the weights? The 2x2 of both, over tasks that were run in all four corners.
+
+With the success rates r of the corners (weights before or after, skills off or on):
+
+    both        = r(after, on) - r(before, off)  = weights + skills
+    weights     = the mean of r(after, s) - r(before, s) over skills s off and on
+    skills      = the mean of r(w, on) - r(w, off) over weights w before and after
+    interaction = what skills are worth under the new weights, less what they are worth under the old ones
+
+So the two main effects share out the whole change, and the interaction says whether each is the same with and without
+the other. Where it is not, `skills_before` and `skills_after` are what to speak of.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hermes_lab.analysis.comparison.pairs import parts
+from hermes_lab.analysis.comparison.wording import is_shown, points, tested
+from hermes_lab.analysis.data.series import weights_name
+from hermes_lab.analysis.stats.intervals import Interval, Rate, mover_sum
+from hermes_lab.analysis.stats.multiple import holm
+from hermes_lab.analysis.stats.paired import Units, change_interval, units_of, widened
+from hermes_lab.errors import ConfigError
+
+Outcomes = np.typing.NDArray[np.int64]
+
+_PLACE = ["suite", "task_id", "replicate", "world", "round", "sample"]
+_TESTED = ("weights", "skills", "interaction")
+"""The family over which p is adjusted."""
+TESTS = len(_TESTED)
+
+
+class Effect(NamedTuple):
+    """A difference of success rates with its 95 % interval, and p of the exact sign-flip test over units.
+
+    `p_adjusted` is Holm's over weights, skills and interaction; of any other effect it is `p_value`.
+    """
+
+    difference: float
+    interval: Interval
+    p_value: float
+    p_adjusted: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is shown to differ from zero."""
+        return is_shown(self.p_adjusted, self.interval)
+
+    def __str__(self) -> str:
+        nothing = "" if self.shown else "no difference shown: "
+        return f"{nothing}{points(self.difference, self.interval)}, {tested(self.p_value, self.p_adjusted, '3 tests')}"
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        return self._asdict() | {"shown": self.shown}
+
+
+@dataclass(frozen=True)
+class TwoByTwo:
+    """The four corners over `places` tasks, and what the factors did; see the module. `part` is the part of the run."""
+
+    weights_names: tuple[str, str]
+    skills_names: tuple[str, str]
+    corners: tuple[tuple[Rate, Rate], tuple[Rate, Rate]]
+    """[weights][skills]."""
+    both: Effect
+    weights: Effect
+    skills: Effect
+    interaction: Effect
+    skills_before: Effect
+    skills_after: Effect
+    places: int
+    lanes: int
+    part: str
+    counted: str
+    """The sets of four episodes and what they are in: `96 sets of four in 8 worlds`."""
+    limit: str
+    """What alone is spoken of; "" where it is of all worlds of the kind."""
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        effects = ("both", *_TESTED, "skills_before", "skills_after")
+        return {
+            "weights_names": self.weights_names,
+            "skills_names": self.skills_names,
+            "corners": [[rate.report() for rate in row] for row in self.corners],
+            "effects": {name: getattr(self, name).report() for name in effects},
+            "places": self.places,
+            "lanes": self.lanes,
+            "part": self.part,
+        }
+
+    def sentence(self) -> str:
+        """Was it the skills or the weights, in one line, of which the part before the colon is the short answer.
+
+        Where the interaction is shown no average over the other factor says what a factor does, so the effects of
+        skills under each set of weights are quoted.
+        """
+        together = points(self.both.difference, self.both.interval)
+        if self.interaction.shown:
+            before, after = self.weights_names
+            return (
+                f"What skills are worth depends on the weights: {self.skills_before} under {before}; "
+                f"{self.skills_after} under {after}; the interaction is {self.interaction}; both together {together}"
+            )
+        return (
+            f"{self._which()}: of {together} together, the weights make "
+            f"{points(self.weights.difference, self.weights.interval)} and the skills "
+            f"{points(self.skills.difference, self.skills.interval)}"
+        )
+
+    def _which(self) -> str:
+        match self.weights.shown, self.skills.shown:
+            case True, True:
+                return "It was the weights and the skills"
+            case True, False:
+                return "It was the weights, and the skills are not shown to matter"
+            case False, True:
+                return "It was the skills, and the weights are not shown to matter"
+        if self.both.shown:
+            return "Both together matter, and which of weights and skills it was is not shown"
+        return "Neither the weights nor the skills are shown to matter"
+
+    def lines(self) -> list[str]:
+        """The four corners, and what changed between them."""
+        before, after = self.weights_names
+        corners = [
+            f"{name}, skills {skills}: {rate} solved at the first submission"
+            for name, rates in zip(self.weights_names, self.corners, strict=True)
+            for skills, rate in zip(self.skills_names, rates, strict=True)
+        ]
+        return [
+            *corners,
+            f"both together: {self.both}",
+            f"weights, {before} -> {after}: {self.weights}",
+            f"skills, {self.skills_names[0]} -> {self.skills_names[1]}: {self.skills}",
+            f"interaction, what skills are worth under {after} less under {before}: {self.interaction}",
+            f"skills under {before}: {self.skills_before}",
+            f"skills under {after}: {self.skills_after}",
+        ]
+
+
+def decompose(frame: pd.DataFrame, *, skills: tuple[str, str] = ("off", "on")) -> TwoByTwo:
+    """The 2x2 of the two sets of weights and the two arms `skills`, at the first submission.
+
+    `frame` is one run whose lanes have two sets of weights, or two runs of which the second has other weights. Only
+    tasks that were judged in all four corners count. Held-out tasks after learning, where there are any. Raises
+    `ConfigError` where there are not two sets of weights, or no task in all corners.
+    """
+    weights, names = _weights(frame)
+    part, rows = next(iter(parts(frame.assign(_weights=weights))), ("", frame.iloc[:0].assign(_weights=0)))
+    scored = rows[rows["success"].notna() & rows["arm"].isin(skills)]
+    table = scored.assign(success=scored["success"].astype(int)).set_index([*_PLACE, "_weights", "arm"])["success"]
+    corners = table.unstack(["_weights", "arm"])
+    wanted = [(w, s) for w in (0, 1) for s in skills]
+    if missing := [corner for corner in wanted if corner not in corners.columns]:
+        weight, arm = missing[0]
+        raise ConfigError(f"{names[weight]}: no judged episode of arm {arm!r}; a 2x2 needs all four corners")
+    whole = corners[wanted].dropna()
+    if whole.empty:
+        raise ConfigError("no task was judged in all four corners of weights x skills; give runs of the same tasks")
+    together = units_of(whole.index.to_frame(index=False))
+    return _two_by_two(whole.to_numpy(dtype=np.int64), together, names, skills, part)
+
+
+def _two_by_two(
+    success_P_4: np.typing.NDArray[np.int64],
+    together: Units,
+    names: tuple[str, str],
+    skills: tuple[str, str],
+    part: str,
+) -> TwoByTwo:
+    old_off, old_on, new_off, new_on = success_P_4.T
+    # Each effect as a sum of two changes: (before, after), (before, after), and what to divide by.
+    effects = {
+        "weights": _effect((old_off, new_off), (old_on, new_on), 2, together),
+        "skills": _effect((old_off, old_on), (new_off, new_on), 2, together),
+        "interaction": _effect((new_off, new_on), (old_on, old_off), 1, together),
+    }
+    adjusted = holm([effects[name].p_value for name in _TESTED])
+    for name, p_value in zip(_TESTED, adjusted, strict=True):
+        effects[name] = effects[name]._replace(p_adjusted=p_value)
+    rates = [Rate(int(corner_P.sum()), len(corner_P)) for corner_P in success_P_4.T]
+    return TwoByTwo(
+        weights_names=names,
+        skills_names=skills,
+        corners=((rates[0], rates[1]), (rates[2], rates[3])),
+        both=_simple(old_off, new_on, together),
+        **effects,
+        skills_before=_simple(old_off, old_on, together),
+        skills_after=_simple(new_off, new_on, together),
+        places=len(success_P_4),
+        lanes=together.lanes,
+        part=part,
+        counted=together.of(len(success_P_4), "sets of four"),
+        limit=together.limit(),
+    )
+
+
+def _simple(before_P: Outcomes, after_P: Outcomes, together: Units) -> Effect:
+    p_value = together.p_value(after_P - before_P)
+    interval = together.interval(before_P.astype(bool), after_P.astype(bool))
+    return Effect(float((after_P - before_P).mean()), interval, p_value, p_value)
+
+
+def _effect(
+    first: tuple[Outcomes, Outcomes], second: tuple[Outcomes, Outcomes], divisor: int, together: Units
+) -> Effect:
+    """The sum of two changes, divided; its interval from those of both, widened to the bootstrap over units."""
+    one_P, other_P = first[1] - first[0], second[1] - second[0]
+    total_P = one_P + other_P
+    varies = one_P.std() > 0 and other_P.std() > 0
+    correlation = float(np.corrcoef(one_P, other_P)[0, 1]) if varies else 0.0
+    alone_P = np.arange(len(one_P))
+    of_one, of_other = (
+        change_interval(before_P.astype(bool), after_P.astype(bool), alone_P) for before_P, after_P in (first, second)
+    )
+    alone = mover_sum(float(one_P.mean()), of_one, float(other_P.mean()), of_other, correlation)
+    interval = together.widest(lambda unit_P: widened(alone, total_P.astype(np.float64), unit_P))
+    p_value = together.p_value(total_P)
+    return Effect(
+        float(total_P.mean()) / divisor,
+        Interval(interval.low / divisor, interval.high / divisor),
+        p_value,
+        p_value,
+    )
+
+
+def _weights(frame: pd.DataFrame) -> tuple[pd.Series, tuple[str, str]]:
+    """0 or 1 for each episode, and what the two sets of weights are called."""
+    factor = "weights" if frame["run"].nunique() == 1 else "run"
+    # Runs in the order in which they were given, weights in that of `learning.adapters`.
+    levels = list(dict.fromkeys(frame[factor])) if factor == "run" else sorted(frame[factor].unique())
+    if len(levels) != 2:
+        raise ConfigError(
+            f"weights x skills needs two sets of weights, not {len(levels)}: two runs, or learning.adapters with two"
+        )
+    held = [
+        frame.loc[frame[factor] == level, ["model", "adapter", "adapter_digest"]].drop_duplicates() for level in levels
+    ]
+    if any(len(weights) > 1 for weights in held) or held[0].to_numpy().tolist() == held[1].to_numpy().tolist():
+        raise ConfigError(f"weights x skills: {levels[0]} and {levels[1]} do not stand for two sets of weights")
+    names = [weights_name(weights["model"].iloc[0], weights["adapter"].iloc[0]) for weights in held]
+    if names[0] == names[1]:
+        names = [weights["adapter"].iloc[0] or weights["model"].iloc[0] for weights in held]
+    return frame[factor].map({level: number for number, level in enumerate(levels)}), (names[0], names[1])

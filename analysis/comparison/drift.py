@@ -1,0 +1,95 @@
+"""A drift: the hidden rules change in the middle of a run. How far does success drop, and how soon is it back?"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hermes_lab.analysis.curves import Array
+from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights
+from hermes_lab.analysis.stats.intervals import Interval, Rate, mover_sum
+from hermes_lab.analysis.stats.over_lanes import DRAWS, Estimate, interval_of
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How a series came over a drift.
+
+    `before` is the success in the last `window` tasks of each lane before it, `after` in the first ones after it, when
+    a fast learner has recovered in part: so the drop is a lower bound. `half_life` is the number of tasks from there
+    until the mean over `window` tasks first makes up half the drop; infinite where it does not within the run. The
+    first time that a noisy mean reaches a level comes early, so it is a lower bound, too. It is None where no drop is
+    shown: where the drop's interval, over lanes, does not leave out zero, or there are too few lanes for one.
+    """
+
+    lanes: int
+    window: int
+    before: float
+    after: float
+    drop: Estimate
+    half_life: Estimate | None
+
+    def report(self) -> dict[str, Any]:
+        """For JSON, in which an infinite number is null."""
+        return {
+            "lanes": self.lanes,
+            "window": self.window,
+            "before": self.before,
+            "after": self.after,
+            "drop": self.drop.report(),
+            "half_life": self.half_life.report() if self.half_life else None,
+        }
+
+
+def recovery_from_drift(frame: pd.DataFrame, drift_at: int, *, window: int = 5, seed: int = 0) -> Recovery | None:
+    """How one series came over the drift at task `drift_at` of each lane, counted from 0; None where its lanes have
+    not `window` tasks on both sides of it."""
+    learnt = frame[(frame["phase"] == "learn") & frame["success"].notna()]
+    place = (learnt["experience"] + learnt["place"] - drift_at).to_numpy()
+    lanes, lane = np.unique(learnt["run"] + "\n" + learnt["lane"], return_inverse=True)
+    if not len(lanes) or place.min() > -window or place.max() < window - 1:
+        return None
+    inside = place >= -window
+    where = (lane[inside], place[inside] + window)
+    hits_C_N, tries_C_N = np.zeros((2, len(lanes), window + int(place.max()) + 1))
+    np.add.at(tries_C_N, where, 1.0)
+    np.add.at(hits_C_N, where, learnt["success"].to_numpy(dtype=float)[inside])
+    weights_B_C = np.vstack([np.ones(len(lanes)), cluster_weights(len(lanes), DRAWS, seed)])
+    hits_B_W, tries_B_W = (_windows(weights_B_C @ each_C_N, window) for each_C_N in (hits_C_N, tries_C_N))
+    means_B_W = np.divide(hits_B_W, tries_B_W, out=np.full_like(hits_B_W, np.nan), where=tries_B_W > 0)
+    before_B, after_B_W = means_B_W[:, 0], means_B_W[:, window:]
+    drop_B = before_B - after_B_W[:, 0]
+    drop = Estimate(float(drop_B[0]), _interval_of_drop(hits_C_N, tries_C_N, window, drop_B[1:]))
+    half_life = None
+    if drop.interval and drop.interval.low > 0:
+        halves_B = _first_reached(after_B_W, after_B_W[:, 0] + drop_B / 2)
+        half_life = Estimate(float(halves_B[0]), interval_of(halves_B[1:], len(lanes)))
+    return Recovery(len(lanes), window, float(before_B[0]), float(after_B_W[0, 0]), drop, half_life)
+
+
+def _interval_of_drop(hits_C_N: Array, tries_C_N: Array, window: int, draws_B: Array) -> Interval | None:
+    """Newcombe's for two rates, the tasks of which are others, and no narrower than the bootstrap over lanes, which has
+    no width where all lanes agree. None where there are too few lanes for a bootstrap, or nothing was judged."""
+    if len(hits_C_N) < MIN_CLUSTERS or np.isnan(draws_B).any():
+        return None
+    before, after = (
+        Rate(int(hits_C_N[:, part].sum()), int(tries_C_N[:, part].sum()))
+        for part in (slice(window), slice(window, 2 * window))
+    )
+    less = Interval(-after.interval.high, -after.interval.low)
+    score = mover_sum(before.value, before.interval, -after.value, less, 0.0)
+    over = interval_of(draws_B, len(hits_C_N)) or score
+    return Interval(min(score.low, over.low), max(score.high, over.high))
+
+
+def _windows(values_B_N: Array, window: int) -> Array:
+    """Sums over `window` neighbours, shape (B, N - window + 1)."""
+    sums: Array = np.lib.stride_tricks.sliding_window_view(values_B_N, window, axis=-1).sum(axis=-1)
+    return sums
+
+
+def _first_reached(means_B_W: Array, level_B: Array) -> Array:
+    """The first place of each row that reaches its level, shape (B,); infinite where none does."""
+    reached_B_W = means_B_W >= level_B[:, None]
+    return np.where(reached_B_W.any(axis=1), reached_B_W.argmax(axis=1), np.inf)

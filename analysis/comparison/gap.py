@@ -1,0 +1,71 @@
+"""How much of what was possible was reached: the gain of a learner as a share of the gain of the oracle's skills."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hermes_lab.analysis.comparison.pairs import ARM_PLACE, parts
+from hermes_lab.analysis.stats.intervals import Interval, mover_ratio
+from hermes_lab.analysis.stats.paired import Codes, units_of
+
+
+@dataclass(frozen=True)
+class Gap:
+    """(after - before) / (best - before) over `places` tasks that all three arms were judged on.
+
+    `share` and `interval` are None where `best` is not shown to be better than `before`: there is no gap to close, and
+    `reason` says so. An interval may reach beyond 0 and 1.
+    """
+
+    arms: tuple[str, str, str]
+    share: float | None
+    interval: Interval | None
+    places: int
+    reason: str = ""
+
+    def sentence(self) -> str:
+        """The finding in one line."""
+        before, after, best = self.arms
+        what = f"of the gap from {before} to {best}"
+        if self.share is None or self.interval is None:
+            return f"share {what} that {after} closes: not identified: {self.reason}"
+        low, high = (round(100 * end) for end in self.interval)
+        return (
+            f"{after} closes {round(100 * self.share)} % {what} (95 % interval {low} to {high} %, {self.places} tasks)"
+        )
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        return {name: getattr(self, name) for name in ("arms", "share", "interval", "places", "reason")}
+
+
+def gap_closed(frame: pd.DataFrame, before: str = "off", after: str = "on", best: str = "oracle") -> Gap | None:
+    """Of one run, after learning where it has held-out tasks; None where no task was judged in all three arms."""
+    arms = (before, after, best)
+    part = next(parts(frame), None)
+    if part is None:
+        return None
+    rows = part[1]
+    scored = rows[rows["success"].notna() & rows["arm"].isin(arms)]
+    table = scored.set_index([*ARM_PLACE, "arm"])["success"].astype(int).unstack("arm")
+    if not set(arms) <= set(table.columns) or (whole := table[list(arms)].dropna()).empty:
+        return None
+    together = units_of(whole.index.to_frame(index=False))
+    old_P, new_P, best_P = whole.to_numpy(dtype=np.int64).T
+    reached_P, possible_P = new_P - old_P, best_P - old_P
+    of_reached, of_possible = (
+        together.interval(old_P.astype(bool), later_P.astype(bool)) for later_P in (new_P, best_P)
+    )
+    if of_possible.low <= 0:
+        return Gap(arms, None, None, len(whole), f"{best} is not shown to be better than {before}")
+    reached, possible = float(reached_P.mean()), float(possible_P.mean())
+
+    def ratio(unit_P: Codes) -> Interval:
+        reached_C, possible_C = (np.bincount(unit_P, weights=each - each.mean()) for each in (reached_P, possible_P))
+        varies = reached_C.std() > 0 and possible_C.std() > 0
+        correlation = float(np.corrcoef(reached_C, possible_C)[0, 1]) if varies else 0.0
+        return mover_ratio(reached, of_reached, possible, of_possible, correlation)
+
+    return Gap(arms, reached / possible, together.widest(ratio), len(whole))

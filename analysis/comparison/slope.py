@@ -1,0 +1,82 @@
+"""Does one side learn faster than the other? `success ~ side * n`, over what moves together."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hermes_lab.analysis.comparison.wording import p_text
+from hermes_lab.analysis.stats.intervals import Interval
+from hermes_lab.analysis.stats.logistic import fit_logistic
+from hermes_lab.analysis.stats.paired import units_of
+
+TASKS = 10
+"""The odds are told per so many tasks."""
+MIN_SLOPE_UNITS = 10
+"""With fewer clusters the standard errors of the four coefficients are not to be trusted."""
+MIN_VALUES = 4
+"""Different values of n."""
+
+
+class Slope(NamedTuple):
+    """What 10 tasks of experience multiply the odds of success by after, over what they multiply them by before: a
+    ratio of two odds ratios.
+
+    1 is no difference. The log odds are a straight line here, which no learning curve is: this tells whether two curves
+    part, and not what they are. `interval` and `p_value` are None where they are not measured: the two sides differ by
+    the same in every cluster, or in none. `over` is what the clusters are.
+    """
+
+    ratio: float
+    interval: Interval | None
+    p_value: float | None
+    lanes: int
+    over: str
+
+    @property
+    def shown(self) -> bool:
+        """Whether the two sides are shown to differ."""
+        return self.p_value is not None and self.p_value < 0.05
+
+    def sentence(self, before: str, after: str) -> str:
+        """The finding in one line."""
+        verdict = "" if self.shown else "no difference shown in speed: "
+        if self.interval is None or self.p_value is None:
+            return f"{verdict}not measured: what {after} and {before} differ by is the same in all {self.over}"
+        low, high = self.interval
+        grow = f"{TASKS} tasks learnt from multiply the odds of success by {self.ratio:.2f} times as much"
+        spread = f"(95 % interval {low:.2f} to {high:.2f}), {p_text(self.p_value)}, GEE over {self.over}"
+        return f"{verdict}{grow} with {after} as with {before} {spread}"
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        return self._asdict() | {"shown": self.shown, "per_tasks": TASKS}
+
+
+def learning_slope(before: pd.DataFrame, after: pd.DataFrame) -> Slope | None:
+    """The two sides' slopes over the scored episodes of the phase `learn`; a cluster is a unit of `Units`, with both
+    sides in it. None with fewer than 10 of these or 4 values of n, or where no slope is finite."""
+    sides = [frame[(frame["phase"] == "learn") & frame["success"].notna()] for frame in (before, after)]
+    if any(frame["experience"].nunique() < MIN_VALUES for frame in sides):
+        return None
+    rows = pd.concat(sides)
+    together = units_of(rows)
+    if together.over == "tasks" or min(unit_N.max() + 1 for unit_N in together.ways) < MIN_SLOPE_UNITS:
+        return None
+    after_N = np.repeat([0.0, 1.0], [len(frame) for frame in sides])
+    n_N = rows["experience"].to_numpy(dtype=np.float64) / TASKS
+    x_N_4 = np.column_stack([np.ones_like(n_N), after_N, n_N, after_N * n_N])
+    success_N = rows["success"].to_numpy(dtype=np.float64)
+    tests = []
+    for unit_N in together.ways:
+        fitted = fit_logistic(success_N, x_N_4, unit_N)
+        if fitted is None:
+            return None
+        ratio, found = float(np.exp(fitted.coefficients_K[3])), fitted.test(3)
+        if found is None:
+            return Slope(ratio, None, None, together.lanes, together.name())
+        tests.append(found)
+    # Under independence the coefficients are the same by either way, and only their errors differ.
+    low, high = min(each.low for each, _ in tests), max(each.high for each, _ in tests)
+    interval = Interval(float(np.exp(low)), float(np.exp(high)))
+    return Slope(ratio, interval, max(p_value for _, p_value in tests), together.lanes, together.name())

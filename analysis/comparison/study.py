@@ -1,0 +1,156 @@
+"""What a study found: the rates of each of its parts, and its answers, of parts and of several of them together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hermes_lab.analysis.comparison.compare import compare_frames
+from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
+from hermes_lab.analysis.comparison.verdict import Verdict, of_report, verdict, with_causes
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.fitting.fit import Fit, fit_series
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.errors import ConfigError
+
+_TOKENS = ["prompt_tokens", "completion_tokens", "review_tokens", "review_completion_tokens"]
+_COST = ["started_at", "seconds", "review_seconds", *_TOKENS]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found in one part, or in several together.
+
+    `rates` are of what was solved at the first submission, by variant and arm, `when` that was measured ("" where there
+    are no held-out tasks). `verdicts` are by variant, and by `before -> after` where two are compared. `curves` are of
+    arm `on`, by variant, where several parts have lanes enough to speak of one.
+    """
+
+    name: str
+    when: str
+    rates: Mapping[str, Mapping[str, Rate]]
+    verdicts: Mapping[str, Verdict]
+    curves: Mapping[str, Fit] = field(default_factory=dict)
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        rates = {variant: {arm: rate.report() for arm, rate in of.items()} for variant, of in self.rates.items()}
+        verdicts = {name: verdict.report() for name, verdict in self.verdicts.items()}
+        curves = {variant: {"sentence": fit.sentence()} | fit.report() for variant, fit in self.curves.items()}
+        return {"name": self.name, "when": self.when, "rates": rates, "verdicts": verdicts, "curves": curves}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What runs took. Tokens are those of episodes and their reviews; a server bills the prompt's anew for every reply,
+    unless it knows them from the one before. `hours` are those in which an episode ran, starts of servers apart."""
+
+    episodes: int
+    prompt_tokens: int
+    completion_tokens: int
+    hours: float
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def cost_of(runs: Iterable[Path]) -> Cost:
+    """What these runs took together, one after the other."""
+    frames = [load_episodes(run, columns=_COST) for run in runs]
+    sums = pd.concat([frame[_TOKENS] for frame in frames]).sum()
+    reviews = int(sums["review_completion_tokens"])
+    return Cost(
+        episodes=sum(map(len, frames)),
+        prompt_tokens=int(sums["prompt_tokens"] + sums["review_tokens"]) - reviews,
+        completion_tokens=int(sums["completion_tokens"]) + reviews,
+        hours=sum(map(_busy_seconds, frames)) / 3600,
+    )
+
+
+def _busy_seconds(frame: pd.DataFrame) -> float:
+    """The time in which at least one episode ran, or was looked back on."""
+    starts = pd.to_datetime(frame["started_at"], utc=True).dt.as_unit("ns").astype("int64").to_numpy() / 1e9
+    order = starts.argsort()
+    starts, ends = starts[order], (starts + (frame["seconds"] + frame["review_seconds"]).to_numpy())[order]
+    reached = np.maximum.accumulate(ends)
+    since = np.maximum(starts[1:], reached[:-1])
+    return float(ends[:1].sum() - starts[:1].sum() + np.maximum(ends[1:] - since, 0).sum())
+
+
+def part_finding(name: str, runs: Mapping[str, Path], compare: tuple[str, str] | None = None) -> Finding:
+    """What one part found: its runs by variant."""
+    verdicts = {variant: verdict(run) for variant, run in runs.items()}
+    if compare:
+        verdicts[" -> ".join(compare)] = verdict(*(runs[variant] for variant in compare))
+    when, rates = _rates({variant: load_episodes(run, columns=COLUMNS) for variant, run in runs.items()})
+    return Finding(name, when, rates, verdicts)
+
+
+def group_finding(
+    name: str, runs: Mapping[str, Iterable[tuple[str, Path]]], compare: tuple[str, str] | None = None
+) -> Finding:
+    """What several parts found together: by variant the name of each part, and its run.
+
+    A world of a part is a unit, so that the answer speaks of more worlds of these parts. Arms that a part lacks are
+    compared without it.
+    """
+    frames = {variant: pool(variant, of_parts) for variant, of_parts in runs.items()}
+    verdicts = {variant: _of_skills(frame, variant) for variant, frame in frames.items()}
+    if compare:
+        verdicts[" -> ".join(compare)] = _of_weights(frames, compare)
+    when, rates = _rates(frames)
+    return Finding(name, when, rates, verdicts, _curves(frames))
+
+
+def pool(name: str, runs: Iterable[tuple[str, Path]]) -> pd.DataFrame:
+    """The episodes of several parts as if of one run: worlds and lanes are apart, and the last checks are one."""
+    frames = []
+    for part, run in runs:
+        frame = load_episodes(run, columns=COLUMNS)
+        apart = {column: part + " " + frame[column].astype(str) for column in ("world", "lane")}
+        frames.append(frame.assign(run=name, **apart))
+    last = max(int(frame["round"].max()) for frame in frames)
+    for frame in frames:
+        checks = frame["phase"] == "heldout"
+        frame.loc[checks & (frame["round"] == frame.loc[checks, "round"].max()), "round"] = last
+    return pd.concat(frames, ignore_index=True)
+
+
+def _of_skills(frame: pd.DataFrame, where: str) -> Verdict:
+    off, on = (frame[frame["arm"] == arm] for arm in ("off", "on"))
+    try:
+        return with_causes(of_report(compare_frames(off, on, ARM_PLACE, ("off", "on"), where), "skills"), frame)
+    except ConfigError as error:
+        return Verdict("", f"not measured: {error}")
+
+
+def _of_weights(frames: Mapping[str, pd.DataFrame], compare: tuple[str, str]) -> Verdict:
+    before, after = (frames[variant] for variant in compare)
+    try:
+        return of_report(compare_frames(before, after, RUN_PLACE, compare), "weights")
+    except ConfigError as error:
+        return Verdict("", f"not measured: {error}")
+
+
+def _curves(frames: Mapping[str, pd.DataFrame]) -> dict[str, Fit]:
+    """Of what was learnt from with skills on; of the episodes of all parts alike, whatever each alone would tell."""
+    curves = {}
+    for variant, frame in frames.items():
+        learning = frame[(frame["arm"] == "on") & frame["success"].notna()]
+        for fitted in fit_series(learning).values():
+            curves[variant] = fitted
+    return curves
+
+
+def _rates(frames: Mapping[str, pd.DataFrame]) -> tuple[str, dict[str, dict[str, Rate]]]:
+    """Of the part of each frame that is of most interest, and what that is."""
+    when, rates = "", {}
+    for variant, frame in frames.items():
+        when, rows = next(parts(frame), ("", frame))
+        solved = rows.loc[rows["success"].notna(), ["arm", "success"]].groupby("arm")["success"]
+        rates[variant] = {str(arm): Rate(int(of_arm.astype(int).sum()), len(of_arm)) for arm, of_arm in solved}
+    return when, rates

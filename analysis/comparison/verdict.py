@@ -1,0 +1,192 @@
+"""The headline: the question that the data can answer, and its answer in one sentence."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs
+from hermes_lab.analysis.comparison.gap import gap_closed
+from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
+from hermes_lab.analysis.comparison.result import Comparison, Report
+from hermes_lab.analysis.comparison.wording import p_text, points, tested
+from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.data.series import weights_name
+from hermes_lab.analysis.stats.intervals import Interval
+from hermes_lab.analysis.stats.paired import MIN_LANES
+from hermes_lab.analysis.stats.power import ALPHA, CORRELATION, detectable
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import read_manifest
+
+POWER = 0.8
+"""The probability at which an effect is called detectable."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in a sentence, and its numbers; None where nothing could be compared.
+
+    `question` is `skills`, `weights`, `skills and weights`, `arms`, `runs`, or "" where there is none. `causes` says
+    what made the difference, `detail` what else stands behind the answer and what is missing, a line each.
+    """
+
+    question: str
+    sentence: str
+    difference: float | None = None
+    interval: Interval | None = None
+    p_value: float | None = None
+    shown: bool = False
+    causes: tuple[str, ...] = ()
+    detail: tuple[str, ...] = ()
+    comparison: Report | None = None
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("question", "sentence", "difference", "interval", "p_value", "shown", "causes", "detail")
+        return {name: getattr(self, name) for name in names}
+
+
+def verdict(*runs: Path) -> Verdict:
+    """Did it get better, and because of what: one run's arms or weights, or the first of several runs against the last.
+
+    Where the data answer nothing the sentence says `not measured` and why. Raises `ConfigError` where a folder is none.
+    """
+    frames = [load_episodes(run, columns=COLUMNS) for run in runs]
+    for run, frame in zip(runs, frames, strict=True):
+        if frame.empty:
+            return _not_measured(f"{run} holds no episode yet")
+    try:
+        if len(runs) > 1:
+            report = compare_runs(runs[0], runs[-1])
+            return of_report(report, _changed(frames[0], frames[-1]))
+        return _of_one(runs[0], frames[0])
+    except ConfigError as error:
+        return _not_measured(str(error))
+
+
+def of_report(report: Report, question: str) -> Verdict:
+    """The headline of a comparison."""
+    headline = report.headline
+    others = [c for c in report.comparisons if c.metric == headline.metric and c is not headline]
+    detail = [headline.reach(), *(f"{other.part}: {other.sentence()}" for other in others)]
+    detail += [change.sentence() for change in report.changes]
+    if report.slope:
+        detail.append(report.slope.sentence(report.before, report.after))
+    if both := report.decomposition:
+        limit = f"; this speaks {both.limit}" if both.limit else ""
+        return Verdict(
+            question="skills and weights",
+            sentence=f"{both.sentence()}; {p_text(both.both.p_value)}, over {both.counted}{limit}",
+            difference=both.both.difference,
+            interval=both.both.interval,
+            p_value=both.both.p_value,
+            shown=both.both.shown,
+            detail=(*both.lines(), *detail, *report.notes),
+            comparison=report,
+        )
+    return Verdict(
+        question=question,
+        sentence=_sentence(headline, _subject(report, question)),
+        difference=headline.difference,
+        interval=headline.interval,
+        p_value=headline.p_value,
+        shown=headline.shown,
+        detail=(*detail, *report.notes),
+        comparison=report,
+    )
+
+
+def _of_one(run: Path, frame: pd.DataFrame) -> Verdict:
+    arms, missing = _arms_in_order(run, frame)
+    found = _by_arms(run, frame, arms)
+    if not missing:
+        return found
+    return replace(found, sentence=f"{found.sentence}; planned, but without an episode yet: {', '.join(missing)}")
+
+
+def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
+    if {"off", "on"} <= set(arms):
+        return with_causes(of_report(compare_arms(run, "off", "on"), "skills"), frame)
+    if len(arms) > 1:
+        return of_report(compare_arms(run, arms[0], arms[1]), "arms")
+    if frame["weights"].nunique() > 1:
+        first, last = (frame[frame["weights"] == which] for which in (frame["weights"].min(), frame["weights"].max()))
+        names = tuple(weights_name(side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
+        return of_report(compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run)), "weights")
+    return _not_measured(
+        f"{run} has one arm, {arms[0]}, and one set of weights; run a second arm, or give a second run"
+    )
+
+
+def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
+    """Is it the content of the skills, and how much of what is possible was reached? The first is asked only where
+    skills are shown to matter: in a fixed sequence no p needs to be corrected for the questions before it."""
+    arms = set(frame["arm"])
+    both = found.comparison.decomposition if found.comparison else None
+    causes = []
+    if (both.skills.shown if both else found.shown) and "placebo" in arms:
+        placebo, on = (frame[frame["arm"] == arm] for arm in ("placebo", "on"))
+        content = compare_frames(placebo, on, ARM_PLACE, ("placebo", "on")).headline
+        causes.append(
+            f"against a placebo of the same length: {content.sentence()}"
+            + ("" if content.shown else "; that it is the content of the skills is not shown")
+        )
+    if "oracle" in arms and (gap := gap_closed(frame)):
+        causes.append(gap.sentence())
+    return replace(found, causes=tuple(causes))
+
+
+def _arms_in_order(run: Path, frame: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """The arms that have episodes, as the configuration names them; and those that it names and that have none."""
+    held = set(frame["arm"])
+    manifest = read_manifest(run) if (run / "run.json").is_file() else None
+    learns = manifest is not None and manifest.command == "learn"
+    asked = manifest.config.get("learning", {}).get("arms", ()) if manifest and learns else ()
+    there = [arm for arm in asked if arm in held] + sorted(held - set(asked))
+    return there, [arm for arm in asked if arm not in held]
+
+
+def _changed(before: pd.DataFrame, after: pd.DataFrame) -> str:
+    """What two runs differ in, as far as their episodes tell."""
+    identity = ["model", "adapter", "adapter_digest"]
+    same = set(before[identity].itertuples(index=False)) == set(after[identity].itertuples(index=False))
+    return "runs" if same else "weights"
+
+
+def _subject(report: Report, question: str) -> str:
+    return {"skills": "Skills", "weights": "The new weights"}.get(question, f"{report.after} against {report.before}")
+
+
+def _sentence(found: Comparison, subject: str) -> str:
+    metric = "" if found.metric == "success" else f"{METRICS[found.metric]}: "
+    part = f" {found.part}" if found.part else ""
+    rates = f"{100 * found.before.value:.0f} % -> {100 * found.after.value:.0f} %"
+    p_value = tested(found.p_value, found.p_adjusted, f"{found.family} arms")
+    change = f"{points(found.difference, found.interval)}{part}, {rates}, {p_value}, over {found.counted}"
+    if found.shown:
+        said = f"{'better' if found.difference > 0 else 'worse'} by {change}"
+    else:
+        said = f"no difference shown: {change}; {_detectable(found)}"
+    limit = f"; this speaks {found.limit}" if found.limit else ""
+    return f"{subject}: {metric}{said}{limit}{'; success was not measured' if metric else ''}"
+
+
+def _detectable(found: Comparison) -> str:
+    """What would have been found, had it been there: as many pairs, alike as these were, at the level that is left for
+    each arm where several are compared with the first."""
+    alike = CORRELATION if found.pair_correlation is None else found.pair_correlation
+    effects = []
+    for lanes in found.clusters:
+        few = lanes is not None and lanes.number < MIN_LANES
+        level = ALPHA / found.family
+        asked = (found.before.trials, found.before.value, POWER, alike)
+        effects.append(None if few else detectable(*asked, lanes=lanes, alpha=level))
+    known = [effect for effect in effects if effect is not None]
+    if len(known) < len(effects):
+        return f"no rise, however large, would have been detected with probability {POWER}"
+    return f"{points(max(known))} would have been detected with probability {POWER}"
+
+
+def _not_measured(why: str) -> Verdict:
+    return Verdict("", f"not measured: {why}")

@@ -1,0 +1,57 @@
+"""Run folders as a command is given them: checked, and how far each one came."""
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes_lab.analysis.data.columns import read_columns
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import RunManifest, read_manifest
+
+
+class OpenRun(NamedTuple):
+    """A run with at least one episode. `finished` and `errored` count the last attempts of its `wanted` episodes."""
+
+    folder: Path
+    manifest: RunManifest
+    finished: int
+    errored: int
+
+    @property
+    def wanted(self) -> int:
+        """The episodes of the whole run."""
+        return self.manifest.wanted
+
+    @property
+    def owed(self) -> int:
+        """Those that are not there yet: not begun, running now, or errored."""
+        return max(self.wanted - self.finished, 0)
+
+    def warning(self) -> str:
+        """That what is told of the run is not the whole of it; "" where it is."""
+        if not self.owed:
+            return ""
+        errored = f", {self.errored} errored" if self.errored else ""
+        return (
+            f"{self.folder}: {self.finished} of {self.wanted} episodes finished{errored}; the run is still going, or "
+            "was interrupted and --resume continues it"
+        )
+
+
+def open_runs(*folders: Path) -> list[OpenRun]:
+    """Raises `ConfigError` where a folder holds no run or no episode yet, or is given twice."""
+    if not folders:
+        raise ConfigError("give a run folder")
+    if twice := [folder for folder, count in Counter(map(Path.resolve, folders)).items() if count > 1]:
+        raise ConfigError(f"{twice[0]}: the same run is given twice")
+    return [_open(folder) for folder in folders]
+
+
+def _open(folder: Path) -> OpenRun:
+    manifest = read_manifest(folder)
+    status = Counter(status for (status,) in read_columns(folder, ["status"]))
+    if not status:
+        raise ConfigError(
+            f"{folder}: no episode is written yet, of {manifest.wanted}; wait for the first, or continue with --resume"
+        )
+    return OpenRun(folder, manifest, status["ok"], status["errored"])

@@ -1,0 +1,1 @@
+"""Fits learning curves and says whether the data identify them."""

@@ -1,0 +1,273 @@
+"""Partial pooling: curves of several domains, each of which has too few runs to be told alone.
+
+On the unbounded scale every domain's parameters are drawn from one normal distribution, whose mean and spread are
+estimated with them (empirical Bayes). A domain of few runs leans on the others, one of many stands for itself, and
+the more alike the domains are, the more they lean. Where they disagree, the spread is wide and little is lent.
+
+Arrays end in their axes: C runs, D groups, N values of experience, P parameters.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from hermes_lab.analysis.curves import Array, Curve
+from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.data.series import clusters_of, plural, series_of
+from hermes_lab.analysis.fitting.fit import Estimate, aicc, degrees
+from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
+from hermes_lab.analysis.fitting.likelihood import (
+    EXACT,
+    Counts,
+    Prior,
+    constant_log_likelihood,
+    count_outcomes,
+    derivatives,
+    maximize,
+    natural,
+    unbounded,
+)
+from hermes_lab.analysis.fitting.wald import student
+from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
+from hermes_lab.analysis.stats.intervals import Z95, Interval
+from hermes_lab.errors import ConfigError
+
+MIN_GROUPS = 3
+"""Fewer do not tell how much they differ."""
+MAX_CHANCE = 0.05
+"""Below this the groups are said to disagree."""
+_ROUNDS = 500
+
+
+class PooledGroup(NamedTuple):
+    """One domain's curve, leaning on the others; `alone_P` is what its own runs say by themselves.
+
+    `unit` names what `runs` counts: `run` or `world`.
+    """
+
+    name: str
+    runs: int
+    unit: str
+    episodes: int
+    estimates: tuple[Estimate, ...]
+    alone_P: Array
+
+    def sentence(self) -> str:
+        """The curve in one line."""
+        reason = "; ".join(dict.fromkeys(estimate.reason for estimate in self.estimates if estimate.reason))
+        if reason:
+            return f"not identified: {reason}"
+        return f"{', '.join(map(str, self.estimates))}, pooled, {plural(self.runs, self.unit)} of its own"
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Curves of several groups and of their population.
+
+    `population` is the median group's curve. `spread_P` is the standard deviation between groups on the unbounded
+    scale. `p_value` is the chance of differences like these if all groups had one curve. `dispersion` is how many
+    times as uncertain the runs are as their episodes would be, were these independent; at least 1.
+    """
+
+    curve: Curve
+    population: tuple[Estimate, ...]
+    groups: tuple[PooledGroup, ...]
+    spread_P: Array
+    dispersion: float
+    p_value: float
+
+    @property
+    def disagree(self) -> bool:
+        """Whether one curve for all is ruled out."""
+        return self.p_value < MAX_CHANCE
+
+    def sentence(self) -> str:
+        """The population's curve, and whether the groups share it, in one line."""
+        reason = "; ".join(dict.fromkeys(estimate.reason for estimate in self.population if estimate.reason))
+        told = f"not identified: {reason}" if reason else ", ".join(map(str, self.population))
+        alike = "disagree" if self.disagree else "show no difference"
+        return f"{told}; the {len(self.groups)} groups {alike} (p = {self.p_value:.2g})"
+
+    def report(self) -> dict[str, Any]:
+        """The curves for JSON."""
+        return {
+            "population": _report(self.population),
+            "groups": {
+                group.name: {"runs": group.runs, "episodes": group.episodes, "parameters": _report(group.estimates)}
+                for group in self.groups
+            },
+            "spread": dict(zip([e.name for e in self.population], self.spread_P.tolist(), strict=True)),
+            "dispersion": self.dispersion,
+            "p_value": self.p_value,
+            "disagree": self.disagree,
+        }
+
+
+def pool_series(
+    frame: pd.DataFrame, curve: Curve | None = None, *, by: str = "domain", phase: str = "learn"
+) -> dict[str, Pooled]:
+    """The pooled curves of each series of `load_episodes`, over the values of column `by`.
+
+    Clusters are `hermes_lab.analysis.data.series.clusters_of`, within one group: groups that share them are taken as
+    independent. Raises `ConfigError` where a series has fewer than three groups."""
+    scored = frame[frame["success"].notna() & (frame["phase"] == phase)]
+    found = {}
+    for series, rows in scored.groupby(series_of(scored), sort=False):
+        clusters, groups = clusters_of(rows), rows[by].astype(str).tolist()
+        n, success = rows["experience"].to_numpy(), rows["success"].to_numpy(dtype=bool)
+        found[str(series)] = pool_curves(n, success, clusters.labels, groups, curve, unit=clusters.unit)
+    return found
+
+
+def pool_curves(
+    n: npt.ArrayLike,
+    success: npt.ArrayLike,
+    cluster: Sequence[Hashable],
+    group: Sequence[str],
+    curve: Curve | None = None,
+    *,
+    unit: str = "run",
+) -> Pooled:
+    """Episodes as in `fit_curve`, each of a `group`; `unit` names the clusters.
+
+    Raises `ConfigError` for fewer than three groups.
+    """
+    curve = curve or Exponential()
+    owners = list(dict.fromkeys(zip(group, cluster, strict=True)))
+    names = list(dict.fromkeys(group))
+    if len(names) < MIN_GROUPS:
+        raise ConfigError(f"pooling takes {MIN_GROUPS} groups or more, not {len(names)}: {', '.join(names)}")
+    runs = count_outcomes(n, success, zip(group, cluster, strict=True))
+    own_D_C = np.array([[owner[0] == name for owner in owners] for name in names], dtype=np.float64)
+    counts = runs.weighted(own_D_C)
+    total = counts.pooled()
+    starts_S_P = curve.starts(total.n_N, (total.successes / total.trials)[0])
+    common = maximize(curve, total, starts_S_P, tolerance=EXACT)
+    alone = maximize(curve, counts, np.vstack([starts_S_P, common.parameters_B_P]), tolerance=EXACT)
+    dispersion = _dispersion(curve, runs, own_D_C, alone.parameters_B_P)
+    model = _fit(
+        curve,
+        Counts(counts.n_N, counts.trials / dispersion, counts.successes / dispersion),
+        unbounded(curve, common.parameters_B_P[0]),
+    )
+
+    episodes, flat = int(total.trials.sum()), sum(map(constant_log_likelihood, *_sums(counts)))
+    apart = float(alone.log_likelihood_B.sum())
+    evidence = aicc(flat / dispersion, len(names), episodes) - aicc(
+        apart / dispersion, len(names) * degrees(curve), episodes
+    )
+    spare = len(owners) - len(names) + 1
+    middle_P = natural(curve, model.mean_P)
+    blocker = data_blocker(episodes, total.n_N.size, len(middle_P)) or curve_blocker(
+        spare, evidence, curve.degenerate(middle_P, total.n_N)
+    )
+    gain = 2 * (apart - float(common.log_likelihood_B[0])) / dispersion
+    return Pooled(
+        curve=curve,
+        population=_estimates(
+            curve, model.mean_P, student(len(names)) * model.mean_error_P, plural(spare, unit), blocker
+        ),
+        groups=tuple(
+            PooledGroup(
+                name,
+                int(own_D_C[d].sum()),
+                unit,
+                int(counts.trials[d].sum()),
+                _estimates(curve, model.theta_D_P[d], Z95 * model.error_D_P[d], plural(len(owners), unit), blocker),
+                alone.parameters_B_P[d],
+            )
+            for d, name in enumerate(names)
+        ),
+        spread_P=np.sqrt(model.variance_P),
+        dispersion=dispersion,
+        p_value=_chance(gain, (len(names) - 1) * len(middle_P)),
+    )
+
+
+class _Model(NamedTuple):
+    """The population and its groups on the unbounded scale, with standard errors."""
+
+    mean_P: Array
+    mean_error_P: Array
+    variance_P: Array
+    theta_D_P: Array
+    error_D_P: Array
+
+
+def _fit(curve: Curve, counts: Counts, mean_P: Array) -> _Model:
+    """Expectation and maximisation with Laplace's approximation for each group (Lindstrom and Bates 1990).
+
+    The variance between groups is the restricted estimate, which allows for the mean that was estimated with it,
+    kept off zero by Chung and others' (2013, Psychometrika 78:685) prior on its root, a factor D / (D - 1) here:
+    at zero every group would lean on the others alone.
+    """
+    variance_P = np.full(mean_P.shape, 0.25)
+    theta_D_P = np.repeat(mean_P[None], len(counts.trials), axis=0)
+    for _ in range(_ROUNDS):
+        prior = Prior(mean_P, 1 / variance_P)
+        best = maximize(curve, counts, natural(curve, theta_D_P)[:, None], prior=prior, tolerance=1e-10)
+        theta_D_P = unbounded(curve, best.parameters_B_P)
+        precision_D_P_P = derivatives(curve, theta_D_P, counts, prior).information
+        posterior_D_P_P = np.linalg.inv(precision_D_P_P)
+        # What is left of a group's own information once the spread is added to its error.
+        seen_D_P_P = np.diag(1 / variance_P) - posterior_D_P_P / np.outer(variance_P, variance_P)
+        mean_covariance_P_P = np.linalg.inv(seen_D_P_P.sum(axis=0))
+        lent_D_P_P = posterior_D_P_P / variance_P
+        kept_D_P_P = np.eye(len(mean_P)) - lent_D_P_P
+        own_D_P = _diagonals(posterior_D_P_P + kept_D_P_P @ mean_covariance_P_P @ np.swapaxes(kept_D_P_P, 1, 2))
+        new_mean_P = theta_D_P.mean(axis=0)
+        new_variance_P = ((theta_D_P - new_mean_P) ** 2 + own_D_P).sum(axis=0) / (len(theta_D_P) - 1)
+        moved = np.abs(new_mean_P - mean_P).max() + np.abs(np.log(new_variance_P / variance_P)).max()
+        mean_P, variance_P = new_mean_P, new_variance_P
+        if moved < 1e-3:
+            break
+    error_D_P = np.sqrt(_diagonals(posterior_D_P_P + lent_D_P_P @ mean_covariance_P_P @ np.swapaxes(lent_D_P_P, 1, 2)))
+    return _Model(mean_P, np.sqrt(np.diag(mean_covariance_P_P)), variance_P, theta_D_P, error_D_P)
+
+
+def _diagonals(matrices_D_P_P: Array) -> Array:
+    return np.diagonal(matrices_D_P_P, axis1=1, axis2=2)
+
+
+def _dispersion(curve: Curve, runs: Counts, own_D_C: Array, alone_D_P: Array) -> float:
+    """As `Covariance.dispersion`, one number for all groups, each of which has few runs; at least 1."""
+    theta_D_P = unbounded(curve, alone_D_P)
+    between, spare = 0.0, 0.0
+    for theta_P, own_C in zip(theta_D_P, own_D_C.astype(bool), strict=True):
+        if own_C.sum() < 2:
+            continue
+        each = runs.rows(own_C.nonzero()[0])
+        scores_C_P = derivatives(curve, np.broadcast_to(theta_P, (own_C.sum(), len(theta_P))), each).score
+        scores_C_P = scores_C_P - scores_C_P.mean(axis=0)
+        inverse = np.linalg.pinv(derivatives(curve, theta_P, each.pooled()).information[0], hermitian=True)
+        between += own_C.sum() * float(np.trace(inverse @ scores_C_P.T @ scores_C_P)) / len(theta_P)
+        spare += own_C.sum() - 1
+    return max(float(between / spare), 1.0) if spare >= MIN_CLUSTERS - 1 else 1.0
+
+
+def _estimates(curve: Curve, theta_P: Array, reach_P: Array, over: str, blocker: str) -> tuple[Estimate, ...]:
+    ends = natural(curve, np.stack([theta_P - reach_P, theta_P, theta_P + reach_P]))
+    made = []
+    for parameter, (low, value, high) in zip(curve.parameters, ends.T.tolist(), strict=True):
+        interval = Interval(low, high)
+        reason = blocker or parameter_blocker(parameter, interval, over)
+        made.append(Estimate(parameter.name, value, interval, not reason, reason))
+    return tuple(made)
+
+
+def _chance(gain: float, spare: int) -> float:
+    from scipy.stats import chi2
+
+    return float(chi2.sf(gain, spare))
+
+
+def _sums(counts: Counts) -> tuple[list[float], list[float]]:
+    return counts.trials.sum(axis=-1).tolist(), counts.successes.sum(axis=-1).tolist()
+
+
+def _report(estimates: tuple[Estimate, ...]) -> dict[str, Any]:
+    return {e.name: {"value": e.value, "interval": e.interval, "identified": e.identified} for e in estimates}

@@ -1,0 +1,1 @@
+"""What skills did: how far each got, what it changed, what it leaked."""

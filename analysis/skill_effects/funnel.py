@@ -1,0 +1,139 @@
+"""How far skills came in a run: eligible -> listed -> loaded -> followed -> solved, and what they did there."""
+
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.lane import lane_place
+from hermes_lab.records import read_attempts
+from hermes_lab.types.episode import SkillTrace, episode_key
+
+STAGES = ("eligible", "listed", "loaded", "followed", "solved")
+
+
+class _Skills(Struct, frozen=True):
+    snapshot: str = ""
+    loaded: tuple[str, ...] = ()
+    traces: tuple[SkillTrace, ...] = ()
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A view of an `Episode` that holds what it says of skills; decoded from the same line, it skips the rest."""
+
+    v: int = 1
+    suite: str
+    task_id: str
+    lane: str
+    round: int
+    sample: int
+    status: str
+    started_at: str
+    success: bool | None = None
+    skills: _Skills = _Skills()
+
+
+def read_seen(run: Path) -> list[Seen]:
+    """The last record of every episode of a run. Raises `ConfigError` for a line that is no episode."""
+    last: dict[str, Seen] = {}
+    for seen in read_attempts(run, Seen):
+        last[episode_key(seen.suite, seen.task_id, seen.lane, seen.round, seen.sample)] = seen
+    return list(last.values())
+
+
+class Funnel(Struct, frozen=True, kw_only=True):
+    """One skill in one arm; every stage counts those episodes that came through all stages before it.
+
+    None is what was not measured. Where nothing could tell whether a skill was eligible, the stages begin with the
+    episodes that loaded it; where nothing could tell whether it was followed, `solved` is of those that loaded it.
+
+    `with_it` and `without_it` are the success of eligible episodes that loaded the skill, and of those that did not.
+    The agent chose whether to load it, so their difference is no effect of the skill; arms are for that.
+
+    So `helped` and `hurt` are against the arm `off`: of the episodes of the last stage but one, those that solved what
+    the same task in the same place without skills did not, and those that did not solve what it did. None where no such
+    pair was judged. All of the library is the difference there, and the model's chance; of one skill alone tells
+    `hermes-lab skills uplift`.
+    """
+
+    arm: str
+    skill: str
+    eligible: int | None
+    listed: int | None
+    loaded: int
+    followed: int | None
+    solved: int | None
+    astray: int | None
+    """Episodes that loaded it though it was not about their task."""
+    with_it: Rate
+    without_it: Rate
+    helped: int | None = None
+    hurt: int | None = None
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        counts = {name: getattr(self, name) for name in ("arm", "skill", *STAGES, "helped", "hurt", "astray")}
+        return counts | {"with_it": self.with_it.report(), "without_it": self.without_it.report()}
+
+
+class _Trace(NamedTuple):
+    """One skill in one episode. `off` is the outcome without skills, None where there is none."""
+
+    trace: SkillTrace
+    success: bool | None
+    off: bool | None
+
+
+def funnels(episodes: Iterable[Seen]) -> list[Funnel]:
+    """A funnel for every arm and skill that an episode has a trace of. Errored episodes count nowhere."""
+    finished = [episode for episode in episodes if episode.status == "ok"]
+    off = {place: e.success for e in finished if (place := _place(e, "off"))}
+    traces: dict[tuple[str, str], list[_Trace]] = {}
+    for episode in finished:
+        lane = lane_place(episode.lane)
+        arm = lane.arm if lane else episode.lane
+        for trace in episode.skills.traces:
+            paired = _Trace(trace, episode.success, off.get(_place(episode, arm)))
+            traces.setdefault((arm, trace.name), []).append(paired)
+    return [_funnel(arm, skill, traces[arm, skill]) for arm, skill in sorted(traces)]
+
+
+def _place(episode: Seen, arm: str) -> Hashable:
+    """Where an episode of that arm stands in the experiment, whatever its arm; None of another arm's."""
+    lane = lane_place(episode.lane)
+    if lane is None or lane.arm != arm:
+        return None
+    return (episode.suite, episode.task_id, lane._replace(arm=""), episode.round, episode.sample)
+
+
+def _funnel(arm: str, skill: str, traces: list[_Trace]) -> Funnel:
+    eligible = [each for each in traces if each.trace.eligible]
+    told = any(each.trace.eligible is not None for each in traces)
+    listed = [each for each in eligible if each.trace.listed]
+    loaded = [each for each in (listed if told else traces) if each.trace.loaded]
+    can_be_followed = any(each.trace.followed is not None for each in loaded)
+    followed = [each for each in loaded if each.trace.followed]
+    last = followed if can_be_followed else loaded
+    judged = any(each.success is not None for each in traces)
+    pairs = [(each.success, each.off) for each in last if None not in (each.success, each.off)]
+    return Funnel(
+        arm=arm,
+        skill=skill,
+        eligible=len(eligible) if told else None,
+        listed=len(listed) if told else None,
+        loaded=len(loaded),
+        followed=len(followed) if can_be_followed else None,
+        solved=sum(each.success is True for each in last) if judged else None,
+        astray=sum(each.trace.loaded and each.trace.eligible is False for each in traces) if told else None,
+        with_it=_rate(each.success for each in eligible if each.trace.loaded),
+        without_it=_rate(each.success for each in eligible if not each.trace.loaded),
+        helped=pairs.count((True, False)) if pairs else None,
+        hurt=pairs.count((False, True)) if pairs else None,
+    )
+
+
+def _rate(outcomes: Iterable[bool | None]) -> Rate:
+    judged = [success for success in outcomes if success is not None]
+    return Rate(sum(judged), len(judged))

@@ -1,0 +1,115 @@
+"""The life of a lane's skills, told by the log and by the borders of its rounds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from hermes_lab.analysis.data.line import Line, read_last
+from hermes_lab.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+What = Literal["created", "patched", "deprecated", "dropped", "deleted"]
+"""`patched` is any change to a skill that is there. A write was `dropped` for that of another episode of its round."""
+
+
+class SkillEvent(NamedTuple):
+    """What happened to a skill at the end of a round."""
+
+    round: int
+    skill: str
+    what: What
+
+
+class SkillLoads(NamedTuple):
+    """The judged episodes of a round that loaded a skill, and how many of those were solved at the first submission."""
+
+    round: int
+    skill: str
+    loaded: int
+    solved: int
+
+
+class Timeline(NamedTuple):
+    """What `plot_skill_timeline` draws."""
+
+    events: list[SkillEvent]
+    loads: list[SkillLoads]
+
+
+class _Write(Struct):
+    name: str = ""
+    action: str = ""
+    episode: str = ""
+
+
+class _Deprecated(Struct):
+    name: str
+
+
+class Border(Struct):
+    """What counts here of a line of a lane's history, which `hermes_lab.runners.engine.lane_history` writes."""
+
+    round: int
+    merged: tuple[_Write, ...] = ()
+    dropped: tuple[_Write, ...] = ()
+    deprecated: tuple[_Deprecated, ...] = ()
+
+
+def read_borders(run: Path) -> Iterator[tuple[str, Border]]:
+    """Every border of every lane, with the lane's name. Raises `ConfigError` naming the line that is none."""
+    for path in sorted(run.glob("lanes/*/history.jsonl")):
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            try:
+                yield path.parent.name, _border.decode(line)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise ConfigError(f"{path}:{number}: not a border of rounds: {error}") from None
+
+
+def timeline(run: Path, lane: str) -> Timeline:
+    """The events and loads of one lane; of held-out tasks none. Raises `ConfigError` as `read_last`."""
+    events = [event for name, border in read_borders(run) if name == lane for event in _events(border)]
+    loads: dict[tuple[int, str], list[bool]] = {}
+    for line in read_last(run, ("phase", "status", "success", "skills"), lambda line: line):
+        if line.lane == lane and line.phase == "learn" and line.status == "ok" and line.success is not None:
+            for skill in line.skills.loaded:
+                loads.setdefault((line.round, skill), []).append(line.success)
+    counted = [SkillLoads(*key, len(solved), sum(solved)) for key, solved in sorted(loads.items())]
+    return Timeline(events, counted)
+
+
+def skill_tasks(run: Path, by: Literal["family", "rule_type", "task"] = "rule_type") -> "pd.DataFrame":
+    """For each skill (index) and kind of task (columns): of the episodes whose prompt named the skill, the share that
+    loaded it; missing where none named it. Of phase `learn`, over all lanes. Raises `ConfigError` as `read_last`."""
+    import pandas as pd
+
+    rows = [
+        (skill, _kind(line, by), skill in line.skills.loaded)
+        for line in read_last(run, ("phase", "status", "task", "skills"), lambda line: line)
+        if line.phase == "learn" and line.status == "ok"
+        for skill in {*line.skills.listed, *line.skills.loaded}
+    ]
+    table = pd.DataFrame(rows, columns=["skill", "kind", "loaded"]).astype({"loaded": "float64"})
+    return table.pivot_table(index="skill", columns="kind", values="loaded", aggfunc="mean")
+
+
+def _events(border: Border) -> Iterator[SkillEvent]:
+    for write in border.merged:
+        what: What = "created" if write.action == "create" else "deleted" if write.action == "delete" else "patched"
+        yield SkillEvent(border.round, write.name, what)
+    yield from (SkillEvent(border.round, write.name, "dropped") for write in border.dropped)
+    yield from (SkillEvent(border.round, skill.name, "deprecated") for skill in border.deprecated)
+
+
+def _kind(line: Line, by: str) -> str:
+    if by == "task":
+        return line.task_id
+    kind = line.task.metadata.family if by == "family" else line.task.metadata.rule_type
+    return kind if isinstance(kind, str) and kind else "none"
+
+
+_border = msgspec.json.Decoder(Border)

@@ -1,0 +1,1 @@
+"""What one run did: counts, costs and warnings."""

@@ -1,0 +1,228 @@
+"""What a run did, in one small object."""
+
+import itertools
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hermes_lab.analysis.data.columns import read_columns
+from hermes_lab.analysis.skill_effects.timeline import read_borders
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
+from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
+from hermes_lab.manifest import read_manifest
+
+
+def summarize(run: Path) -> dict[str, Any]:
+    """The whole run's totals, and under `groups` the same for each (arm, model, adapter), ready for JSON.
+
+    `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a right first submission;
+    `success_rate` and `mean_score` are null where nothing was scored. Tokens and seconds are sums over episodes,
+    without their reviews. `skills_dropped` are those of the `skills_written` that a round's border left out, another
+    episode having written the skill first.
+
+    `stop_reasons` counts how finished episodes ended, by `StopReason`; some of them stand beside it by name:
+    `truncated` (stop reason `length`: the last reply was cut), `unparsed`, `refused`, `filtered`, `empty`, `repeated`
+    and `context_full`. `solved_by_stop_reason` has `count` solved `of` scored ones for each. `review_stop_reasons` is
+    of the reviews. Of the `api_calls`, `cut_replies` had a reply that was cut; of the `tool_calls`, `refused_calls`
+    never ran, and `unparsed_calls` of these could not be parsed; null where no record tells. `errors` has for each kind
+    its `count` and the `message` that was most frequent. `warnings` tell what makes the score meaningless
+    (`hermes_lab.analysis.summaries.warnings`); they are of the whole run and of its groups.
+
+    A group has in addition its rates with Wilson 95 % intervals: `success`, `accepted`,
+    `first_call_ok` and `reused`. `first_call_ok` is of the episodes whose first reply asked for a tool: an answer that
+    needed none is no failed call. Held-out episodes count among all others; a group's `phases` tell the same amounts
+    and rates of `learn` and of `heldout` alone, as far as there are any.
+
+    Raises `ConfigError` where `run` is no run folder.
+    """
+    manifest = read_manifest(run)
+    total = _Tally()
+    groups: dict[tuple[str, str, str, str], _Group] = {}
+    dropped = _dropped(run)
+    for row in itertools.starmap(_Row, read_columns(run, _Row._fields)):
+        group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
+        for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
+            tally.add(row, dropped[row.key])
+    content = {
+        "wanted": manifest.wanted,
+        **total.amounts(),
+        "groups": [
+            {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
+            | groups[arm, model, adapter, digest].report()
+            for arm, model, adapter, digest in sorted(groups)
+        ],
+    }
+    formats = unread_formats(run) if content["unparsed"] else []
+    seen = Seen(formats, longest_cut(run) if content["truncated"] else 0)
+    return content | {"warnings": warnings_of(content, manifest.config, seen)}
+
+
+class _Row(NamedTuple):
+    """The columns of `EpisodeRow` that a summary is made of: all of them, for a long run, would fill the memory."""
+
+    key: str
+    arm: str
+    model: str
+    adapter: str
+    adapter_digest: str
+    phase: str
+    status: str
+    error_kind: str
+    error_message: str
+    stop_reason: str
+    seconds: float
+    api_calls: int
+    tool_calls: int
+    cut_replies: int | None
+    unparsed_calls: int | None
+    refused_calls: int | None
+    prompt_tokens: int
+    completion_tokens: int
+    reviewed: bool
+    review_error: str
+    review_stop_reason: str
+    review_tokens: int
+    review_seconds: float
+    skills_written: int
+    score: float | None
+    success: bool | None
+    accepted: bool | None
+    first_call: bool | None
+    first_call_ok: bool | None
+    reused: bool
+
+
+_NAMED = {"truncated": "length"} | {
+    reason: reason for reason in ("unparsed", "refused", "filtered", "empty", "repeated", "context_full")
+}
+"""Stop reasons that a summary has by name, always."""
+_TOLD = ("cut_replies", "unparsed_calls", "refused_calls")
+"""Columns that older records do not tell."""
+_MESSAGE = 300
+"""Characters of an error's message: those of many episodes are held at once."""
+
+
+def _most_frequent(messages: Counter[str]) -> str:
+    """Of equally frequent ones the first by the alphabet, whichever episode finished first."""
+    return min(messages, key=lambda message: (-messages[message], message))
+
+
+def _dropped(run: Path) -> Counter[str]:
+    """By episode, how many of its writes to skills were dropped."""
+    return Counter(write.episode for _, border in read_borders(run) for write in border.dropped)
+
+
+class _Tally:
+    """Sums over rows, and how many of them had each outcome."""
+
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+        self._seconds = 0.0
+        self._review_seconds = 0.0
+        self._hits: Counter[str] = Counter()
+        self._tries: Counter[str] = Counter()
+        self._scores: Counter[float] = Counter()
+        self._stops: Counter[str] = Counter()
+        self._scored_stops: Counter[str] = Counter()
+        self._solved_stops: Counter[str] = Counter()
+        self._review_stops: Counter[str] = Counter()
+        self._told: Counter[str] = Counter()
+        self._errors: dict[str, Counter[str]] = {}
+
+    def add(self, row: _Row, dropped: int) -> None:
+        finished = row.status == "ok"
+        self._seconds += row.seconds
+        self._sums["finished"] += finished
+        self._sums["errored"] += not finished
+        for name in ("api_calls", "tool_calls", "review_tokens", "skills_written"):
+            self._sums[name] += getattr(row, name)
+        self._sums["skills_dropped"] += dropped
+        self._sums["reviews"] += row.reviewed
+        self._sums["reviews_failed"] += bool(row.review_error)
+        self._review_seconds += row.review_seconds
+        self._sums["tokens"] += row.prompt_tokens + row.completion_tokens
+        self._add_ends(row)
+        for name, outcome in (
+            ("success", row.success),
+            ("accepted", row.accepted),
+            ("first_call_ok", None if row.first_call is False else row.first_call_ok),
+            ("reused", row.reused if finished else None),
+        ):
+            self._tries[name] += outcome is not None
+            self._hits[name] += outcome is True
+
+    def _add_ends(self, row: _Row) -> None:
+        """How the episode ended and its review, what it scored so, and what became of its calls."""
+        if row.status != "ok":
+            self._errors.setdefault(row.error_kind, Counter())[row.error_message[:_MESSAGE]] += 1
+        elif row.stop_reason:
+            self._stops[row.stop_reason] += 1
+            self._scored_stops[row.stop_reason] += row.success is not None
+            self._solved_stops[row.stop_reason] += row.success is True
+        if row.review_stop_reason:
+            self._review_stops[row.review_stop_reason] += 1
+        if row.score is not None:
+            self._scores[row.score] += 1
+        for name in _TOLD:
+            if (count := getattr(row, name)) is not None:
+                self._told[name] += 1
+                self._sums[name] += count
+
+    def amounts(self) -> dict[str, Any]:
+        scored, solved = self._tries["success"], self._hits["success"]
+        return {
+            "finished": self._sums["finished"],
+            "errored": self._sums["errored"],
+            "scored": scored,
+            "solved": solved,
+            "success_rate": solved / scored if scored else None,
+            "mean_score": self._mean_score(),
+            "stop_reasons": dict(sorted(self._stops.items())),
+            "solved_by_stop_reason": {
+                reason: {"count": self._solved_stops[reason], "of": self._scored_stops[reason]}
+                for reason in sorted(self._stops)
+            },
+            **{name: self._stops[reason] for name, reason in _NAMED.items()},
+            "errors": {
+                kind: {"count": messages.total(), "message": _most_frequent(messages)}
+                for kind, messages in sorted(self._errors.items())
+            },
+            "api_calls": self._sums["api_calls"],
+            "tool_calls": self._sums["tool_calls"],
+            **{name: self._sums[name] if self._told[name] else None for name in _TOLD},
+            "tokens": self._sums["tokens"],
+            "reviews": self._sums["reviews"],
+            "reviews_failed": self._sums["reviews_failed"],
+            "review_stop_reasons": dict(sorted(self._review_stops.items())),
+            "review_tokens": self._sums["review_tokens"],
+            "review_seconds": self._review_seconds,
+            "seconds": self._seconds,
+            "skills_written": self._sums["skills_written"],
+            "skills_dropped": self._sums["skills_dropped"],
+        }
+
+    def _mean_score(self) -> float | None:
+        # Exact, so that the order in which episodes finished does not tell.
+        total = math.fsum(score * count for score, count in self._scores.items())
+        return total / self._scores.total() if self._scores else None
+
+    def rates(self) -> dict[str, Any]:
+        return {name: Rate(self._hits[name], tries).report() for name, tries in self._tries.items()}
+
+
+class _Group:
+    """The tallies of one arm under one set of weights."""
+
+    def __init__(self) -> None:
+        self.whole = _Tally()
+        self.phases: dict[str, _Tally] = {}
+
+    def report(self) -> dict[str, Any]:
+        phases = {
+            phase: tally.amounts() | tally.rates()
+            for phase in ("learn", "heldout")
+            if (tally := self.phases.get(phase))
+        }
+        return self.whole.amounts() | self.whole.rates() | {"phases": phases}

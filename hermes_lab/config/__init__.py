@@ -1,0 +1,1 @@
+"""The run configuration: fields, files, and what applies to what."""

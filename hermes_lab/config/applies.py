@@ -1,0 +1,189 @@
+"""Which fields count for which provider, backend or executor: one that is set and would be ignored is an error."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from hermes_lab.config.paths import Origin
+from hermes_lab.config.schema import SamplingConfig
+from hermes_lab.errors import ConfigError
+
+_ENDPOINTS = ("openai", "anthropic", "responses")
+_SERVED = (*_ENDPOINTS, "vllm")
+_CHAT = ("openai", "vllm")
+_WRITTEN = frozenset({"messages", "input", "system", "instructions", "model", "tools", "stream", "stream_options"})
+"""Fields of a request that the client writes."""
+_WRITTEN_BY = {
+    "max_completion_tokens": "sampling.max_tokens",
+    "max_output_tokens": "sampling.max_tokens",
+    "stop_sequences": "sampling.stop",
+    "reasoning_effort": "reasoning_effort",
+    "logprobs": "token_ids",
+    "return_token_ids": "token_ids",
+    "tool_choice": "tool_parser",
+    "skip_special_tokens": "tool_parser",
+}
+"""And those that it writes for a field of the configuration that is set."""
+
+
+class Rule(NamedTuple):
+    """`fields` are used where the field `selector` has one of `values`; a section stands for all of its fields."""
+
+    selector: str
+    values: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+def _but(values: tuple[str, ...], no: str) -> tuple[str, ...]:
+    return tuple(value for value in values if value != no)
+
+
+_OF_A_MODEL = (
+    Rule("provider", _ENDPOINTS, ("base_url", "api_key_env")),
+    Rule(
+        "provider",
+        _SERVED,
+        (
+            "headers",
+            "extra_body",
+            "max_retries",
+            "timeout",
+            "stream",
+            "finish_reasons",
+            "overflow_pattern",
+            "reasoning_effort",
+            "sampling.temperature",
+            "sampling.top_p",
+            "sampling.max_tokens",
+        ),
+    ),
+    Rule("provider", (*_CHAT, "anthropic"), ("sampling.top_k", "sampling.stop")),
+    Rule(
+        "provider",
+        _CHAT,
+        (
+            "adapter",
+            "limit_field",
+            "token_ids",
+            "tool_parser",
+            "sampling.min_p",
+            "sampling.seed",
+            "sampling.presence_penalty",
+            "sampling.frequency_penalty",
+        ),
+    ),
+    Rule("provider", ("anthropic",), ("prompt_cache",)),
+    Rule("provider", ("vllm",), ("merge", "server")),
+    Rule("provider", ("scripted",), ("options",)),
+)
+"""Of `model` and `auxiliary`. `name` and `price` count everywhere."""
+
+RULES = (
+    *(
+        Rule(f"{section}.{rule.selector}", _but(rule.values, no), tuple(f"{section}.{field}" for field in rule.fields))
+        for section, no in (("model", ""), ("auxiliary", "vllm"))  # no server is started for an auxiliary model
+        for rule in _OF_A_MODEL
+    ),
+    Rule("agent.tool_format", ("native",), ("model.tool_parser", "auxiliary.tool_parser")),
+    Rule("agent.distribution", ("",), ("agent.toolsets",)),
+    Rule("sandbox.backend", ("docker",), ("sandbox.image",)),
+    Rule("sandbox.backend", ("local",), ("sandbox.allow_local",)),
+    Rule("memory.vectors", ("sqlite", "postgres"), ("memory.top_k", "memory.half_life_days", "memory.relevance")),
+    Rule("memory.vectors", ("postgres",), ("memory.url_env",)),
+    Rule(
+        "web.provider",
+        ("tavily", "brave", "exa"),
+        ("web.api_key_env", "web.base_url", "web.timeout", "web.max_retries"),
+    ),
+    Rule("run.executor", ("ray",), ("run.ray",)),
+)
+
+
+def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
+    """Raises `ConfigError` for a field that would be ignored, if it was set with what makes it so or after that.
+
+    What an earlier source set for a provider that a later one replaced is left alone, as is a field at its default.
+    """
+    for rule in RULES:
+        selected = _at(config, rule.selector)
+        if selected is None or selected.value in rule.values:
+            continue
+        chosen = origins.get(tuple(rule.selector.split(".")))
+        for field, origin in _ignored(config, rule, origins):
+            if origin.source >= (chosen.changed if chosen else -1):
+                raise ConfigError(_explained(rule, field, origin, selected.value, chosen))
+    _check_cost(config, origins)
+    _check_extra_body(config, origins)
+
+
+def _check_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
+    """A limit of money never acts where nothing has a price."""
+    limit, origin = _at(config, "agent.max_cost"), origins.get(("agent", "max_cost"))
+    prices = [price for price in (_at(config, "model.price"), _at(config, "auxiliary.price")) if price]
+    if limit and origin and limit.value and all(price.is_default for price in prices):
+        raise ConfigError(
+            f"{origin.where}: agent.max_cost never acts without a price: add -c model.price.prompt=... and "
+            "-c model.price.completion=... (money for a million tokens), or leave agent.max_cost out"
+        )
+
+
+def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
+    """A field of the request that another configuration field writes, or the client itself."""
+    for section in ("model", "auxiliary"):
+        extra = _at(config, f"{section}.extra_body")
+        for name in extra.value if extra and isinstance(extra.value, dict) else ():
+            field = f"sampling.{name}" if name in SamplingConfig.model_fields else _WRITTEN_BY.get(name)
+            own = _at(config, f"{section}.{field}") if field else None
+            if name not in _WRITTEN and (own is None or not _is_set(own.value)):
+                continue
+            path = (section, "extra_body", name)
+            origin = origins.get(path) or origins.get(path[:-1])
+            mend = f"set {own.field} instead" if own else "leave it out"
+            raise ConfigError(
+                f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {mend}"
+            )
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and value is not False and value not in ((), "")
+
+
+class _Value(NamedTuple):
+    field: str
+    value: Any
+    is_default: bool
+
+
+def _ignored(config: BaseModel, rule: Rule, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[tuple[str, Origin]]:
+    """The fields of the rule that a source set to something."""
+    for path, origin in origins.items():
+        name = ".".join(path)
+        if any(name == field or name.startswith(f"{field}.") for field in rule.fields):
+            found = _at(config, name)
+            # Of a section or a mapping that only gained something, what is in it says who set it.
+            is_whole = found and found.field == name and isinstance(found.value, BaseModel | dict)
+            if found and not found.is_default and not is_whole:
+                yield found.field, origin
+
+
+def _at(config: BaseModel, name: str) -> _Value | None:
+    """The field of that name, or the one that holds what the name means; None where its section is null."""
+    section, found = config, None
+    parts = name.split(".")
+    for number, part in enumerate(parts, 1):
+        value = getattr(section, part)
+        default = type(section).model_fields[part].get_default(call_default_factory=True)
+        found = _Value(".".join(parts[:number]), value, value == default)
+        if not isinstance(value, BaseModel):
+            return found if value is not None or number == len(parts) else None
+        section = value
+    return found
+
+
+def _explained(rule: Rule, field: str, origin: Origin, value: str, chosen: Origin | None) -> str:
+    where = "the default" if chosen is None else chosen.where
+    by = "" if where == origin.where else f" ({where})"
+    others = f" (or {', '.join(rule.values[1:])})" if rule.values[1:] else ""
+    mend = f"add -c {rule.selector}={rule.values[0]}{others}, or " if rule.values else ""
+    return f"{origin.where}: {field} is not used with {rule.selector}={value}{by}; {mend}leave {field} out"

@@ -1,0 +1,344 @@
+"""A configuration from YAML files and `key=value` overrides, merged left to right, checked against its schema."""
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from hermes_lab.config.applies import check_applies
+from hermes_lab.config.paths import Origin, PathField, PathResolver
+from hermes_lab.config.schema import RunConfig, Section
+from hermes_lab.config.yaml_files import Plain, as_written, read_yaml
+from hermes_lab.errors import ConfigError
+
+S = TypeVar("S", bound=Section)
+
+_SECRET = re.compile(r"key|token$|secret|password", re.IGNORECASE)
+_OVERRIDE = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
+_At = tuple[str, ...]
+
+
+def load_config(sources: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
+    """Merges YAML files and `a.b=value` overrides, left to right, over the dumped configuration `base`; a value is read
+    as YAML, one of a text field as it is written. Paths in a file are relative to that file.
+
+    Raises `ConfigError` with the file and line, or the override, that holds the mistake.
+    """
+    return load_section(RunConfig, sources, base)
+
+
+def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> S:
+    """`load_config` for any schema."""
+    merged = _Merged(schema, base)
+    for source in sources:
+        merged.add(source)
+    merged.resolve_paths()
+    try:
+        config = schema.model_validate(merged.values)
+    except ValidationError as error:
+        raise ConfigError(_one_line(schema, error, merged)) from None
+    if merged.paths.problems:
+        raise ConfigError(next(iter(merged.paths.problems.values())))
+    if isinstance(config, RunConfig):
+        check_applies(config, merged.origins)
+    return config
+
+
+def read_values(schema: type[Section], sources: Sequence[str]) -> dict[str, Any]:
+    """The fields that the sources set, merged and with their paths resolved, but not checked against the schema."""
+    merged = _Merged(schema, None)
+    for source in sources:
+        merged.add(source)
+    merged.resolve_paths()
+    return merged.values
+
+
+def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[str, Any]:
+    """`content` with the paths in it absolute, so that it means the same in a file anywhere."""
+    here, paths = Origin(0, 0, "", str(Path.cwd())), PathResolver()
+
+    def absolute(value: Any, kind: _Type, at: _At) -> Any:
+        return _resolve(paths, value, kind, ".".join(at), here)
+
+    return {name: _each(value, _field_type(schema, name), (name,), absolute) for name, value in content.items()}
+
+
+class _Merged:
+    """What the sources say so far, and who set each field."""
+
+    def __init__(self, schema: type[Section], base: dict[str, Any] | None) -> None:
+        self.values: dict[str, Any] = copy.deepcopy(base or {})
+        self.origins: dict[_At, Origin] = {}
+        self.paths = PathResolver()
+        self._schema = schema
+        self._sources = 0
+
+    def add(self, source: str) -> None:
+        """Merges one more source."""
+        if override := _OVERRIDE.fullmatch(source):
+            self._add_override(override["key"], override["value"])
+        else:
+            self._add_file(source)
+        self._sources += 1
+
+    def resolve_paths(self) -> None:
+        """Makes every path one from the working directory. `paths` has what is not there."""
+        for name, value in self.values.items():
+            self.values[name] = _each(value, _field_type(self._schema, name), (name,), self._resolved)
+
+    def _resolved(self, value: Any, kind: "_Type", at: _At) -> Any:
+        if kind.path is None or not isinstance(value, str):
+            return value
+        origin = next((self.origins[at[:n]] for n in range(len(at), 0, -1) if at[:n] in self.origins), None)
+        if origin is None:  # of the base, whose paths are from the working directory already
+            return value
+        field = ".".join(part for part in at if not part.isdecimal())
+        return _resolve(self.paths, value, kind._replace(path=self._path_kind(kind.path, at)), field, origin)
+
+    def _path_kind(self, kind: str, at: _At) -> str | None:
+        """What `model.name` is depends on the provider beside it."""
+        if kind != "model":
+            return kind
+        section: Any = self.values
+        for part in at[:-1]:
+            section = section[part]
+        return {"vllm": "named", "replay": "input"}.get(section.get("provider"))
+
+    def _add_override(self, key: str, value: str) -> None:
+        path = tuple(key.split("."))
+        nested = _override_value(self._schema, path, value)
+        for part in reversed(path):
+            nested = {part: nested}
+        origin = Origin(self._sources, self._sources, f"override {key}={_shown(key, value)}", None)
+        self._merge(self.values, nested, (), lambda at: origin if len(at) >= len(path) else None)
+        for depth in range(1, len(path)):
+            self.origins.setdefault(path[:depth], origin)
+
+    def _add_file(self, source: str) -> None:
+        path = Path(source)
+        try:
+            text = path.read_text()
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{path}: not a text file in UTF-8") from None
+        try:
+            content, lines = read_yaml(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f":{mark.line + 1}" if mark else ""
+            problem = getattr(error, "problem", None) or "not YAML"
+            raise ConfigError(f"{path}{line}: {problem}") from None
+        except ValueError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        if content is None:
+            return
+        if not isinstance(content, dict):
+            kind = type(content.value if isinstance(content, Plain) else content).__name__
+            raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
+        try:
+            content = {name: _settled(value, self._schema, (name,)) for name, value in content.items()}
+        except RecursionError:  # an alias that holds itself
+            raise ConfigError(f"{path}: nested too deeply") from None
+        folder = "" if path.parent == Path() else str(path.parent)
+
+        def origin(at: _At) -> Origin | None:
+            return Origin(self._sources, self._sources, f"{path}:{lines[at]}", folder) if at in lines else None
+
+        self._merge(self.values, content, (), origin)
+
+    def _merge(
+        self, base: dict[str, Any], new: dict[str, Any], at: _At, origin_of: Callable[[_At], Origin | None]
+    ) -> None:
+        for key, value in new.items():
+            inner = (*at, key)
+            if isinstance(value, dict) and isinstance(base.get(key), dict):
+                if origin := origin_of(inner):
+                    self.origins[inner] = origin
+                self._merge(base[key], value, inner, origin_of)
+                continue
+            same = key in base and base[key] == value
+            before = self.origins.get(inner)
+            for gone in [path for path in self.origins if path[: len(inner)] == inner]:
+                del self.origins[gone]
+            base[key] = value
+            self._note(value, inner, origin_of)
+            if same and inner in self.origins:
+                changed = before.changed if before else -1
+                self.origins[inner] = self.origins[inner]._replace(changed=changed)
+
+    def _note(self, value: Any, at: _At, origin_of: Callable[[_At], Origin | None]) -> None:
+        if origin := origin_of(at):
+            self.origins[at] = origin
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, each in inner:
+            self._note(each, (*at, str(key)), origin_of)
+
+
+class _Type(NamedTuple):
+    """The type of a field: its annotation, and what kind of path it holds, if any."""
+
+    annotation: Any = Any
+    path: str | None = None
+
+    @property
+    def arms(self) -> tuple[Any, ...]:
+        """The annotation, or those of a union."""
+        found = get_args(self.annotation) if get_origin(self.annotation) in (Union, UnionType) else (self.annotation,)
+        return tuple(_bare(arm).annotation for arm in found)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it takes nothing but texts (and perhaps null)."""
+        arms = [arm for arm in self.arms if arm is not type(None)]
+        return all(arm is str or _is_words(arm) for arm in arms)
+
+    def inner(self, key: str) -> "_Type":
+        """The type of what stands under a key, or at a place of a list."""
+        for arm in self.arms:
+            if isinstance(arm, type) and issubclass(arm, BaseModel):
+                return _field_type(arm, key)
+            origin, args = get_origin(arm), get_args(arm)
+            if origin is dict:
+                return _bare(args[1])
+            if origin is list or (origin is tuple and args[-1] is Ellipsis):
+                return _bare(args[0])
+            if origin is tuple:
+                return _bare(args[int(key)]) if key.isdecimal() and int(key) < len(args) else _Type()
+        return _Type()
+
+
+def _is_words(arm: Any) -> bool:
+    return get_origin(arm) is Literal and all(isinstance(word, str) for word in get_args(arm))
+
+
+def _bare(annotation: Any) -> _Type:
+    if get_origin(annotation) is not Annotated:
+        return _Type(annotation)
+    annotation, *marks = get_args(annotation)
+    return _Type(annotation, next((mark.kind for mark in marks if isinstance(mark, PathField)), None))
+
+
+def _field_type(schema: type[BaseModel], name: str) -> _Type:
+    if name not in schema.model_fields:
+        return _Type()
+    field = schema.model_fields[name]
+    return _Type(field.annotation, next((mark.kind for mark in field.metadata if isinstance(mark, PathField)), None))
+
+
+def _each(value: Any, kind: _Type, at: _At, change: Callable[[Any, _Type, _At], Any]) -> Any:
+    """`value` with everything in it that is no mapping and no list as `change` makes it."""
+    if isinstance(value, dict):
+        return {key: _each(each, kind.inner(str(key)), (*at, str(key)), change) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_each(each, kind.inner(str(n)), (*at, str(n)), change) for n, each in enumerate(value)]
+    return change(value, kind, at)
+
+
+def _settled(value: Any, schema: type[BaseModel], path: _At) -> Any:
+    """`value` as the field at `path` takes it: a plain value as it is written where that is a text."""
+    return _each(value, _type_at(schema, path), (), _plain)
+
+
+def _plain(value: Any, kind: _Type, at: _At) -> Any:
+    del at
+    if not isinstance(value, Plain):
+        return value
+    return value.text if kind.is_text else value.value
+
+
+def _type_at(schema: type[BaseModel], path: _At) -> _Type:
+    kind = _Type(schema)
+    for part in path:
+        kind = kind.inner(part)
+    return kind
+
+
+def _override_value(schema: type[BaseModel], path: _At, value: str) -> Any:
+    kind = _type_at(schema, path)
+    if kind.is_text:
+        return as_written(value)
+    try:
+        return _settled(read_yaml(value).content, schema, path) if value else ""
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return value
+
+
+def _resolve(paths: PathResolver, value: Any, kind: _Type, field: str, origin: Origin) -> Any:
+    if kind.path is None or not isinstance(value, str):
+        return value
+    if kind.path == "source":
+        return _resolve_source(paths, value, field, origin)
+    # Without the provider, which may stand in another source: a name that is a path there is one.
+    return paths.resolve(value, "named" if kind.path == "model" else kind.path, field, origin)
+
+
+def _resolve_source(paths: PathResolver, source: str, field: str, origin: Origin) -> str:
+    """A source of a run that stands in another file: its paths are relative to that one."""
+    override = _OVERRIDE.fullmatch(source)
+    if not override:
+        return paths.resolve(source, "input", field, origin)
+    path = tuple(override["key"].split("."))
+
+    def resolved(value: Any, kind: _Type, at: _At) -> Any:
+        return _resolve(paths, value, kind, ".".join((field, *path, *at)), origin)
+
+    value = _override_value(RunConfig, path, override["value"])
+    found = _each(value, _type_at(RunConfig, path), (), resolved)
+    if found == value:
+        return source
+    text = found if isinstance(found, str) and found[:1] not in ("'", '"') else json.dumps(found, ensure_ascii=False)
+    return f"{override['key']}={text}"
+
+
+_PLAIN = {
+    "missing": "must be given",
+    "too_short": "give at least one",
+    "tuple_type": "give a list, such as [a, b]",
+    "dict_type": "give `name: value` pairs",
+    "model_type": "is a section: give its fields",
+    "bool_parsing": "give true or false",
+    "int_parsing": "give a whole number",
+    "int_from_float": "give a whole number",
+    "int_type": "give a whole number",
+    "float_parsing": "give a number",
+    "float_type": "give a number",
+    "finite_number": "give a number that is finite",
+}
+"""What is wrong with a value by pydantic's type of error, where its own words name Python's types."""
+
+
+def _shown(key: str, value: str) -> str:
+    """The value of an override in a message: never what may be a secret."""
+    return "***" if _SECRET.search(key.rpartition(".")[2]) else value
+
+
+def _one_line(schema: type[Section], error: ValidationError, merged: _Merged) -> str:
+    origins = merged.origins
+    first = error.errors()[0]
+    location = tuple(str(part) for part in first["loc"])
+    field = ".".join(location)
+    if field in merged.paths.problems:
+        return merged.paths.problems[field]
+    where = next((origins[location[:n]].where for n in range(len(location), 0, -1) if location[:n] in origins), "")
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = f"no such field; there are: {', '.join(_fields(schema, location[:-1]))}"
+    elif first["type"] == "literal_error":
+        message = f"give {first['ctx']['expected']}"
+    message = _PLAIN.get(first["type"], message)
+    others = [".".join(map(str, other["loc"])) for other in error.errors()[1:]]
+    more = f" (wrong, too: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
+    return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
+
+
+def _fields(schema: type[BaseModel], at: _At) -> list[str]:
+    """The names of the fields of a section."""
+    arms = _type_at(schema, at).arms
+    return [name for arm in arms if isinstance(arm, type) and issubclass(arm, BaseModel) for name in arm.model_fields]

@@ -1,0 +1,1 @@
+"""Skills with code: checked, tested and run in the sandbox."""

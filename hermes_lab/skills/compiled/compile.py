@@ -1,0 +1,247 @@
+"""Compiled skills: the agent drafts a Python function and its tests, the harness checks and registers them.
+
+A draft is read first, then its tests are run in the episode's sandbox. What fails goes back to the agent with the
+output, so that it heals its draft, a limited number of times, whatever it calls it. What passes becomes a skill, and a
+tool.
+"""
+
+import ast
+import logging
+import textwrap
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import anyio.to_thread
+
+from hermes_lab.errors import ToolError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.signature import Function, check_function_name, read_function
+from hermes_lab.skills.compiled.validate import check_skill, test_skill
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Skill, SkillEdit
+from hermes_lab.types.skill import Action
+
+if TYPE_CHECKING:
+    from hermes_lab.protocols import Sandbox
+    from hermes_lab.skills.session import SkillSession
+
+_log = logging.getLogger(__name__)
+_MAX_CHARS = 100_000
+_NAMES = 3  # whose tries, all of them, an episode has: a new name does not begin anew
+_TEXT = """\
+# {name}
+
+{doc}
+
+## When to use
+{purpose}
+
+## How
+Call the tool `{name}` where there is one. In a script:
+
+```python
+import sys
+sys.path.insert(0, "/app/skills/{skill}/scripts")
+from {name} import {name}
+{example}
+```
+
+Its first line is `{shown}`; it lies in `scripts/{name}.py`.
+
+## Verification
+`python3 /app/skills/{skill}/scripts/test_{name}.py`: exit code 0. It passed in the sandbox before this was registered.
+"""
+
+
+class Draft(NamedTuple):
+    """What the agent drafted: a function `name` in `code`, and `tests` that import it as `from NAME import NAME`."""
+
+    name: str
+    purpose: str
+    code: str
+    tests: str
+
+    @property
+    def skill(self) -> str:
+        """The name of the skill that it becomes."""
+        return self.name.replace("_", "-")
+
+
+@dataclass
+class Compiler:
+    """The drafts of one episode (`ToolContext.state`): how many of each name failed or are being tried, which names
+    were given up early, the modules found missing, whether a tool is being looked for."""
+
+    failed: Counter[str] = field(default_factory=Counter)
+    given_up: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    searching: bool = False
+
+    def left(self, name: str, tries: int) -> int:
+        """How many more drafts of this name are taken, where a name has that many tries."""
+        if name in self.given_up:
+            return 0
+        return max(0, min(tries - self.failed[name], _NAMES * tries - self.failed.total()))
+
+
+class Failed(ToolError):
+    """A draft that failed its tests, with what they said."""
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        self.output = output
+
+
+async def compile_skill(
+    draft: Draft, compiler: Compiler, session: "SkillSession", sandbox: "Sandbox", heal_attempts: int
+) -> Function:
+    """Checks, tests and registers a draft. A compiled skill of that name is replaced.
+
+    Raises `ToolError` that tells the agent what to mend, or that it has tried too often: 1 + `heal_attempts` times, and
+    three times that under all names.
+    """
+    check_function_name(draft.name)
+    _may_take(session.library, draft)
+    tries = 1 + heal_attempts
+    if not compiler.left(draft.name, tries):
+        if failed := compiler.failed[draft.name]:
+            raise ToolError(f"{draft.name} was given up after {failed} tries; do the task without it")
+        raise ToolError(
+            f"{compiler.failed.total()} drafts have failed; no more are taken: do the task without a new tool"
+        )
+    if not compiler.searching:
+        _log.info("[Core] No tool found for task...")
+        compiler.searching = True
+    _log.info("[Compiler] Drafting '%s.py'...", draft.name)
+    compiler.failed[draft.name] += 1  # until it is registered
+    try:
+        function = await _validated(draft, compiler, sandbox)
+    except ToolError as error:
+        left = compiler.left(draft.name, tries)
+        compiler.searching = left > 0
+        more = f"heal it and try again, {left} of {heal_attempts} times" if left else "do the task without it"
+        error.args = (f"{error}; {more}",)
+        raise
+    await anyio.to_thread.run_sync(_register, _skill(draft, function), session)  # it may wait for a lock
+    _log.info("[Core] Skill '%s' successfully registered.", draft.name)
+    compiler.failed[draft.name] -= 1
+    compiler.searching = False
+    return function
+
+
+async def _validated(draft: Draft, compiler: Compiler, sandbox: "Sandbox") -> Function:
+    try:
+        function = _read(draft, compiler.missing)
+        skill = _skill(draft, function)
+        problems = await anyio.to_thread.run_sync(check_skill, skill)
+        if errors := [str(problem) for problem in problems if problem.severity == "error"]:
+            raise ToolError(f"refused: {'; '.join(errors)}")
+    except ToolError as error:
+        _log.warning("[Compiler] Refused '%s.py': %s", draft.name, error)
+        raise
+    run = await test_skill(skill, sandbox)
+    _log.info("[Sandbox] Executing validation suite... Exit code: %d", run.exit_code)
+    if run.missing:
+        if run.missing in compiler.missing:
+            compiler.given_up.add(draft.name)
+        compiler.missing.add(run.missing)
+        raise Failed(_not_installed(run.missing, draft.name), run.output)
+    if run.timed_out:
+        raise Failed("the validation suite took too long, and was killed", run.output)
+    if not run.ok:
+        raise Failed(f"the validation suite failed with exit code {run.exit_code}", run.output)
+    return function
+
+
+def _read(draft: Draft, missing: set[str]) -> Function:
+    """The drafted function, as far as it can be judged without a look at what it does."""
+    if not draft.purpose.strip():
+        raise ToolError("purpose: say when to use it")
+    if max(len(draft.code), len(draft.tests)) > _MAX_CHARS:
+        raise ToolError(f"code: longer than {_MAX_CHARS} characters, or the tests are")
+    function = read_function(draft.code, draft.name)
+    try:
+        tests = ast.parse(draft.tests)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise ToolError(f"tests: no valid Python: {error}") from None
+    if not any(_judges(node) for node in ast.walk(tests)):
+        raise ToolError("tests: they assert nothing")
+    for module in sorted(_imported(ast.parse(draft.code).body) | _imported(tests.body)):
+        if module in missing:
+            raise ToolError(_not_installed(module, draft.name))
+    return function
+
+
+def _judges(node: ast.AST) -> bool:
+    """Whether a test can fail here: `assert`, `raise`, or an `assert...` method."""
+    if isinstance(node, ast.Attribute):
+        return node.attr.startswith("assert")
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant))
+
+
+def _imported(body: list[ast.stmt]) -> set[str]:
+    """The top-level modules that code cannot do without: not those imported in a `try`, or where a condition holds."""
+    found: set[str] = set()
+    for node in body:
+        match node:
+            case ast.Import(names=names):
+                found |= {name.name.partition(".")[0] for name in names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module.partition(".")[0])
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found |= _imported(node.body)
+    return found
+
+
+def _not_installed(module: str, name: str) -> str:
+    own = f"use the standard library, and in the tests `from {name} import {name}`"
+    return f"missing dependency: {module} is not installed in the sandbox; {own}"
+
+
+def _may_take(library: Library, draft: Draft) -> None:
+    from hermes_lab.tools.registry import known_tools
+
+    if draft.name in known_tools():
+        raise ToolError(f"name: there is a tool {draft.name!r} already; use it, or choose another name")
+    there = library.skills.get(draft.skill)
+    if there is not None and skill_format.compiled(there) != draft.name:
+        raise ToolError(f"name: there is a skill {draft.skill!r} already; load it, or choose another name")
+
+
+def _skill(draft: Draft, function: Function) -> Skill:
+    """The draft as a skill, the harness's own words around the agent's."""
+    purpose = " ".join(draft.purpose.split())
+    body = _TEXT.format(
+        name=draft.name,
+        skill=draft.skill,
+        doc=function.doc,
+        purpose=purpose,
+        shown=function.shown,
+        example=_example(draft),
+    )
+    description = textwrap.shorten(purpose, skill_format.MAX_DESCRIPTION, placeholder="...")
+    files = {f"scripts/{draft.name}.py": draft.code, f"scripts/test_{draft.name}.py": draft.tests}
+    try:
+        encoded = {path: f"{text.rstrip()}\n".encode() for path, text in files.items()}
+    except UnicodeEncodeError:
+        raise ToolError("code: holds half a character, which cannot be written") from None
+    text = skill_format.render(draft.skill, description, body, compiled=draft.name)
+    return skill_format.parse(text, encoded)
+
+
+def _example(draft: Draft) -> str:
+    """The first call in the tests."""
+    for node in ast.walk(ast.parse(draft.tests)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == draft.name:
+            return ast.unparse(node)
+    return f"help({draft.name})"
+
+
+def _register(skill: Skill, session: "SkillSession") -> None:
+    action: Action = "edit" if skill.name in session.library.skills else "create"
+    name = skill_format.compiled(skill)
+    edits = [SkillEdit(action, skill.name, content=skill.text, compiled=name)]
+    files = skill.files.items()
+    edits += [SkillEdit("write_file", skill.name, path=path, content=data.decode()) for path, data in files]
+    session.manage_all(edits)

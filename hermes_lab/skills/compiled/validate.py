@@ -1,0 +1,141 @@
+"""Whether a skill is sound: what can be read of it without running anything, and its tests in a sandbox."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hermes_lab.errors import ToolError
+from hermes_lab.protocols import Sandbox
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.install import lay_out, runner
+from hermes_lab.skills.compiled.security import Problem, scan_python, scan_shell
+from hermes_lab.types import Skill
+
+__all__ = ["Problem", "TestRun", "check_skill", "test_skill"]
+
+_SKILL = "SKILL.md"
+_SECONDS = 60.0
+_CHARS = 4000
+_REFERENCE = re.compile(rf"(?<![\w./-])(?:{'|'.join(skill_format.FOLDERS)})/[\w./-]*\w")
+_MISSING = re.compile(r"missing dependency: (\w+)\s*\Z")  # the last line of inside.py
+_BASH_LINE = re.compile(r"line (\d+): (.*)")
+_SHEBANG = re.compile(rb"#!\s*\S*?(?:env\s+)?\S*?(python3?|bash|sh)\b")
+
+
+class TestRun(NamedTuple):
+    """What a skill's tests did. `missing`: the module that is not installed in the sandbox, where that stopped them."""
+
+    exit_code: int
+    output: str
+    tests: tuple[str, ...]
+    missing: str = ""
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether there were tests, and all passed."""
+        return bool(self.tests) and self.exit_code == 0
+
+
+def check_skill(skill: Skill) -> list[Problem]:
+    """What is wrong with a skill: against the Agent Skills standard, in the syntax of its scripts, in what they do, in
+    what its texts tell an agent. Runs none of it; blocks for some milliseconds where there are shell scripts."""
+    problems = [*_standard(skill), *_texts(skill), *_references(skill)]
+    for path, data in sorted(skill.files.items()):
+        try:
+            skill_format.check_path(path)
+        except ToolError as error:
+            problems.append(Problem("error", path, 0, str(error)))
+        problems += _script(path, data)
+    return problems
+
+
+async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
+    """Runs `scripts/test_*.py` of a skill in the sandbox, until the first that fails; each for a minute at most.
+
+    The tests of a compiled skill must call its function.
+    """
+    folder = await lay_out(skill, sandbox)
+    name = skill_format.compiled(skill)
+    tests = tuple(sorted(path for path in skill.files if is_test(path)))
+    said: list[str] = []
+    for path in tests:
+        command = await runner(sandbox, "test", name, f"{folder}/scripts/{name}.py", f"{folder}/{path}")
+        # Fresh: what the agent's commands exported is not seen, and what it left in the background stands still.
+        result = await sandbox.exec(command, timeout=_SECONDS, fresh=True)
+        said.append(result.output)
+        if result.exit_code:
+            missing = _MISSING.search(result.output) if result.exit_code == 1 else None
+            return TestRun(result.exit_code, _end(said), tests, missing[1] if missing else "", result.timed_out)
+    return TestRun(0, _end(said), tests)
+
+
+def is_test(path: str) -> bool:
+    """Whether a skill's file is a test of it."""
+    return re.fullmatch(r"scripts/test_\w+\.py", path) is not None
+
+
+def _end(said: list[str]) -> str:
+    text = "\n".join(filter(None, (output.strip() for output in said)))
+    return text if len(text) <= _CHARS else f"[...]\n{text[-_CHARS:]}"
+
+
+def _standard(skill: Skill) -> Iterator[Problem]:
+    """The Agent Skills standard, and what Hermes Lab asks for besides."""
+    try:
+        skill_format.parse(skill.text, skill.files)
+        skill_format.check_standard(skill)
+    except ToolError as error:
+        yield Problem("error", _SKILL, 0, str(error).removeprefix(f"{_SKILL}: "))
+    if name := skill_format.compiled(skill):
+        if f"scripts/{name}.py" not in skill.files:
+            yield Problem("error", _SKILL, 0, f"is compiled, but scripts/{name}.py is not there")
+        elif not any(map(is_test, skill.files)):
+            yield Problem("error", _SKILL, 0, "is compiled, but has no scripts/test_*.py")
+
+
+def _texts(skill: Skill) -> Iterator[Problem]:
+    from hermes_lab.memory.scan import scan
+
+    texts = {_SKILL: skill.text.encode()} | {
+        path: data for path, data in sorted(skill.files.items()) if path.endswith((".md", ".txt"))
+    }
+    for path, data in texts.items():
+        for finding in scan(data.decode(errors="replace")):
+            yield Problem("error", path, 0, f"{finding.kind} in {finding.where}")
+
+
+def _references(skill: Skill) -> Iterator[Problem]:
+    for number, line in enumerate(skill.text.splitlines(), 1):
+        for path in dict.fromkeys(_REFERENCE.findall(line)):
+            if not any(known == path or known.startswith(f"{path}/") for known in skill.files):
+                yield Problem("warning", _SKILL, number, f"names {path}, which is not there")
+
+
+def _script(path: str, data: bytes) -> list[Problem]:
+    """Python and shell scripts, by their name or their first line."""
+    shebang = _SHEBANG.match(data)
+    program = shebang[1].decode() if shebang else ""
+    if not path.endswith((".py", ".sh", ".bash")) and not program:
+        return []
+    try:
+        text = data.decode()
+        if path.endswith(".py") or program.startswith("python"):
+            return scan_python(ast.parse(text), path)
+    except UnicodeDecodeError:
+        return [Problem("error", path, 0, "a script that is no text in UTF-8")]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return [Problem("error", path, getattr(error, "lineno", 0) or 0, f"no valid Python: {error}")]
+    return [*_bash_syntax(path, text), *scan_shell(text, path)]
+
+
+def _bash_syntax(path: str, text: str) -> list[Problem]:
+    """What `bash -n`, which reads a script without running it, says first."""
+    command = ["/bin/bash", "--norc", "-n"]
+    ended = subprocess.run(command, input=text, env={}, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    if ended.returncode == 0:
+        return []
+    said = _BASH_LINE.search(ended.stderr)
+    return [Problem("error", path, int(said[1]) if said else 0, f"no valid bash: {said[2] if said else ended.stderr}")]

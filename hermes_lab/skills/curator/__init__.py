@@ -1,0 +1,1 @@
+"""Keeps a library small: finds duplicates, merges and retires skills."""

@@ -1,0 +1,199 @@
+"""The curator keeps a library small and true: what it would do, why, and doing it.
+
+It changes only what agents wrote, and deletes nothing: every step is a state in a skill's frontmatter or a merge that
+can be taken back (`hermes_lab.skills.curator.merged_skill`), and the snapshot before it holds everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from hermes_lab.config.schema import SkillsConfig
+from hermes_lab.errors import ToolError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.security import Problem
+from hermes_lab.skills.curator.duplicates import cluster, likeness
+from hermes_lab.skills.curator.health import health
+from hermes_lab.skills.curator.merged_skill import absorb, apart_from, households, own
+from hermes_lab.skills.learning.stats import SkillStats
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Skill
+from hermes_lab.types.skill import BY_AGENTS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Step = Literal["merge", "deprecate", "stale", "reactivate", "archive", "note"]
+_STATES = {"deprecate": "deprecated", "stale": "stale", "reactivate": "", "archive": "archived"}
+
+
+class Proposal(Struct, frozen=True):
+    """One thing to do to a library, and why, in one sentence with its numbers.
+
+    `names` are the skills it is about; those of a `merge` begin with the umbrella. A `note` is for a person to decide
+    on, and is never carried out.
+    """
+
+    action: Step
+    names: tuple[str, ...]
+    why: str
+
+
+def plan(
+    library: Library,
+    stats: Mapping[str, SkillStats],
+    now: datetime,
+    config: SkillsConfig,
+    *,
+    last_changed: Mapping[str, str],
+    problems: Mapping[str, Sequence[Problem]] = MappingProxyType({}),
+    merge: bool = True,
+) -> list[Proposal]:
+    """What there is to do: merges first, then the states, by name. Once it is carried out, only notes are left. Without
+    `merge` it is the states alone, for which no text is embedded.
+
+    `stats` count the uses of a skill since its last write, and `last_changed` is the ISO time of that write; neither
+    the curator's own changes nor a person's pinning count as one. A skill of which no time is known does not age.
+    """
+    sick = {
+        verdict.name: f"{verdict.verdict}: {verdict.reason}"
+        for verdict in health(library, stats, problems, config)
+        if verdict.verdict in ("broken", "failing") and _may_change(library.skills[verdict.name])
+    }
+    merges = _merges(library, sick, stats, config) if merge else []
+    merged = carry_out(library, merges)
+    homes = households(merged)
+    proposals = list(merges)
+    for skill in filter(_may_change, merged.skills.values()):
+        last = _last_active(_household(homes, skill.name), stats, last_changed)
+        days = None if last is None else (now - last) / timedelta(days=1)
+        if step := _next_step(skill_format.state(skill), sick.get(skill.name, ""), days, config):
+            proposals.append(Proposal(step[0], (skill.name,), step[1]))
+    return proposals
+
+
+def carry_out(library: Library, proposals: Iterable[Proposal]) -> Library:
+    """The library after `proposals`, save those about a skill that is gone or that only a person may change."""
+    for proposal in proposals:
+        if proposal.action == "note" or not all(
+            name in library.skills and _may_change(library.skills[name]) for name in proposal.names
+        ):
+            continue
+        umbrella, *others = proposal.names
+        if proposal.action == "merge":
+            library = absorb(library, umbrella, others)
+        else:
+            state = _STATES[proposal.action]
+            library = library.with_skill(skill_format.marked(library.skills[umbrella], state=state))
+    return library
+
+
+def _may_change(skill: Skill) -> bool:
+    return skill_format.origin(skill) in BY_AGENTS and not skill_format.pinned(skill)
+
+
+def _next_step(
+    state: skill_format.State, sick: str, days: float | None, config: SkillsConfig
+) -> tuple[Step, str] | None:
+    if state == "archived":
+        return None
+    idle = -1.0 if days is None else days
+    if idle >= config.archive_days:
+        return "archive", f"unused for {idle:.0f} days, and {config.archive_days:g} are enough"
+    if state != "deprecated" and sick:
+        return "deprecate", sick
+    if state == "active" and idle >= config.stale_days:
+        return "stale", f"unused for {idle:.0f} days, and {config.stale_days:g} are enough"
+    if state == "stale" and days is not None and idle < config.stale_days:
+        return "reactivate", f"used or changed {max(idle, 0):.0f} days ago"
+    return None
+
+
+def _merges(
+    library: Library, sick: Mapping[str, str], stats: Mapping[str, SkillStats], config: SkillsConfig
+) -> list[Proposal]:
+    """Duplicates among the skills that prompts list. Those that were absorbed count as a part of their umbrella, so
+    that clusters cannot creep on from merge to merge; a compiled skill is a tool, which no text replaces."""
+    homes = households(library)
+    heads = [skill for name, skill in library.listed.items() if name not in sick and not skill_format.compiled(skill)]
+    names = [_household(homes, head.name) for head in heads]
+    skills = [library.skills[name] for group in names for name in group]
+    alike = likeness([own(skill, homes.get(skill.name, [])) for skill in skills], config.merge_similarity)
+    _keep_apart(alike, skills)
+    ends = list(accumulate((len(group) for group in names), initial=0))
+    groups = [range(start, end) for start, end in pairwise(ends)]
+    listed = {skill.name for skill in heads}
+    proposals = []
+    for found in cluster(alike, groups, config.merge_similarity):
+        duplicates = [skills[place].name for place in found.members if skills[place].name in listed]
+        if proposal := _merge(library, duplicates, found.likeness, stats, config):
+            proposals.append(proposal)
+    return sorted(proposals, key=lambda proposal: proposal.names)
+
+
+def _merge(
+    library: Library,
+    names: list[str],
+    likeness: float,
+    stats: Mapping[str, SkillStats],
+    config: SkillsConfig,
+) -> Proposal | None:
+    """The merge of one cluster into its best-proven skill, or what a person must know of it."""
+    alike = f"alike by {likeness:.2f} at least, and {config.merge_similarity:g} is enough"
+    theirs = [name for name in names if not _may_change(library.skills[name])]
+    if len(theirs) == len(names):
+        return None
+    if theirs:
+        return Proposal("note", tuple(sorted(names)), f"{alike}, but only a person may change {', '.join(theirs)}")
+    best, *others = sorted(names, key=lambda name: _rank(name, stats.get(name)))
+    try:
+        absorb(library, best, others)
+    except ToolError as error:
+        return Proposal("note", (best, *others), f"{alike}, but they cannot be merged: {error}")
+    return Proposal("merge", (best, *others), f"{alike}; {_proof(best, stats.get(best))}")
+
+
+def _rank(name: str, stats: SkillStats | None) -> tuple[float, int, str]:
+    """The best-proven skill first. Of one that nobody used the success rate is as open as can be: its mean is 0.5."""
+    return (-stats.mean, -stats.uses, name) if stats else (-0.5, 0, name)
+
+
+def _proof(name: str, stats: SkillStats | None) -> str:
+    if stats is None or not stats.judged:
+        return f"none is proven better than {name}"
+    return f"{name} is the best proven: {stats.solved} of {stats.judged} uses solved, mean {stats.mean:.2f}"
+
+
+def _keep_apart(alike: np.ndarray, skills: Sequence[Skill]) -> None:
+    """Takes out the pairs that a person took apart."""
+    place = {skill.name: number for number, skill in enumerate(skills)}
+    for number, skill in enumerate(skills):
+        for other in apart_from(skill) & place.keys():
+            alike[number, place[other]] = alike[place[other], number] = 0.0
+
+
+def _last_active(
+    names: Iterable[str], stats: Mapping[str, SkillStats], last_changed: Mapping[str, str]
+) -> datetime | None:
+    """When one of the skills was last used or written."""
+    times = [at for name in names for at in (stats[name].last_used if name in stats else "", last_changed.get(name))]
+    return max((_time(at) for at in times if at), default=None)
+
+
+def _time(at: str) -> datetime:
+    time = datetime.fromisoformat(at)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _household(homes: Mapping[str, Sequence[Skill]], name: str) -> list[str]:
+    """A skill and all that it absorbed, and that those absorbed, each once."""
+    found = [name]
+    for each in found:
+        found += [skill.name for skill in homes.get(each, ()) if skill.name not in found]
+    return found

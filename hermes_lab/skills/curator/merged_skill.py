@@ -1,0 +1,177 @@
+"""Duplicates become one skill: an umbrella holds what the others say, and gives it back when asked.
+
+A skill that is absorbed stays in the library, archived, and says where it went (`hermes-absorbed-into`). Its text is a
+reference of the umbrella, its files lie below folders of its name there, and the umbrella's description names its
+triggers. That description and the list that ends the umbrella's body are made anew from what it has absorbed, so that
+giving a skill back leaves no trace.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from hermes_lab.errors import ToolError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.curator.duplicates import Content
+from hermes_lab.skills.library import Library
+from hermes_lab.types import Skill
+
+MAX_FILES = 100
+_LIST = "## Merged skills"
+_SECTION = re.compile(rf"\n*{_LIST}\n\n(?:- Read `references/[^\n]*(?:\n|\Z))+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_LEAST_TRIGGER = 40
+"""Characters: a trigger that is cut shorter tells nothing."""
+
+
+def absorb(library: Library, umbrella: str, names: Sequence[str]) -> Library:
+    """The library with the skills `names` archived, and what they say in `umbrella`. Raises `ToolError` where that
+    would be over a limit."""
+    for name in names:
+        head, member = library.skills[umbrella], library.skills[name]
+        head = msgspec.structs.replace(head, files=_without(head, member))
+        place = _free_place(head, name)
+        files = {**head.files, **_carried(head, member, place)}
+        if len(files) > MAX_FILES:
+            raise ToolError(f"{umbrella!r} would have {len(files)} files, more than {MAX_FILES}")
+        for path in files:
+            skill_format.check_path(path)
+        away = {"state": "archived", "absorbed-into": umbrella, "absorbed-as": place}
+        library = library.with_skill(skill_format.marked(member, **away))
+        library = library.with_skill(msgspec.structs.replace(head, files=files))
+    return library.with_skill(_with_list(library.skills[umbrella], members(library, umbrella)))
+
+
+def restore(library: Library, name: str) -> Library:
+    """The library with an archived skill active again, and given back by the umbrella that absorbed it. The two are not
+    merged again: a person has said that they differ."""
+    skill = library.skills[name]
+    into = skill_format.mark(skill, "absorbed-into")
+    apart = " ".join(sorted({*apart_from(skill), into} - {""}))
+    back = {"state": "", "absorbed-into": "", "absorbed-as": "", "apart-from": apart}
+    library = library.with_skill(skill_format.marked(skill, **back))
+    head = library.skills.get(into)
+    if head is None:
+        return library
+    head = msgspec.structs.replace(head, files=_without(head, skill))
+    return library.with_skill(_with_list(head, members(library, into)))
+
+
+def members(library: Library, umbrella: str) -> list[Skill]:
+    """The skills that `umbrella` absorbed itself, by name."""
+    return [skill for skill in library.skills.values() if umbrella in skill.text and _home(skill) == umbrella]
+
+
+def households(library: Library) -> dict[str, list[Skill]]:
+    """What every umbrella absorbed itself, by the umbrella's name."""
+    found: dict[str, list[Skill]] = {}
+    for skill in library.skills.values():
+        if home := _home(skill):
+            found.setdefault(home, []).append(skill)
+    return found
+
+
+def apart_from(skill: Skill) -> frozenset[str]:
+    """The skills that a person wants this one kept apart from."""
+    return frozenset(skill_format.mark(skill, "apart-from").split())
+
+
+def own(skill: Skill, absorbed: Sequence[Skill]) -> Content:
+    """What a skill says by itself, without what it absorbed."""
+    places = [skill_format.mark(member, "absorbed-as") for member in absorbed]
+    scripts = {
+        path: data
+        for path, data in skill.files.items()
+        if path.startswith("scripts/") and not any(_is_of(place, path) for place in places)
+    }
+    return Content(skill.name, _own_description(skill), _own_body(skill), scripts)
+
+
+def _home(skill: Skill) -> str:
+    """The umbrella that holds a skill. One that somebody wrote anew since it was absorbed is its own again."""
+    return skill_format.mark(skill, "absorbed-into") if skill_format.state(skill) == "archived" else ""
+
+
+def _carried(head: Skill, member: Skill, place: str) -> dict[str, bytes]:
+    """The files that a skill brings along: its text as a reference, in which paths are those of the umbrella."""
+    moved = {path: path if head.files.get(path) == data else _path(place, path) for path, data in member.files.items()}
+    text = f"# {member.name}\n\n{member.description}\n\n{skill_format.body(member)}\n"
+    for old in sorted(moved, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w-])(?<![\w-]/){re.escape(old)}(?![\w/-])", moved[old].replace("\\", r"\\"), text)
+    files = {moved[path]: data for path, data in member.files.items()}
+    return {**files, f"references/{place}.md": text.encode()}
+
+
+def _without(head: Skill, member: Skill) -> dict[str, bytes]:
+    """The umbrella's files less those that came with `member`."""
+    place = skill_format.mark(member, "absorbed-as") if skill_format.mark(member, "absorbed-into") == head.name else ""
+    return {path: data for path, data in head.files.items() if not (place and _is_of(place, path))}
+
+
+def _path(place: str, path: str) -> str:
+    folder, _, rest = path.rpartition("/") if path.count("/") == 0 else path.partition("/")
+    return f"{folder or 'references'}/{place}/{rest}"
+
+
+def _is_of(place: str, path: str) -> bool:
+    """Whether a file of an umbrella came with the skill that was absorbed as `place`."""
+    return path == f"references/{place}.md" or path.split("/")[1:2] == [place]
+
+
+def _free_place(head: Skill, name: str) -> str:
+    number, place = 1, name
+    while any(_is_of(place, path) for path in head.files):
+        number += 1
+        place = f"{name}-{number}"
+    return place
+
+
+def _with_list(head: Skill, absorbed: Sequence[Skill]) -> Skill:
+    """The umbrella with a description and a list that name what it absorbed, and nothing else."""
+    description, body = _own_description(head), _own_body(head)
+    lines = [
+        f"- Read `references/{skill_format.mark(skill, 'absorbed-as')}.md` for: {skill.description}"
+        for skill in absorbed
+    ]
+    told = _with_triggers(description, absorbed) if absorbed else description
+    text = "\n".join([body, *(["", _LIST, "", *lines] if lines else [])])
+    skill = skill_format.rewritten(head, told, text)
+    return skill_format.marked(skill, **{"own-description": description if absorbed else ""})
+
+
+def _with_triggers(description: str, absorbed: Sequence[Skill]) -> str:
+    """The description, and when else to use the skill, within what a description may have."""
+    text = _ended(description)
+    for skill in absorbed:
+        room = skill_format.MAX_DESCRIPTION - len(text) - len(" Also: .")
+        trigger = _trigger(skill.description).rstrip(".")
+        if len(trigger) > room:
+            trigger = f"{trigger[: max(room - 1, 0)].rsplit(' ', 1)[0]}…"
+            if len(trigger) < _LEAST_TRIGGER:
+                break
+        if trigger.lower() not in text.lower():
+            text = f"{text} Also: {trigger}."
+    return text if len(text) <= skill_format.MAX_DESCRIPTION else description
+
+
+def _trigger(description: str) -> str:
+    """The sentences that say when to use a skill, or else the first one."""
+    sentences = _SENTENCE.split(description)
+    return " ".join(s for s in sentences if s.lower().startswith(("use ", "when "))) or sentences[0]
+
+
+def _own_description(skill: Skill) -> str:
+    """The description before the first merge, unless it was rewritten since."""
+    before = skill_format.mark(skill, "own-description")
+    ended = _ended(before)
+    told = skill.description in (before, ended) or skill.description.startswith(f"{ended} Also: ")
+    return before if before and told else skill.description
+
+
+def _ended(description: str) -> str:
+    return description if description.endswith((".", "!", "?")) else f"{description}."
+
+
+def _own_body(skill: Skill) -> str:
+    return _SECTION.sub("", skill_format.body(skill)).strip()

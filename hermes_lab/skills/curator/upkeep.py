@@ -1,0 +1,74 @@
+"""What the curator would do to a library on disk, from all that its store knows of it; and its daily round."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from hermes_lab.config.schema import SkillsConfig
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.security import Problem
+from hermes_lab.skills.compiled.validate import check_skill
+from hermes_lab.skills.curator import curate
+from hermes_lab.skills.learning.stats import Use, stats
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.storage.history import Change
+from hermes_lab.skills.storage.index import current_uses, last_touched
+from hermes_lab.skills.storage.store import SkillStore
+from hermes_lab.types.skill import BY_AGENTS
+
+_DAY = 24 * 60 * 60
+
+
+def proposals(
+    library: Library,
+    uses: Iterable[Use],
+    changes: Sequence[Change],
+    problems: Mapping[str, Sequence[Problem]],
+    config: SkillsConfig,
+    *,
+    merge: bool = True,
+) -> list[curate.Proposal]:
+    """What there is to do now, as `curate.plan` says. A skill that a person wrote last is a person's, whoever wrote
+    it first."""
+    return curate.plan(
+        library.with_changes(
+            {name: skill_format.marked(library.skills[name], origin="") for name in _by_hand(library, changes)}
+        ),
+        stats(current_uses(uses, changes), alpha=config.ema_alpha),
+        datetime.now(UTC),
+        config,
+        last_changed=last_touched(changes),
+        problems=problems,
+        merge=merge,
+    )
+
+
+def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
+    """Does, once a day at most, the changes of state that are due, and tells them; merges are a person's to ask for.
+    On other days it looks at the time of one file."""
+    ours = store.root / ".hermes"
+    checked = ours / "checked"
+    if not ours.is_dir() or (checked.exists() and time.time() - checked.stat().st_mtime < _DAY):
+        return []
+    checked.touch()
+    seen = store.load().skills
+    problems = {name: check_skill(skill) for name, skill in seen.items() if skill_format.origin(skill) in BY_AGENTS}
+    done: list[curate.Proposal] = []
+
+    def make(now: Library) -> Library:
+        changes = list(store.history())
+        same = {name: found for name, found in problems.items() if now.skills.get(name) == seen[name]}
+        due = proposals(now, store.uses(), changes, same, config, merge=False)
+        last = {name: change.origin for change in changes for name in change.changed}
+        # What a person made active again, broken or not, is not put away behind their back.
+        done.extend(step for step in due if step.action != "deprecate" or last.get(step.names[0]) != "user")
+        return curate.carry_out(now, done)
+
+    store.change(make, origin="curator", reason="the daily round")
+    return done
+
+
+def _by_hand(library: Library, changes: Iterable[Change]) -> list[str]:
+    """The skills whose last write was a person's; marks such as a pin are no writes."""
+    wrote = {change.name: change.origin for change in changes if change.action is not None}
+    return [name for name in library.skills if wrote.get(name) == "user"]

@@ -1,0 +1,1 @@
+"""How a library learns: what may be written, what is listed, and how skills fare."""

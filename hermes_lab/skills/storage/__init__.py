@@ -1,0 +1,1 @@
+"""Skill libraries on disk."""

@@ -1,0 +1,241 @@
+"""Skills from elsewhere: a folder or a Git repository, fetched, checked, and made a library's own."""
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from hermes_lab.errors import ConfigError, ToolError
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.validate import check_skill
+from hermes_lab.skills.library import Library, load_skill
+from hermes_lab.skills.storage.folder import read_name
+from hermes_lab.types import Skill
+
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<login>[^/?#]*)@)?(?P<rest>.+)", re.IGNORECASE)
+_SCP = re.compile(r"[\w.-]+@[\w.-]+:.+")
+_SCHEMES = ("https", "ssh", "file")
+_SECONDS = 300
+_QUIET_GIT = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "protocol.ext.allow=never",
+    "submodule.recurse=false",
+)
+"""A repository is data: nothing of it is run, and nothing is fetched but itself."""
+
+
+class Fetched(Struct, frozen=True):
+    """What a source holds. `source` is where it can be had again, without any password, at the branch or tag `ref`;
+    `commit` is empty for a folder. `broken` tells of skills that cannot be read, by their folders' names."""
+
+    skills: tuple[Skill, ...]
+    source: str
+    ref: str = ""
+    commit: str = ""
+    broken: dict[str, str] = {}
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is a Git URL, and no folder."""
+    return bool(_URL.fullmatch(source) or _SCP.fullmatch(source))
+
+
+def fetch(source: str, *, say: Callable[[str], None], ref: str = "") -> Fetched:
+    """Reads all skills of a folder, or of a Git repository at its default branch or at `ref`, a branch or tag.
+
+    Nothing of it is run. Raises `ConfigError` for a source that is none or that Git cannot get.
+    """
+    if not is_url(source):
+        if ref:
+            raise ConfigError(f"--ref: {source} is a folder; a branch or tag is for a Git URL")
+        folder = Path(source).expanduser().absolute()
+        if not folder.is_dir():
+            raise ConfigError(f"{source}: no such folder, and no Git URL ({', '.join(_SCHEMES)})")
+        skills, broken = _skills(folder, source)
+        return Fetched(skills, str(folder), broken=broken)
+    with _clone(source, ref, say) as (folder, commit):
+        skills, broken = _skills(folder, shown_url(source))
+        return Fetched(skills, shown_url(source), ref, commit, broken)
+
+
+def shown_url(source: str) -> str:
+    """The URL without the password in it, which nobody else may read, nor the user's name, which may be a token; the
+    user of ssh is a part of the place."""
+    url = _URL.fullmatch(source)
+    if url is None or url["login"] is None:
+        return source
+    user = f"{url['login'].partition(':')[0]}@" if "ssh" in url["scheme"].lower() else ""
+    return f"{url['scheme']}://{user}{url['rest']}"
+
+
+def _for_git(source: str) -> str:
+    """The URL with one `@` before the host: at a second, Git's messages would take half a password for the host."""
+    url = _URL.fullmatch(source)
+    return f"{url['scheme']}://{url['login'].replace('@', '%40')}@{url['rest']}" if url and url["login"] else source
+
+
+def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], None]) -> list[Skill]:
+    """The skills of those names, or all, as they stand in a library: with where they are from and what they were, and
+    without a life of their own from elsewhere. What is suspect in them is said.
+
+    Raises `ConfigError` for a name that the source does not hold, and naming the first error of every skill with one.
+    """
+    found = {skill.name: skill for skill in fetched.skills}
+    held = sorted([*found, *fetched.broken])
+    if missing := [name for name in names if name not in held]:
+        raise ConfigError(f"{fetched.source}: holds no {', '.join(missing)}; it holds: {', '.join(held)}")
+    refused = []
+    for name in names or held:
+        problems = check_skill(found[name]) if name in found else ()
+        for problem in problems:
+            if problem.severity != "error":
+                say(f"warning: {name}/{problem}")
+        errors = [f"{name}/{problem}" for problem in problems if problem.severity == "error"]
+        refused += errors[:1] if name in found else [fetched.broken[name]]
+    if refused:
+        raise ConfigError(f"nothing was installed: {'; '.join(refused)}")
+    return [_installed(found[name], fetched) for name in names or held]
+
+
+def source_of(skill: Skill) -> tuple[str, str] | None:
+    """The source and ref that a skill was installed from."""
+    source = skill_format.mark(skill, "source")
+    return (source, skill_format.mark(skill, "ref")) if source else None
+
+
+def sources(skills: Iterable[Skill]) -> dict[tuple[str, str], list[Skill]]:
+    """Installed skills by source and ref; others are left out."""
+    found: dict[tuple[str, str], list[Skill]] = {}
+    for skill in skills:
+        if (source := source_of(skill)) is not None:
+            found.setdefault(source, []).append(skill)
+    return found
+
+
+def edited(skill: Skill) -> bool:
+    """Whether an installed skill is no longer what was installed; state and pin are no part of it."""
+    return _digest(skill) != skill_format.mark(skill, "installed")
+
+
+def newer(fetched: Fetched, mine: Iterable[Skill], *, edited: bool) -> list[str]:
+    """The names of installed skills that their source has in another form now, or broken; those that were changed
+    here, too, if `edited`. One that it no longer has stays."""
+    theirs = {skill.name: _digest(_installed(skill, fetched)) for skill in fetched.skills} | fetched.broken
+    was = {skill.name: _digest(skill) if edited else skill_format.mark(skill, "installed") for skill in mine}
+    return [name for name in was if name in theirs and theirs[name] != was[name]]
+
+
+def add(library: Library, skills: Sequence[Skill], *, replace: bool) -> Library:
+    """The library with `skills` in it. Raises `ConfigError` for a name that is taken, unless it may be replaced; a
+    pinned skill never is."""
+    for skill in skills:
+        before = library.skills.get(skill.name)
+        if before is not None and skill_format.pinned(before):
+            raise ConfigError(f"{skill.name}: is pinned; `hermes-lab skills unpin {skill.name}` first")
+        if before is not None and not replace:
+            raise ConfigError(f"{skill.name}: a skill of that name is there already; --replace takes its place")
+        library = library.with_skill(skill)
+    return library
+
+
+def _installed(skill: Skill, fetched: Fetched) -> Skill:
+    """The skill without the marks of a former life, save that it is compiled, and with where it is from and a digest
+    of what came."""
+    here = {"origin": "installed", "source": fetched.source, "ref": fetched.ref, "commit": fetched.commit}
+    skill = skill_format.remarked(skill, {**here, "compiled": skill_format.compiled(skill)})
+    return skill_format.marked(skill, installed=_digest(skill))
+
+
+def _digest(skill: Skill) -> str:
+    return Library([msgspec.structs.replace(skill, text=skill_format.shown(skill))]).snapshot
+
+
+def _skills(root: Path, source: str) -> tuple[tuple[Skill, ...], dict[str, str]]:
+    """Every folder with a SKILL.md that is not inside another one, and what is wrong with those that are no skill, by
+    name; hidden folders and links are not looked into."""
+    found: dict[str, Skill] = {}
+    broken: dict[str, str] = {}
+    for folder in skill_folders(root):
+        name = folder.name
+        if name in found or name in broken:
+            broken[name] = f"{source}: holds two skills {name!r}; give the folder of one of them"
+            continue
+        try:
+            found[name] = load_skill(folder)
+        except ConfigError as error:
+            broken[name] = str(error)
+    if not found and not broken:
+        raise ConfigError(f"{source}: holds no skill (no SKILL.md in it or below it)")
+    return tuple(found[name] for name in sorted(found.keys() - broken)), broken
+
+
+def skill_folders(root: Path) -> Iterator[Path]:
+    """The folders with a SKILL.md that are, or lie anywhere below, `root`."""
+    for at, folders, names in os.walk(root):
+        if "SKILL.md" in names:
+            folders.clear()
+            yield Path(at)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+@contextmanager
+def _clone(url: str, ref: str, say: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+    url = _for_git(url)
+    scheme = _URL.fullmatch(url)
+    if scheme and scheme["scheme"].lower() not in _SCHEMES:
+        raise ConfigError(f"{shown_url(url)}: {scheme['scheme']} is not fetched from; use {', '.join(_SCHEMES)}")
+    if ref.startswith("-"):
+        raise ConfigError(f"--ref: {ref!r} is no branch or tag")
+    with tempfile.TemporaryDirectory(prefix="hermes-hub-") as temporary:
+        folder = Path(temporary, "clone")
+        say(f"fetching {shown_url(url)}{f' at {ref}' if ref else ''} (git, the last commit only)")
+        at = [f"--branch={ref}"] if ref else []
+        how = ["--depth=1", "--single-branch", "--no-tags", "--no-recurse-submodules", "--template=", "--quiet"]
+        _git("clone", *how, *at, "--", url, str(folder), url=url)
+        commit = _git("-C", str(folder), "rev-parse", "HEAD", url=url).strip()
+        yield _named(folder), commit
+
+
+def _named(clone: Path) -> Path:
+    """A repository that is itself a skill, under the skill's name, which its folder has to have."""
+    try:
+        name = read_name(clone)
+    except (OSError, ConfigError, ToolError):
+        return clone  # no skill, or a broken one, which loading it tells
+    return clone.rename(clone.with_name(name))
+
+
+def _git(*args: str, url: str) -> str:
+    settings = [part for setting in _QUIET_GIT for part in ("-c", setting)]
+    # It never asks: there may be nobody, and a prompt of a clone could be the repository's.
+    silent = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES)}
+    environment = {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **os.environ, **silent, "LC_ALL": "C"}
+    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # as within a hook of another repository
+        environment.pop(variable, None)
+    try:
+        done = subprocess.run(
+            ["git", *settings, *args],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ConfigError("git: not installed; give a folder instead of a URL") from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{shown_url(url)}: git got nothing in {_SECONDS} s") from None
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
+        why = next((line for line in lines if line.startswith(("fatal:", "ERROR:"))), lines[-1] if lines else "failed")
+        raise ConfigError(f"{shown_url(url)}: git: {why.replace(url, shown_url(url))}")
+    return done.stdout

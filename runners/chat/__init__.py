@@ -1,0 +1,1 @@
+"""Interactive chat sessions."""

@@ -1,0 +1,1 @@
+"""Runs lanes: planning, scheduling, the run folder and resume."""

@@ -1,0 +1,80 @@
+"""What a run may spend: once it is spent, nothing new begins."""
+
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from hermes_lab.config.schema import BudgetConfig
+from hermes_lab.runners.engine.episode_summary import Brief
+
+
+class Share(Struct, frozen=True):
+    """How much of one limit is used."""
+
+    used: float
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{_number(self.used)} of {_number(self.limit)}"
+
+
+class Budget:
+    """The limits of a run, and what it used of them: tasks and tokens over all starts, hours of this one.
+
+    What runs is finished and kept. So tasks are never more than allowed, while tokens and hours are exceeded by what
+    the rollouts that run at once still use.
+    """
+
+    def __init__(self, limits: BudgetConfig | None = None) -> None:
+        self._limits = limits or BudgetConfig()
+        self._started = time.monotonic()
+        self._tasks = self._tokens = self._running = 0
+        self._spent = ""
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return bool(self.shares)
+
+    @property
+    def shares(self) -> Mapping[str, Share]:
+        """By the name of a limit, how much of it is used."""
+        limits = self._limits
+        hours = (time.monotonic() - self._started) / 3600
+        used = {"tasks": (self._tasks, limits.tasks), "tokens": (self._tokens, limits.tokens)}
+        every = {name: Share(*share) for name, share in (used | {"hours": (hours, limits.hours)}).items()}
+        return {name: share for name, share in every.items() if share.limit}
+
+    @property
+    def spent(self) -> str:
+        """The limit for which something was not begun, as `budget.tokens is spent (...)`; empty as long as all was."""
+        return f"budget.{self._spent} is spent ({self.shares[self._spent]})" if self._spent else ""
+
+    def allows(self) -> bool:
+        """Whether one more rollout may begin. The first time that it may not, `spent` says why."""
+        running = {"tasks": self._running}
+        for name, share in self.shares.items():
+            if share.used + running.get(name, 0) >= share.limit:
+                self._spent = self._spent or name
+                return False
+        return True
+
+    def begin(self) -> bool:
+        """Begins a rollout, which runs until `end`, if one more is allowed."""
+        allowed = self.allows()
+        self._running += allowed
+        return allowed
+
+    def end(self) -> None:
+        """A rollout has ended; `add` says what it used."""
+        self._running -= 1
+
+    def add(self, episode: Brief) -> None:
+        """Counts a finished episode."""
+        self._tasks += 1
+        self._tokens += episode.tokens
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"

@@ -1,0 +1,35 @@
+"""Where rollouts run: in this process, or on a Ray cluster. Everything else of a run is the same."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.weights import Say
+from hermes_lab.rollout import Lab, RunEpisode, run_episode
+
+
+@asynccontextmanager
+async def open_executor(
+    config: RunConfig, labs: Sequence[Lab], adapters: Sequence[str], say: Say
+) -> AsyncIterator[RunEpisode]:
+    """What runs the rollouts of `labs`, whose models were opened under `adapters`, for the time of the block. Raises
+    `ConfigError` where there is no such cluster, and `WorkerError` where no worker comes up."""
+    if config.run.executor == "local":
+        yield run_episode
+        return
+    with need_ray("run.executor"):
+        from hermes_lab.runners.ray.pool import open_pool
+    async with open_pool(config, labs, adapters, say) as pool:
+        yield pool.run_episode
+
+
+@contextmanager
+def need_ray(field: str) -> Iterator[None]:
+    """Around an import: raises `ConfigError` that names `field` where Ray is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise ConfigError(f"{field}: `ray` is not installed: pip install 'hermes-lab[ray]'") from None

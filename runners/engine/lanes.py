@@ -1,0 +1,130 @@
+"""What a lane learns: the knowledge that a round begins with, as a function of the episodes before it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hermes_lab.config.schema import Arm, MemoryConfig, RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.memory.notes import Notes, merge_notes
+from hermes_lab.protocols import KnownSuite, Suite
+from hermes_lab.runners.engine.episode_summary import Brief
+from hermes_lab.runners.engine.lane_history import Border, Deprecated, MergedNotes, record
+from hermes_lab.skills.learning.refine import refine
+from hermes_lab.skills.learning.stats import SkillStats, Use, stats
+from hermes_lab.skills.library import Library, merge
+from hermes_lab.skills.placebo import placebo, placebo_notes
+from hermes_lab.types import MemoryWrite, SkillWrite
+
+LEARNING: frozenset[Arm] = frozenset({"on", "placebo"})
+"""The arms whose library grows."""
+
+
+@dataclass(frozen=True)
+class LaneState:
+    """What a round begins with, and how the skills fared since they were last written."""
+
+    knowledge: Knowledge
+    uses: tuple[Use, ...] = ()
+
+
+def begin(arm: Arm, library: Library, suite: Suite, *, split: str, world: int) -> Library:
+    """The skills that a lane begins with, `library` being those of the configuration.
+
+    Raises `ConfigError` for an oracle where the suite cannot tell its rules, and where nothing is there to freeze.
+    """
+    if arm == "frozen" and not library.skills:
+        raise ConfigError("learning.arms: `frozen` runs with skills.library as it is; give that, with a skill in it")
+    if arm == "off":
+        return Library()
+    if arm == "placebo":
+        return placebo(library)
+    if arm == "oracle":
+        if not isinstance(suite, KnownSuite):
+            raise ConfigError(f"learning.arms: {suite.name} cannot tell its hidden rules, so it has no arm `oracle`")
+        return suite.known_skills(split=split, world=world)
+    return library
+
+
+def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: RunConfig) -> tuple[LaneState, Border]:
+    """The lane once a round is merged, and what that did; `finished` are its episodes in the order of its tasks.
+
+    A pure function, so that resume needs the log alone. Skills that fail are taken out of prompts; one that was just
+    written begins anew, since its uses were of its earlier text.
+    """
+    before = state.knowledge
+    kept, dropped = _contest(finished)
+    written = {write.name for write in kept}
+    uses = tuple(use for use in (*state.uses, *_uses(finished)) if use.name not in written)
+    fared = stats(uses, alpha=config.skills.ema_alpha)
+    merged = merge(before.library, kept)
+    refined = refine(merged, fared, config.skills)
+    library = placebo(refined) if arm == "placebo" else refined
+    notes, counts = _merge_notes(
+        before.notes, [write for episode in finished for write in episode.notes], config.memory
+    )
+    if arm == "placebo":
+        notes = placebo_notes(notes)
+    knowledge = replace(
+        before, library=library, notes=notes, idle=_idle(before, finished), learnt_from=_learnt_from(before, kept)
+    )
+    border = Border(
+        round=finished[0].round,
+        before=before.library.snapshot,
+        after=library.snapshot,
+        merged=tuple(map(record, kept)),
+        dropped=tuple(record(write, won) for write, won in dropped),
+        deprecated=_deprecated(merged, refined, fared),
+        emptied=library.snapshot != refined.snapshot,
+        notes=MergedNotes(before.notes_snapshot, knowledge.notes_snapshot, *counts),
+    )
+    return LaneState(knowledge, uses), border
+
+
+def _uses(finished: Iterable[Brief]) -> list[Use]:
+    return [Use(name, episode.success, episode.started_at) for episode in finished for name in episode.skills.loaded]
+
+
+def _idle(before: Knowledge, finished: Sequence[Brief]) -> int:
+    if any(episode.review for episode in finished):
+        return 0
+    return before.idle + sum(int(episode.metrics.get("iterations", 0)) for episode in finished)
+
+
+def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str, tuple[str, ...]]:
+    known = dict(knowledge.learnt_from)
+    for write in writes:
+        known[write.name] = tuple(dict.fromkeys((*known.get(write.name, ()), *write.triggers)))
+    return known
+
+
+def _contest(finished: Iterable[Brief]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
+    """The writes that the library takes; and those that it drops, each with the key of the episode that has the name.
+
+    All were made against the same snapshot, unaware of each other, so the first episode that writes a name keeps it.
+    """
+    owners: dict[str, str] = {}
+    kept, dropped = [], []
+    for episode in finished:
+        for write in episode.writes:
+            owner = owners.setdefault(write.name, episode.key)
+            if owner == episode.key:
+                kept.append(write)
+            else:
+                dropped.append((write, owner))
+    return kept, dropped
+
+
+def _deprecated(merged: Library, refined: Library, fared: Mapping[str, SkillStats]) -> tuple[Deprecated, ...]:
+    names = [name for name, skill in refined.skills.items() if skill != merged.skills[name]]
+    return tuple(Deprecated(n, fared[n].judged, fared[n].solved, fared[n].low, fared[n].high) for n in names)
+
+
+def _merge_notes(notes: Notes, writes: Sequence[MemoryWrite], config: MemoryConfig) -> tuple[Notes, tuple[int, int]]:
+    """`merge_notes`, and of how many writes it took, and did not."""
+    merged = 0
+    for write in writes:
+        after = merge_notes(notes, [[write]], config)
+        merged += after != notes
+        notes = after
+    return notes, (merged, len(writes) - merged)

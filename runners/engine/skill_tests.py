@@ -1,0 +1,46 @@
+"""The tests that skills bring with them, run in the sandbox of this machine."""
+
+from collections.abc import Iterable, Mapping
+
+import anyio
+
+from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.errors import SandboxError
+from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.skills.compiled.security import Problem
+from hermes_lab.skills.compiled.validate import TestRun, is_test, test_skill
+from hermes_lab.types import Skill
+
+
+def failures(skills: Iterable[Skill], *, instead: str) -> Mapping[str, Problem]:
+    """What is wrong with the skills whose `scripts/test_*.py` fail, by name. Blocks while they run, each skill's in a
+    fresh sandbox. Raises `SandboxError`, naming what to do `instead`, where this machine has none that holds."""
+    tested = [skill for skill in skills if any(map(is_test, skill.files))]
+    try:
+        runs = anyio.run(_run, tested) if tested else {}
+    except SandboxError as error:
+        raise SandboxError(f"{error}; {instead}") from None
+    return {name: Problem("error", _where(run), 0, _why(run)) for name, run in runs.items() if not run.ok}
+
+
+async def _run(skills: Iterable[Skill]) -> dict[str, TestRun]:
+    config = SandboxConfig()
+    await probe(config)
+    runs = {}
+    for skill in skills:
+        async with open_sandbox(config) as sandbox:
+            runs[skill.name] = await test_skill(skill, sandbox)
+    return runs
+
+
+def _where(run: TestRun) -> str:
+    return run.tests[0] if len(run.tests) == 1 else "scripts/test_*.py"
+
+
+def _why(run: TestRun) -> str:
+    if run.missing:
+        return f"its tests need the module {run.missing}, which is not installed in the sandbox"
+    if run.timed_out:
+        return "its tests took too long"
+    last = run.output.rstrip().rpartition("\n")[2].strip()
+    return f"its tests fail: {last or f'exit code {run.exit_code}'}"

@@ -1,0 +1,1 @@
+"""Model servers and rollouts for environments and GRPO."""

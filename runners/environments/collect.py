@@ -1,0 +1,159 @@
+"""The rollouts of a GRPO training: our own batch runner, on a server that stays up for the whole training."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import product
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+
+from hermes_lab.config.schema import ModelConfig, addresses
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.lane import Place, lane_name
+from hermes_lab.models import weights
+from hermes_lab.models.adapters import identify, served_models, unload_adapter
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.refusals import Refused
+from hermes_lab.models.server import VllmServer
+from hermes_lab.protocols import Suite
+from hermes_lab.runners.commands.execute import Plan, run_all
+from hermes_lab.runners.engine.lanes import begin
+from hermes_lab.runners.engine.libraries import begin_with
+from hermes_lab.runners.engine.plan import Lane
+from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.registry import blaming
+from hermes_lab.training.grpo_config import Batch
+from hermes_lab.training.lock import LockedConfig
+from hermes_lab.training.lora import Say
+
+_STOP_SECONDS = 15.0
+"""A server has ended by then; one that still answers is somebody else's."""
+
+_TRIES = 2
+"""Of a batch: what errored is tried once more, and then left out."""
+
+
+class BatchSampler:
+    """Runs batches. The locked server is used as it is, or started before the first rollout where none answers."""
+
+    def __init__(self, locked: LockedConfig, log: Path, say: Say, *, quiet: bool) -> None:
+        self._locked = locked
+        self._log = log
+        self._say = say
+        self._quiet = quiet
+        self._urls = addresses(locked.rollout_server_url)
+        self._server: VllmServer | None = None
+        self._found = False
+
+    def collect(self, batch: Batch) -> None:
+        """Makes the rollouts that the batch's folder still lacks."""
+        self._find_server(batch.config.model)
+        suite, library = load_suite(batch.config.suite), begin_with(batch.config.skills.library)
+        lanes = batch_lanes(batch, suite, library)
+        for _ in range(_TRIES):
+            plan = Plan("run", batch.config, batch.folder, suite, lanes, library.snapshot)
+            begun = (batch.folder / "run.json").exists()
+            code = run_all(plan, resume=begun, quiet=self._quiet, json=False, show=_show_nothing)
+            if code == 130:
+                raise KeyboardInterrupt
+            if code == 0:
+                return
+
+    def retire(self, version: Path) -> None:
+        """Takes a version off the server, where it is still there."""
+        for url in self._urls if self._found else ():
+            with suppress(ModelError):  # one that is gone has nothing loaded
+                anyio.run(_unload, url, version)
+
+    def close(self) -> None:
+        """Stops the server, if it is ours."""
+        if self._server is not None:
+            server, self._server = self._server, None
+            anyio.run(server.__aexit__)
+
+    def _find_server(self, model: ModelConfig) -> None:
+        if self._found:
+            return
+        if self._log.exists():  # of a training that was killed: a server that we started is on its way down
+            deadline = time.monotonic() + _STOP_SECONDS
+            while time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
+                time.sleep(0.5)
+        # Of several, one that answers is enough to begin with: the others are taken out until they are there.
+        if not any(anyio.run(_answers, url) for url in self._urls):
+            self._server = anyio.run(self._start, model)
+        self._found = True
+
+    async def _start(self, model: ModelConfig) -> VllmServer:
+        """A server where none answers: there can be only one of ours."""
+        folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
+        config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls))})
+        server = VllmServer(folder, config, name=self._locked.base_model, log=self._log, say=self._say)
+        return await server.__aenter__()
+
+
+@contextmanager
+def open_sampler(locked: LockedConfig, log: Path, say: Say, *, quiet: bool) -> Iterator[BatchSampler]:
+    """A sampler for the time of the block."""
+    sampler = BatchSampler(locked, log, say, quiet=quiet)
+    try:
+        yield sampler
+    finally:
+        sampler.close()
+
+
+def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
+    """A lane for each arm and world, which share the tasks as evenly as may be; those of a round of one task, one."""
+    config, arms = batch.config, batch.config.learning.arms
+    places = list(product(range(config.learning.worlds), arms))[: batch.tasks]
+    counts = [batch.tasks // len(places) + (n < batch.tasks % len(places)) for n in range(len(places))]
+    lanes = []
+    for (world, arm), count in zip(places, counts, strict=True):
+        number, split = batch.first_world + world, config.suite.split
+        with blaming(suite.name):
+            tasks = suite.load(split=split, count=count, seed=config.suite.seed, world=number)
+        lanes.append(
+            Lane(
+                lane_name(Place(arm, 0, number, 0), with_weights=False),
+                arm,
+                begin(arm, library, suite, split=split, world=number),
+                batch.samples,
+                [tasks],
+            )
+        )
+    return lanes
+
+
+def _local_port(url: str) -> int:
+    parts = urlsplit(url)
+    if parts.hostname not in ("127.0.0.1", "localhost") or parts.path.rstrip("/") != "/v1" or not parts.port:
+        raise ConfigError(
+            f"lock: rollout_server_url: no server answers at {url}, and only http://127.0.0.1:PORT/v1 is started from "
+            "here; start one there with `hermes-lab serve`"
+        )
+    return parts.port
+
+
+async def _answers(url: str) -> bool:
+    async with Endpoint(url, max_retries=0, timeout=5.0) as endpoint:
+        try:
+            await served_models(endpoint)
+        except Refused:
+            return True  # it is for the rollouts to say what is wrong with it
+        except ModelError:
+            return False
+    return True
+
+
+async def _unload(url: str, version: Path) -> None:
+    _, adapter = await anyio.to_thread.run_sync(identify, version)
+    async with Endpoint(url) as endpoint:
+        if adapter.name in await served_models(endpoint):
+            await unload_adapter(endpoint, adapter.name)
+
+
+def _show_nothing(content: object, *, json: bool) -> None:
+    del content, json  # the training says what came of it

@@ -1,0 +1,1 @@
+"""Experiments and studies: which lanes, in which order, and their power."""

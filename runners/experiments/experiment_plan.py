@@ -1,0 +1,151 @@
+"""What an experiment will be, told before it starts: its size, what it can detect, and what it may spend."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.runners.engine.budget import Budget, Share
+from hermes_lab.runners.engine.plan import Lane
+from hermes_lab.runners.experiments.experiment import weights_of
+from hermes_lab.runners.tables import counted
+
+CURVE_LANES = 20
+"""Lanes of an arm with which a curve is usually identified (docs/statistics.md)."""
+
+
+class Power(Struct, frozen=True):
+    """What a comparison of two arms will detect: `power` is the probability that the expected effect is significant.
+    `pairs` are tasks under both arms, of `tasks` different ones, in `lanes` of `worlds`; `sentence` says all of it."""
+
+    of: str
+    pairs: int
+    tasks: int
+    lanes: int
+    worlds: int
+    baseline: float
+    effect: float
+    power: float
+    sentence: str
+    assumed: str
+
+
+class Briefing(Struct, frozen=True, kw_only=True):
+    """The plan of an experiment. `lanes` counts all lanes, `lanes_per_arm` those of an arm under the same weights;
+    `learnt` and `heldout` are tasks of one lane. A check at the number of rounds is after the last one."""
+
+    arms: Sequence[str]
+    weights: Sequence[str]
+    replicates: int
+    worlds: int
+    blocks: int
+    lanes: int
+    lanes_per_arm: int
+    rounds: int
+    round_size: int
+    order: str
+    learnt: int
+    heldout: int
+    checks: Sequence[int]
+    episodes: int
+    finished: int
+    power: Sequence[Power]
+    curve_lanes: int = CURVE_LANES
+    budget: Mapping[str, Share]
+
+    def lines(self) -> Iterator[str]:
+        """For a person."""
+        factors = [f"{counted(len(self.arms), 'arm')} ({', '.join(self.arms)})", counted(self.replicates, "replicate")]
+        factors.append(counted(self.worlds, "world") + (f" of {self.blocks} blocks" if self.blocks > 1 else ""))
+        if len(self.weights) > 1:
+            factors.append(f"{len(self.weights)} weights ({', '.join(name or 'no adapter' for name in self.weights)})")
+        yield f"plan: {' x '.join(factors)} = {counted(self.lanes, 'lane')}"
+        yield f"a lane: {counted(self.rounds, 'round')} of {counted(self.round_size, 'task')}, order: {self.order}"
+        if self.heldout:
+            before = ", ".join(str(check) for check in self.checks[:-1])
+            yield f"held out: {counted(self.heldout, 'task')}, before round {before} and after the last"
+        done = f", {self.finished} of them finished" if self.finished else ""
+        yield f"in all: {counted(self.episodes, 'episode')}{done}"
+        for power in self.power:
+            yield f"power {power.of}: {power.sentence}"
+        if self.power:
+            yield f"  assumed: {self.power[0].assumed}"
+        few = "; expect it to be not identified" if self.lanes_per_arm < CURVE_LANES else ""
+        yield f"curve: {counted(self.lanes_per_arm, 'lane')} an arm, where a fit takes about {CURVE_LANES}{few}"
+        if self.budget:
+            yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
+
+
+def powers_together(plans: Sequence[Briefing]) -> list[Power]:
+    """Of the comparisons of several runs pooled, each world of each run being a unit, for the rates that the first of
+    them expects: over all rounds, and after learning. Empty where they compare nothing."""
+    by_part: dict[str, list[Power]] = {}
+    for plan in plans:
+        for one in plan.power:
+            by_part.setdefault(one.of, []).append(one)
+    return [_together(each) for each in by_part.values()]
+
+
+def _together(each: Sequence[Power]) -> Power:
+    from hermes_lab.analysis.stats import power
+
+    lanes, worlds, pairs, tasks = (
+        sum(getattr(one, of) for one in each) for of in ("lanes", "worlds", "pairs", "tasks")
+    )
+    first, clusters = each[0], power.Lanes(worlds, what="worlds")
+    rates = (tasks, first.baseline, first.effect)
+    value, sentence = power.power_of_pairs(*rates, lanes=clusters), power.sentence(*rates, lanes=clusters)
+    return Power(
+        first.of, pairs, *rates[:1], lanes, worlds, *rates[1:], value, sentence, power.assumptions(lanes=clusters)
+    )
+
+
+def brief_plan(config: RunConfig, lanes: Sequence[Lane], budget: Budget, finished: int) -> Briefing:
+    """The plan of `learn`'s `lanes`, of whose episodes `finished` are there already."""
+    learning, lane = config.learning, lanes[0]
+    weights = weights_of("learn", config)
+    each = learning.replicates * learning.worlds
+    learnt, heldout = sum(map(len, lane.rounds)), sum(map(len, lane.heldout))
+    return Briefing(
+        arms=learning.arms,
+        weights=weights,
+        replicates=learning.replicates,
+        worlds=learning.worlds,
+        blocks=learning.blocks,
+        lanes=len(lanes),
+        lanes_per_arm=each,
+        rounds=learning.rounds,
+        round_size=learning.round_size,
+        order=learning.order,
+        learnt=learnt,
+        heldout=heldout,
+        checks=sorted(lane.checks),
+        episodes=sum(lane.wanted for lane in lanes),
+        finished=finished,
+        power=_powers(config, each, learnt, heldout) if len(learning.arms) * len(weights) > 1 else (),
+        budget=budget.shares,
+    )
+
+
+def _powers(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:
+    """Of the comparisons that the run makes, over the units that `compare` takes."""
+    from hermes_lab.analysis.stats import power
+    from hermes_lab.analysis.stats.paired import MIN_LANES
+
+    expect, learning = config.learning.expect, config.learning
+    # Replicates share their tasks where these differ in their order alone.
+    shared = learning.order != "drawn" and learning.replicates > 1
+    clusters = None if shared else power.Lanes(lanes)
+    if learning.worlds >= MIN_LANES:
+        clusters = power.Lanes(learning.worlds, what="worlds")
+    found = []
+    for of, tasks in (("over all rounds", learnt), ("after learning", heldout)):
+        if tasks:
+            pairs, distinct = lanes * tasks, learning.worlds * tasks if shared else lanes * tasks
+            rates = (distinct, expect.baseline, expect.effect)
+            value, sentence = power.power_of_pairs(*rates, lanes=clusters), power.sentence(*rates, lanes=clusters)
+            if shared:
+                sentence += f"; {pairs} pairs, but replicates may answer alike: each of {distinct} tasks counts once"
+            assumed = power.assumptions(lanes=clusters)
+            found.append(Power(of, pairs, distinct, lanes, learning.worlds, *rates[1:], value, sentence, assumed))
+    return found

@@ -1,0 +1,1 @@
+"""Rollouts and refits on a Ray cluster."""
