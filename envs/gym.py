@@ -11,7 +11,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.errors import ConfigError, HermesLabError
-from hermes_lab.rewards import doubts
+from hermes_lab.rewards import reward_warnings
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import check_toolsets
@@ -54,7 +54,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
             raise ConfigError(
                 "agent.toolsets: an environment has one actor, and so no delegate_task; disable that tool"
             )
-        if doubt := doubts(self.config.reward):
+        if doubt := reward_warnings(self.config.reward):
             gymnasium.logger.warn(doubt)
         self.episode: Episode | None = None
         """The record of the last episode that came to its end."""

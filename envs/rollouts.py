@@ -11,30 +11,30 @@ from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.weights import Say
-from hermes_lab.rewards import doubts
-from hermes_lab.rollout import Job, Lab, RunEpisode, run_episode
+from hermes_lab.rewards import reward_warnings
+from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
 from hermes_lab.web import open_web
 
-Executor = Callable[[RunConfig, Sequence[Lab], Sequence[str], Say], AbstractAsyncContextManager[RunEpisode]]
+Executor = Callable[[RunConfig, Sequence[RolloutContext], Sequence[str], Say], AbstractAsyncContextManager[RunEpisode]]
 """Opens what runs the rollouts of labs."""
 
 
 class Rollouts:
     """Runs a suite's tasks with one model. At most `run.concurrency` rollouts work at once, in all groups together."""
 
-    def __init__(self, lab: Lab, library: Library, run_episode: RunEpisode = run_episode) -> None:
-        self.lab = lab
+    def __init__(self, context: RolloutContext, library: Library, run_episode: RunEpisode = run_episode) -> None:
+        self.context = context
         self._run_episode = run_episode
         self._knowledge = Knowledge(library)
-        self._limiter = anyio.CapacityLimiter(lab.config.run.concurrency)
+        self._limiter = anyio.CapacityLimiter(context.config.run.concurrency)
 
     def tasks(self, *, split: str, count: int, seed: int) -> list[Task]:
         """`count` tasks of a split, drawn by `seed`."""
-        return self.lab.suite.load(split=split, count=count, seed=seed, world=self.lab.config.suite.world)
+        return self.context.suite.load(split=split, count=count, seed=seed, world=self.context.config.suite.world)
 
     async def group(self, task: Task, size: int, *, round_: int = 0, first: int = 0) -> tuple[Episode, ...]:
         """`size` rollouts of one task, in their order. Errored ones are among them: see `Episode.status`.
@@ -44,9 +44,9 @@ class Rollouts:
         episodes: dict[int, Episode] = {}
 
         async def roll_out(sample: int) -> None:
-            job = Job(task, lane="env", round=round_, sample=sample, experience=0, place=0, review="never")
+            spec = RolloutSpec(task, lane="env", round=round_, sample=sample, experience=0, place=0, review="never")
             async with self._limiter:
-                episodes[sample] = await self._run_episode(self.lab, job, self._knowledge)
+                episodes[sample] = await self._run_episode(self.context, spec, self._knowledge)
 
         async with anyio.create_task_group() as rollouts:
             for sample in range(first, first + size):
@@ -55,8 +55,10 @@ class Rollouts:
 
 
 @asynccontextmanager
-async def _here(config: RunConfig, labs: Sequence[Lab], adapters: Sequence[str], say: Say) -> AsyncIterator[RunEpisode]:
-    del config, labs, adapters, say
+async def _here(
+    config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str], say: Say
+) -> AsyncIterator[RunEpisode]:
+    del config, contexts, adapters, say
     yield run_episode
 
 
@@ -70,13 +72,13 @@ async def open_rollouts(
     """
     suite = load_suite(config.suite)
     await probe(config.sandbox)
-    if doubt := doubts(config.reward):
+    if doubt := reward_warnings(config.reward):
         say(doubt)
     opened = open_model(
         config.model, tool_format=config.agent.tool_format, log=log, concurrency=config.run.concurrency, say=say
     )
     async with opened as model, open_auxiliary(config, say=say) as auxiliary:
         sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
-        lab = Lab(config, config_digest(config), suite, model, sandbox, web, auxiliary)
-        async with executor(config, [lab], [config.model.adapter], say) as run:
-            yield Rollouts(lab, library or Library(), run)
+        context = RolloutContext(config, config_digest(config), suite, model, sandbox, web, auxiliary)
+        async with executor(config, [context], [config.model.adapter], say) as run:
+            yield Rollouts(context, library or Library(), run)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.protocols import Suite
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Task
@@ -62,9 +62,9 @@ class SteppedRollout:
     def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
         self._model = SteppedModel()
         sandbox = lambda: open_sandbox(config.sandbox)  # noqa: E731
-        lab = Lab(config, config_digest(config), suite, self._model, sandbox, open_web(config.web))
-        job = Job(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
-        self._task = asyncio.create_task(run_episode(lab, job, Knowledge(library)))
+        context = RolloutContext(config, config_digest(config), suite, self._model, sandbox, open_web(config.web))
+        spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
+        self._task = asyncio.create_task(run_episode(context, spec, Knowledge(library)))
 
     @classmethod
     async def begin(cls, config: RunConfig, suite: Suite, task: Task, library: Library) -> "SteppedRollout":

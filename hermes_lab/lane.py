@@ -14,7 +14,7 @@ WHOLE = "all"
 _WITHOUT = "without-"
 
 
-class Place(NamedTuple):
+class LaneKey(NamedTuple):
     """Where a lane stands: its arm, and which replicate, world and weights (of `learning.adapters`), each from 0."""
 
     arm: str
@@ -23,17 +23,17 @@ class Place(NamedTuple):
     weights: int = 0
 
 
-def lane_name(place: Place, *, with_weights: bool) -> str:
+def lane_name(place: LaneKey, *, with_weights: bool) -> str:
     """The name of the lane there; the weights stand in it only where they are a factor."""
     name = f"{place.arm}-r{place.replicate}-w{place.world}"
     return f"{name}-a{place.weights}" if with_weights else name
 
 
-def lane_place(name: str) -> Place | None:
+def lane_key(name: str) -> LaneKey | None:
     """The place that a lane's name tells; None of a lane that is in no experiment, such as `main`."""
     if not (found := _NAME.fullmatch(name)):
         return None
-    return Place(found["arm"], int(found["replicate"]), int(found["world"]), int(found["weights"] or 0))
+    return LaneKey(found["arm"], int(found["replicate"]), int(found["world"]), int(found["weights"] or 0))
 
 
 def without(skill: str) -> str:

@@ -31,10 +31,10 @@ class ModelClient(Protocol):
 
 
 @runtime_checkable
-class MeetingModel(ModelClient, Protocol):
+class TaskAwareModel(ModelClient, Protocol):
     """A model that answers each rollout in its own way: from what the task is, or always from the same server."""
 
-    def meet(self, task: Task) -> ModelClient:
+    def for_task(self, task: Task) -> ModelClient:
         """The model for one rollout of that task."""
         ...
 
@@ -127,7 +127,7 @@ class Suite(Protocol):
 
 
 @runtime_checkable
-class KnownSuite(Suite, Protocol):
+class OracleSuite(Suite, Protocol):
     """A suite that can tell its hidden rules: the `oracle` arm of an experiment begins with them."""
 
     def known_skills(self, *, split: str, world: int) -> "Library":
@@ -136,7 +136,7 @@ class KnownSuite(Suite, Protocol):
 
 
 @runtime_checkable
-class TellingSuite(Suite, Protocol):
+class RuleAwareSuite(Suite, Protocol):
     """A suite that knows its hidden rules, and sees which of them a skill tells."""
 
     def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
@@ -157,7 +157,7 @@ class Turn(NamedTuple):
     tools: "tuple[Tool, ...]" = ()
 
 
-class Stage(Protocol):
+class TaskSession(Protocol):
     """What one episode of a task has besides its workspace: tools with a state of their own, a user who goes on."""
 
     @property
@@ -165,7 +165,7 @@ class Stage(Protocol):
         """Tools of the task, which come after those of the configured toolsets. Child agents have none of them."""
         ...
 
-    async def follow(self, answer: str | None) -> Turn | None:
+    async def next_user_turn(self, answer: str | None) -> Turn | None:
         """What the user says to an answer (None: an empty one) before the work counts as submitted; None: nothing."""
         ...
 
@@ -179,9 +179,9 @@ class Stage(Protocol):
 
 
 @runtime_checkable
-class StagedSuite(Suite, Protocol):
+class SessionSuite(Suite, Protocol):
     """A suite whose tasks are more than a workspace and one prompt."""
 
-    async def stage(self, task: Task) -> Stage:
+    async def stage(self, task: Task) -> TaskSession:
         """A fresh stage, for one episode. Its `verify` judges the episode in place of the suite's."""
         ...

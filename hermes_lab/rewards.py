@@ -21,7 +21,7 @@ UNEARNED = ("answered", "tool_calls")
 """Terms that a rollout can raise without solving anything."""
 
 
-def compose(config: RewardConfig, trajectory: Trajectory, verdicts: Sequence[Verdict]) -> Reward | None:
+def compute_reward(config: RewardConfig, trajectory: Trajectory, verdicts: Sequence[Verdict]) -> Reward | None:
     """The reward, with its weighted terms, which add up to it. None where nothing judged the work: that is no 0."""
     if not verdicts:
         return None
@@ -29,7 +29,7 @@ def compose(config: RewardConfig, trajectory: Trajectory, verdicts: Sequence[Ver
     return Reward(math.fsum(terms.values()), terms)
 
 
-def doubts(config: RewardConfig) -> str:
+def reward_warnings(config: RewardConfig) -> str:
     """One line about a reward that can be had without solving anything; empty where it cannot."""
     given = [name for name in UNEARNED if config.weights.get(name, 0.0) > 0]
     if not given:

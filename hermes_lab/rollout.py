@@ -24,8 +24,8 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
 from hermes_lab.models.finish import ending_of
-from hermes_lab.protocols import MeetingModel, ModelClient, Sandbox, Stage, StagedSuite, Suite
-from hermes_lab.rewards import compose
+from hermes_lab.protocols import ModelClient, Sandbox, SessionSuite, Suite, TaskAwareModel, TaskSession
+from hermes_lab.rewards import compute_reward
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.learning.trace import traces
@@ -54,7 +54,7 @@ from hermes_lab.web import WebProvider
 
 
 @dataclass(frozen=True)
-class Lab:
+class RolloutContext:
     """What every rollout of a run shares."""
 
     config: RunConfig
@@ -72,7 +72,7 @@ ReviewWhen = Literal["never", "due", "always"]
 
 
 @dataclass(frozen=True)
-class Job:
+class RolloutSpec:
     """One rollout that is owed: a task and its place in the run. `review` says when the agent looks back after it;
     `due` is by the cadence and the thresholds of `skills`."""
 
@@ -105,7 +105,7 @@ class Outcome:
     review: Review | None
 
 
-async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
+async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
     """Runs one task in a fresh sandbox with frozen knowledge, and has it verified.
 
     Never raises for a failing rollout: a failure of the infrastructure, or a bug, is an errored episode without score.
@@ -115,7 +115,7 @@ async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
     started = time.monotonic()
     outcome, error = None, None
     try:
-        outcome = await _roll_out(lab, job, knowledge)
+        outcome = await _roll_out(context, spec, knowledge)
     except InfraError as failure:
         error = EpisodeError(kind=failure.kind, message=str(failure), detail=_bug_in_a_verifier(failure))
     except Exception as failure:
@@ -125,21 +125,21 @@ async def run_episode(lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
     seconds = time.monotonic() - started
     if outcome and outcome.review:
         seconds -= outcome.review.seconds
-    return _record(lab, job, knowledge, outcome, error, started_at, seconds)
+    return _record(context, spec, knowledge, outcome, error, started_at, seconds)
 
 
-async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
-    config, task = lab.config, job.task
-    model = lab.model.meet(task) if isinstance(lab.model, MeetingModel) else lab.model
+async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Outcome:
+    config, task = context.config, spec.task
+    model = context.model.for_task(task) if isinstance(context.model, TaskAwareModel) else context.model
     name = model.identity.name
-    skills = SkillSession(knowledge.library, origin="foreground", episode=job.key, model=name)
-    notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=job.key, model=name)
-    async with _staged(lab.suite, task) as stage, lab.open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+    skills = SkillSession(knowledge.library, origin="foreground", episode=spec.key, model=name)
+    notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=spec.key, model=name)
+    async with _staged(context.suite, task) as stage, context.open_sandbox() as sandbox:
+        await setup_workspace(task, sandbox)
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
-        system = partial(_system, lab, knowledge, listed, await _context_files(task))
-        delegation = Delegation(model, config, sandbox, skills, system, auxiliary=lab.auxiliary)
-        context = ToolContext(
+        system = partial(_system, context, knowledge, listed, await _context_files(task))
+        delegation = Delegation(model, config, sandbox, skills, system, auxiliary=context.auxiliary)
+        tool_context = ToolContext(
             sandbox=sandbox,
             skills=skills,
             notes=notes,
@@ -147,20 +147,20 @@ async def _roll_out(lab: Lab, job: Job, knowledge: Knowledge) -> Outcome:
             delegate=delegation,
             heal_attempts=config.skills.heal_attempts,
             pages=task.pages,
-            web=lab.web,
+            web=context.web,
         )
         given = stage.tools if stage else ()
         tools = config.agent
         toolbox = Toolbox(
-            _toolsets(lab, job), context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
+            _toolsets(context, spec), tool_context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
         )
-        summariser = summariser_of(config, lab.auxiliary)
+        summariser = summariser_of(config, context.auxiliary)
         agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price, summariser=summariser)
         delegation.serve(agent, toolbox)
-        trajectory, verdicts = await _submissions(lab, task, expand(task.prompt, skills), agent, toolbox, stage)
+        trajectory, verdicts = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, stage)
         observation = observe(trajectory, verdicts, config.skills)
         looked_back = None
-        if _is_due(job, knowledge, trajectory, observation, config.skills):
+        if _is_due(spec, knowledge, trajectory, observation, config.skills):
             looked_back = await review(agent, toolbox, verdicts, config.skills)
     names = tuple(skill.name for skill in listed)
     loaded = tuple(dict.fromkeys(skills.loaded))
@@ -182,20 +182,22 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-RunEpisode = Callable[[Lab, Job, Knowledge], Awaitable[Episode]]
+RunEpisode = Callable[[RolloutContext, RolloutSpec, Knowledge], Awaitable[Episode]]
 """What an executor does: `run_episode` itself, or the same somewhere else."""
 
 
-def errored_episode(lab: Lab, job: Job, knowledge: Knowledge, error: InfraError, started_at: str) -> Episode:
+def errored_episode(
+    context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge, error: InfraError, started_at: str
+) -> Episode:
     """The record of a rollout of which nothing came back. `started_at` is in ISO 8601."""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(started_at)).total_seconds()
-    return _record(lab, job, knowledge, None, EpisodeError(error.kind, str(error)), started_at, seconds)
+    return _record(context, spec, knowledge, None, EpisodeError(error.kind, str(error)), started_at, seconds)
 
 
 @asynccontextmanager
-async def _staged(suite: Suite, task: Task) -> AsyncIterator[Stage | None]:
+async def _staged(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]:
     """The stage of an episode, where the suite has any."""
-    if not isinstance(suite, StagedSuite):
+    if not isinstance(suite, SessionSuite):
         yield None
         return
     stage = await suite.stage(task)
@@ -205,7 +207,7 @@ async def _staged(suite: Suite, task: Task) -> AsyncIterator[Stage | None]:
         await stage.aclose()
 
 
-async def lay_out(task: Task, sandbox: Sandbox) -> None:
+async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
     """Makes the workspace of a task. Raises `SandboxError` where a command of its setup fails."""
     for path, content in task.files.items():
         await sandbox.write(path, content.encode())
@@ -217,16 +219,16 @@ async def lay_out(task: Task, sandbox: Sandbox) -> None:
 
 
 async def _submissions(
-    lab: Lab, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, stage: Stage | None
+    context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, stage: TaskSession | None
 ) -> tuple[Trajectory, tuple[Verdict, ...]]:
     """Works, submits, and works again on the feedback while there is any and attempts are left: also on what is left to
     say of a success."""
-    verify = stage.verify if stage else partial(lab.suite.verify, task)
+    verify = stage.verify if stage else partial(context.suite.verify, task)
     verdicts: list[Verdict] = []
     while True:
         stop = await agent.submit(prompt)
         while stage and stop in ("answered", "empty"):
-            if (turn := await stage.follow(agent.trajectory(stop).final_response)) is None:
+            if (turn := await stage.next_user_turn(agent.trajectory(stop).final_response)) is None:
                 break
             toolbox.bring(turn.tools)
             stop = await agent.submit(turn.message)
@@ -269,12 +271,12 @@ def _where(error: Exception) -> str:
     return f"{last.filename}:{last.lineno}"
 
 
-def _toolsets(lab: Lab, job: Job) -> Sequence[str]:
+def _toolsets(context: RolloutContext, spec: RolloutSpec) -> Sequence[str]:
     """The toolsets of this rollout: those of the configuration, or its own draw, the same in every arm."""
-    agent = lab.config.agent
+    agent = context.config.agent
     if not agent.distribution:
         return agent.toolsets
-    return draw_toolsets(agent.distribution, lab.config.run.seed, job.task.id, job.sample)
+    return draw_toolsets(agent.distribution, context.config.run.seed, spec.task.id, spec.sample)
 
 
 async def _context_files(task: Task) -> str:
@@ -284,14 +286,16 @@ async def _context_files(task: Task) -> str:
     return await anyio.to_thread.run_sync(context_files.context_of, task.files)
 
 
-def _system(lab: Lab, knowledge: Knowledge, listed: Sequence[Skill], context: str, toolbox: Toolbox) -> Message:
-    agent, isolated = lab.config.agent, lab.config.sandbox.backend != "local"
+def _system(
+    context: RolloutContext, knowledge: Knowledge, listed: Sequence[Skill], context_files: str, toolbox: Toolbox
+) -> Message:
+    agent, isolated = context.config.agent, context.config.sandbox.backend != "local"
     text = system_prompt(
         toolbox.schemas,
         agent.tool_format,
         skills=listed,
         more_skills=len(knowledge.library.listed) - len(listed),
-        background=[context, knowledge.notes.render(lab.config.memory)],
+        background=[context_files, knowledge.notes.render(context.config.memory)],
         profile=agent.prompt,
         isolated=isolated,
     )
@@ -299,12 +303,12 @@ def _system(lab: Lab, knowledge: Knowledge, listed: Sequence[Skill], context: st
 
 
 def _is_due(
-    job: Job, knowledge: Knowledge, trajectory: Trajectory, observation: Observation, config: SkillsConfig
+    spec: RolloutSpec, knowledge: Knowledge, trajectory: Trajectory, observation: Observation, config: SkillsConfig
 ) -> bool:
     """Whether the agent looks back: never on work that it did not deliver."""
-    if job.review == "never" or trajectory.final_response is None:
+    if spec.review == "never" or trajectory.final_response is None:
         return False
-    return job.review == "always" or due(knowledge.idle, tool_iterations(trajectory.messages), observation, config)
+    return spec.review == "always" or due(knowledge.idle, tool_iterations(trajectory.messages), observation, config)
 
 
 def _with_triggers(writes: Iterable[SkillWrite], task: Task) -> tuple[SkillWrite, ...]:
@@ -312,36 +316,36 @@ def _with_triggers(writes: Iterable[SkillWrite], task: Task) -> tuple[SkillWrite
 
 
 def _record(
-    lab: Lab,
-    job: Job,
+    context: RolloutContext,
+    spec: RolloutSpec,
     knowledge: Knowledge,
     outcome: Outcome | None,
     error: EpisodeError | None,
     started_at: str,
     seconds: float,
 ) -> Episode:
-    task = job.task
+    task = spec.task
     first = outcome.verdicts[0] if outcome and outcome.verdicts else None
     return Episode(
         suite=task.suite,
         task_id=task.id,
-        lane=job.lane,
-        round=job.round,
-        sample=job.sample,
-        experience=job.experience,
-        place=job.place,
-        phase=job.phase,
-        block=job.block,
+        lane=spec.lane,
+        round=spec.round,
+        sample=spec.sample,
+        experience=spec.experience,
+        place=spec.place,
+        phase=spec.phase,
+        block=spec.block,
         status="ok" if outcome else "errored",
         task=TaskInfo(task.domain, task.split, task.world, task.triggers, task.metadata),
-        model=lab.model.identity,
-        config_digest=lab.config_digest,
+        model=context.model.identity,
+        config_digest=context.config_digest,
         started_at=started_at,
         seconds=seconds,
         error=error,
         score=first.score if first else None,
         success=first.success if first else None,
-        reward=compose(lab.config.reward, outcome.trajectory, outcome.verdicts) if outcome else None,
+        reward=compute_reward(context.config.reward, outcome.trajectory, outcome.verdicts) if outcome else None,
         verdicts=outcome.verdicts if outcome else (),
         trajectory=outcome.trajectory if outcome else None,
         skills=outcome.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from hermes_lab.analysis.summaries.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
 from hermes_lab.runners.engine.budget import Budget
-from hermes_lab.runners.engine.episode_summary import Brief
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.types.episode import Phase
 
@@ -55,7 +55,7 @@ class Tally:
         self._first: Counter[str] = Counter()
         self._before = (self.total("finished"), self.total("tokens"))
 
-    def add(self, episode: Brief) -> None:
+    def add(self, episode: EpisodeSummary) -> None:
         """Counts one episode."""
         arm = self.arms[arm_of(episode.lane, episode.phase)]
         if self._first.total() < EARLY:
@@ -132,7 +132,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> "Progress": ...
     def __exit__(self, *exc: object) -> None: ...
-    def __call__(self, episode: Brief) -> None: ...
+    def __call__(self, episode: EpisodeSummary) -> None: ...
 
 
 @dataclass
@@ -147,7 +147,7 @@ class Quiet:
     def __exit__(self, *exc: object) -> None:
         return None
 
-    def __call__(self, episode: Brief) -> None:
+    def __call__(self, episode: EpisodeSummary) -> None:
         self.tally.add(episode)
 
 
@@ -168,7 +168,7 @@ class Plain(Quiet):
     def __exit__(self, *exc: object) -> None:
         self._ended.set()
 
-    def __call__(self, episode: Brief) -> None:
+    def __call__(self, episode: EpisodeSummary) -> None:
         super().__call__(episode)
         if not self._warned and (warning := self.tally.early_warning):
             self._warned = True

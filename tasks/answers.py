@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hermes_lab.protocols import Sandbox, Suite
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.evidence import LARGEST, read_bytes
 from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
@@ -37,7 +37,7 @@ async def answer_key(suite: Suite, task: Task, open_sandbox: Callable[[], Sandbo
             known += [piece.place.family.howto(piece.place.site, piece.place.shape, rule), rule.recipe, *rule.clauses]
     outputs = [piece.path(path) for piece in pieces for path in piece.scene.outputs]
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         known += await _texts(sandbox, await _files(sandbox))
         await play(suite.oracle(task), task, sandbox)
         return AnswerKey(tuple(await _texts(sandbox, outputs)), tuple(known))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from hermes_lab.models.scripted import TaskPolicy
+from hermes_lab.models.scripted import TaskAwarePolicy
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Move, Rule, shell
 from hermes_lab.tasks.learner import Learner, Steps, Words, check_rates, thinking
@@ -64,13 +64,13 @@ DEMONSTRATED: Words = MappingProxyType(
 )
 
 
-def demonstrator(seed: int = 0, stumble: float = 0.12, look: bool = True) -> TaskPolicy:
+def demonstrator(seed: int = 0, stumble: float = 0.12, look: bool = True) -> TaskAwarePolicy:
     """A learner that captures everything. It looks around before it works, so that it writes over
     nothing that it never saw; `look: false` is for work that writes over nothing, and for small models. In a share
     `stumble` of the tasks it mistypes something, reads the error, looks, and does it rightly: no failed call is ever
     made again."""
     check_rates(stumble=stumble)
-    return TaskPolicy(lambda task: Demonstrator(task, seed=seed, stumble=stumble, look=look))
+    return TaskAwarePolicy(lambda task: Demonstrator(task, seed=seed, stumble=stumble, look=look))
 
 
 @dataclass(frozen=True)

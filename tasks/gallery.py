@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from hermes_lab.config.schema import SandboxConfig
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion
 from hermes_lab.tasks.feedback import write_feedback
@@ -33,7 +33,7 @@ async def verdicts(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> di
     found = {}
     for name, moves in (("nothing", ()), ("naive", suite.naive(task)), ("oracle", suite.oracle(task))):
         async with open_sandbox() as sandbox:
-            await lay_out(task, sandbox)
+            await setup_workspace(task, sandbox)
             await play(moves, task, sandbox)
             verdict = await suite.verify(task, sandbox, "Done.")
             if verdict is not None:

@@ -8,7 +8,7 @@ import anyio
 
 from hermes_lab.errors import SandboxError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.jsonl import SPLIT, JsonlSuite
 from hermes_lab.tasks.proof import AT_ONCE, BOAST, OpenSandbox
 from hermes_lab.tasks.rubric import is_knowledge
@@ -92,7 +92,7 @@ def _names(text: str, paths: Iterable[str]) -> bool:
 async def _looks(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox, times: int) -> list[dict[str, float]]:
     """What the judge says of the untouched workspace, several times over."""
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         return [await _look(suite, task, sandbox) for _ in range(times)]
 
 

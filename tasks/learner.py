@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.scripted import Policy, TaskPolicy
+from hermes_lab.models.scripted import Policy, TaskAwarePolicy
 from hermes_lab.skills import format as skill_format
 from hermes_lab.tasks.conversation import Conversation, Script, go_on, text_of
 from hermes_lab.tasks.draws import Draws
@@ -50,7 +50,7 @@ WORDS: Words = MappingProxyType(
 """What is said at each moment, over `{place}` and `{outputs}`, and where they are known `{skill}` and `{rule}`."""
 
 
-def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> TaskPolicy:
+def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> TaskAwarePolicy:
     """An agent whose success rate is `expected_success`.
 
     Where a skill is about a place, it views that and does what it says; else it goes the naive way. After a rejection
@@ -59,7 +59,7 @@ def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> TaskPolic
     and independent between tasks. Raises `ConfigError` where a rate is none.
     """
     check_rates(capture=capture, slip=slip)
-    return TaskPolicy(lambda task: Learner(task, capture=capture, slip=slip, seed=seed))
+    return TaskAwarePolicy(lambda task: Learner(task, capture=capture, slip=slip, seed=seed))
 
 
 def check_rates(**rates: float) -> None:

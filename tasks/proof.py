@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from hermes_lab.protocols import ExecResult, Sandbox, Suite, Workspace
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
 from hermes_lab.tasks.family import Criterion, Move
@@ -102,7 +102,7 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
     """Plays it in two sandboxes. Raises `InfraError` where one of them fails."""
     played = _Played(suite, task)
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         noop = await _look_only(played, sandbox)
         naive = await played.after(suite.naive(task), sandbox)
         stumbles, met = played.stumbles, await _judge_naive(played, naive, sandbox)
@@ -110,7 +110,7 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
         await _mislead(played, sandbox)
         mended = (await played.after(suite.oracle(task), sandbox)).score
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         oracle = (await played.after(suite.oracle(task), sandbox, counted=True)).score
         again, milliseconds = await _timed(played, sandbox)
         silent = await played.verdict(sandbox, None)

@@ -17,7 +17,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.reasoning import apart
 from hermes_lab.models.wires.chat import wire
-from hermes_lab.training.select import Conversation, Selection
+from hermes_lab.training.select import Selection, TrainingConversation
 from hermes_lab.training.tokens import RefusedError, rows_of
 from hermes_lab.types import Message, ToolResult, Trajectory
 
@@ -64,7 +64,7 @@ def compress_selection(selection: Selection, tokenizer: Any, max_tokens: int) ->
 
     A compressed conversation has no sampled tokens any more: its row is rendered.
     """
-    rows: dict[str, Conversation] = {}
+    rows: dict[str, TrainingConversation] = {}
     refused: Counter[str] = Counter(selection.refused)
     compressed = 0
     for conversation in selection.rows:
@@ -81,7 +81,7 @@ def compress_selection(selection: Selection, tokenizer: Any, max_tokens: int) ->
     return Selection(ordered, dict(sorted(refused.items())), compressed)
 
 
-def fit(conversation: Conversation, tokenizer: Any, max_tokens: int) -> Conversation:
+def fit(conversation: TrainingConversation, tokenizer: Any, max_tokens: int) -> TrainingConversation:
     """The conversation itself where its rows fit, else a compressed one. Raises `RefusedError` where neither does."""
     if _longest(conversation, tokenizer) <= max_tokens:
         return conversation
@@ -142,11 +142,11 @@ def named_tokenizer(name: str) -> Any:
     return AutoTokenizer.from_pretrained(weights.resolve(name))
 
 
-def _longest(conversation: Conversation, tokenizer: Any) -> int:
+def _longest(conversation: TrainingConversation, tokenizer: Any) -> int:
     return max((len(row.input_ids) for row in rows_of(conversation, tokenizer)), default=0)
 
 
-def _with(conversation: Conversation, shortened: Shortened) -> Conversation:
+def _with(conversation: TrainingConversation, shortened: Shortened) -> TrainingConversation:
     trained = tuple(shortened.places[index] for index in conversation.trained if index in shortened.places)
     return replace(conversation, messages=shortened.messages, trained=trained)
 

@@ -6,7 +6,7 @@ import msgspec
 
 from hermes_lab.analysis.stats.intervals import wilson
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.manifest import read_manifest
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import read_episodes, write_atomic
@@ -69,7 +69,7 @@ def score(folder: Path, run: Path) -> list[Evaluation]:
         if episode.model.adapter_digest != card.digest:
             by = episode.model.adapter or episode.model.name
             raise ConfigError(f"{run}: {episode.task_id} was by {by}, not by {card.name} ({card.digest[:12]})")
-        place = lane_place(episode.lane)
+        place = lane_key(episode.lane)
         at = (episode.suite, episode.task.split, place.arm if place else "main")
         count = counts.setdefault(at, [0, 0, 0])
         if episode.success is None:

@@ -21,13 +21,13 @@ from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import values_digest
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
-from hermes_lab.training.gate import Gated, Rules, gate_groups
+from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, lesson_batch
 from hermes_lab.training.grpo_steps import Lesson, take_steps
 from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
 from hermes_lab.training.lora import Say, find_parent, require_libraries
-from hermes_lab.training.rounds import Check, Done, Policy, RoundDraft, Rounds
+from hermes_lab.training.rounds import Check, Done, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals, task_digest
 from hermes_lab.types import Episode, ScoredGroup
 
@@ -48,7 +48,7 @@ OpenSampler = Callable[[LockedConfig, Path], AbstractContextManager[Sampler]]
 """Opens a sampler; a server that it starts writes to the log."""
 
 
-class Job(NamedTuple):
+class GrpoRun(NamedTuple):
     """A training, resolved."""
 
     config: GrpoConfig
@@ -76,26 +76,26 @@ def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command:
     if config.gate.compress:
         raise ConfigError("gate.compress: GRPO trains the tokens that were sampled; leave it out for grpo")
     require_libraries(locked)
-    job = _prepare(config, locked, say, command)
-    if not job.start.folder:
+    grpo_run = _prepare(config, locked, say, command)
+    if not grpo_run.start.folder:
         say("no parent: this begins with the bare base model; -c parent=ADAPTER begins with an adapter")
-    with open_sampler(locked, job.rounds.log) as sampler:
-        _evaluate(job, sampler, say)
-        for number in range(len(job.rounds.done()) + 1, job.wanted + 1):
-            _round(job, number, sampler, say)
-            _evaluate(job, sampler, say)
-    job.rounds.write_metrics()  # a kill may have come just before
-    done = job.rounds.done()
+    with open_sampler(locked, grpo_run.rounds.log) as sampler:
+        _evaluate(grpo_run, sampler, say)
+        for number in range(len(grpo_run.rounds.done()) + 1, grpo_run.wanted + 1):
+            _round(grpo_run, number, sampler, say)
+            _evaluate(grpo_run, sampler, say)
+    grpo_run.rounds.write_metrics()  # a kill may have come just before
+    done = grpo_run.rounds.done()
     if not any(each.used for each in done):
         raise ConfigError(
-            f"train: no group of {job.wanted} rounds could be trained on, so there is no adapter; all rollouts of a "
-            f"task were alike, or see the refusals above (rollouts: {job.rounds.out})"
+            f"train: no group of {grpo_run.wanted} rounds could be trained on, so there is no adapter; all rollouts of "
+            f"a task were alike, or see the refusals above (rollouts: {grpo_run.rounds.out})"
         )
     say(_summary(done))
     return Path(done[-1].version.folder)
 
 
-def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -> Job:
+def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -> GrpoRun:
     grpo = grpo_lock(config, locked)
     out = Path(config.out)
     held_out = frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
@@ -113,23 +113,25 @@ def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -
     start = Policy(str(parent), adapter_digest(parent)) if parent else Policy("", locked.base_model)
     made_from |= {"parent": start.digest, "base model": weights.training_digest(locked.base_model, base)}
     made_from |= {"tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say))}
-    return Job(config, locked, grpo, base, start, Rounds.begin(out, made_from, resume=config.resume), held_out, command)
+    return GrpoRun(
+        config, locked, grpo, base, start, Rounds.begin(out, made_from, resume=config.resume), held_out, command
+    )
 
 
-def _policy(job: Job, done: list[Done]) -> Policy:
-    return done[-1].version if done else job.start
+def _policy(grpo_run: GrpoRun, done: list[Done]) -> Policy:
+    return done[-1].version if done else grpo_run.start
 
 
-def _round(job: Job, number: int, sampler: Sampler, say: Say) -> None:
-    began, done = time.monotonic(), job.rounds.done()
-    policy, steps = _policy(job, done), done[-1].steps if done else 0
-    folder = job.rounds.folder(number)
-    title = f"round {number}/{job.wanted}"
-    episodes = _collect(job, number, policy, sampler, say)
-    if len(done) > 1 and done[-2].version not in (policy, job.start):
+def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
+    began, done = time.monotonic(), grpo_run.rounds.done()
+    policy, steps = _policy(grpo_run, done), done[-1].steps if done else 0
+    folder = grpo_run.rounds.folder(number)
+    title = f"round {number}/{grpo_run.wanted}"
+    episodes = _collect(grpo_run, number, policy, sampler, say)
+    if len(done) > 1 and done[-2].version not in (policy, grpo_run.start):
         sampler.retire(Path(done[-2].version.folder))
     groups = list(build_groups(episodes))
-    gated = gate_groups(groups, _rules(job, done, episodes))
+    gated = filter_groups(groups, _rules(grpo_run, done, episodes))
     if lost := len({(episode.lane, episode.task_id) for episode in episodes}) - len(groups):
         gated = gated._replace(refused={**gated.refused, "without a scored rollout": lost})
     write_groups(gated.groups, folder / "groups.jsonl")
@@ -152,25 +154,25 @@ def _round(job: Job, number: int, sampler: Sampler, say: Say) -> None:
         f"{refusals(gated.refused)}{left_out}"
     )
     if gated.groups:
-        version = _train(job, finished, gated, folder, say)
-        finished = replace(finished, version=version, steps=steps + job.grpo.steps_per_round)
+        version = _train(grpo_run, finished, gated, folder, say)
+        finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
     else:
         say(f"{title}: no group to train on; the adapter stays as it is")
     finished = replace(finished, seconds=round(time.monotonic() - began, 1))
-    job.rounds.finish(finished)
-    job.rounds.write_metrics()
-    left = finished.seconds * (job.wanted - number)
+    grpo_run.rounds.finish(finished)
+    grpo_run.rounds.write_metrics()
+    left = finished.seconds * (grpo_run.wanted - number)
     say(f"{title}: done in {finished.seconds:.0f} s, about {left:.0f} s left")
 
 
-def _collect(job: Job, number: int, policy: Policy, sampler: Sampler, say: Say) -> list[Episode]:
+def _collect(grpo_run: GrpoRun, number: int, policy: Policy, sampler: Sampler, say: Say) -> list[Episode]:
     """The round's rollouts; those that errored stay errored once the round was trained on."""
-    folder = job.rounds.folder(number)
+    folder = grpo_run.rounds.folder(number)
     run, mark = folder / "run", folder / "collected.json"
     if not mark.exists():
-        size = f"{job.grpo.groups_per_round} groups of {job.grpo.group_size}"
-        say(f"round {number}/{job.wanted}: {size} by {_name(policy)}")
-        sampler.collect(lesson_batch(job.config, job.locked, number, policy.folder, run))
+        size = f"{grpo_run.grpo.groups_per_round} groups of {grpo_run.grpo.group_size}"
+        say(f"round {number}/{grpo_run.wanted}: {size} by {_name(policy)}")
+        sampler.collect(lesson_batch(grpo_run.config, grpo_run.locked, number, policy.folder, run))
     episodes = list(read_episodes(run))
     ok = sum(episode.status == "ok" for episode in episodes)
     if not ok:
@@ -179,20 +181,20 @@ def _collect(job: Job, number: int, policy: Policy, sampler: Sampler, say: Say) 
     return episodes
 
 
-def _rules(job: Job, done: list[Done], episodes: list[Episode]) -> Rules:
-    policies = list(dict.fromkeys([job.start.digest, *(each.version.digest for each in done)]))
+def _rules(grpo_run: GrpoRun, done: list[Done], episodes: list[Episode]) -> Rules:
+    policies = list(dict.fromkeys([grpo_run.start.digest, *(each.version.digest for each in done)]))
     return Rules(
-        group_size=job.grpo.group_size,
-        max_tokens=job.locked.max_token_length,
-        policies=policies[-1 - job.grpo.max_batches_offpolicy :],
-        splits=job.config.gate.splits,
-        held_out=frozenset(e.key for e in episodes if is_held_out(e, job.held_out)),
+        group_size=grpo_run.grpo.group_size,
+        max_tokens=grpo_run.locked.max_token_length,
+        policies=policies[-1 - grpo_run.grpo.max_batches_offpolicy :],
+        splits=grpo_run.config.gate.splits,
+        held_out=frozenset(e.key for e in episodes if is_held_out(e, grpo_run.held_out)),
     )
 
 
-def _train(job: Job, finished: Done, gated: Gated, folder: Path, say: Say) -> Policy:
+def _train(grpo_run: GrpoRun, finished: Done, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
     """The version that the round makes: steps, adapter, card, each where it is not there yet."""
-    version = _version(job, folder)
+    version = _version(grpo_run, folder)
     constants = {
         "round": finished.round,
         "policy": finished.policy.digest,
@@ -202,46 +204,52 @@ def _train(job: Job, finished: Done, gated: Gated, folder: Path, say: Say) -> Po
         "groups_refused": finished.refused,
         "sequences_left_out": finished.left_out,
     }
-    draft = RoundDraft(version, job.config.lock, job.rounds.checkpoints, constants)
+    round_training = RoundTraining(version, grpo_run.config.lock, grpo_run.rounds.checkpoints, constants)
     if is_finished(version):
-        check_card_of_round(version, job.locked, finished.policy, gated.groups)
+        check_card_of_round(version, grpo_run.locked, finished.policy, gated.groups)
     else:
         lesson = Lesson(
-            gated.groups, finished.policy, begin=finished.steps, end=finished.steps + job.grpo.steps_per_round
+            gated.groups, finished.policy, begin=finished.steps, end=finished.steps + grpo_run.grpo.steps_per_round
         )
-        take_steps(job.locked, job.grpo, job.base, lesson, draft, say)
+        take_steps(grpo_run.locked, grpo_run.grpo, grpo_run.base, lesson, round_training, say)
         card = grpo_card(
-            job.locked, job.base, lesson, draft, refused=gated.refused, run=folder / "run", command=job.command
+            grpo_run.locked,
+            grpo_run.base,
+            lesson,
+            round_training,
+            refused=gated.refused,
+            run=folder / "run",
+            command=grpo_run.command,
         )
         write_card(version, card)
         say(f"{version}: {card.sentence()}")
     return Policy(str(version), adapter_digest(version))
 
 
-def _version(job: Job, folder: Path) -> Path:
+def _version(grpo_run: GrpoRun, folder: Path) -> Path:
     """The folder of the version that the round makes, the same one after a kill."""
     path = folder / "version.json"
     if path.exists():
         version = Path(json.loads(path.read_text())["folder"])
         version.mkdir(parents=True, exist_ok=True)  # someone may have removed what looked left
         return version
-    version = new_version(Path(job.config.adapters), job.config.name)
+    version = new_version(Path(grpo_run.config.adapters), grpo_run.config.name)
     write_json(path, {"folder": str(version)})
     return version
 
 
-def _evaluate(job: Job, sampler: Sampler, say: Say) -> None:
+def _evaluate(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     """Before the first round, whenever `steps_per_eval` steps were made since, and after the last one."""
-    done = job.rounds.done()
-    policy, step = _policy(job, done), done[-1].steps if done else 0
-    every = job.grpo.steps_per_eval
-    if not (job.config.heldout and every) or job.rounds.check(step):
+    done = grpo_run.rounds.done()
+    policy, step = _policy(grpo_run, done), done[-1].steps if done else 0
+    every = grpo_run.grpo.steps_per_eval
+    if not (grpo_run.config.heldout and every) or grpo_run.rounds.check(step):
         return
     before = done[-2].steps if len(done) > 1 else 0
-    if done and step // every == before // every and len(done) < job.wanted:
+    if done and step // every == before // every and len(done) < grpo_run.wanted:
         return
-    run = job.rounds.check_run(step)
-    batch = heldout_batch(job.config, job.locked, policy.folder, run)
+    run = grpo_run.rounds.check_run(step)
+    batch = heldout_batch(grpo_run.config, grpo_run.locked, policy.folder, run)
     say(f"step {step}: {batch.tasks} held-out tasks by {_name(policy)}")
     sampler.collect(batch)
     solved = [episode.success for episode in read_episodes(run) if episode.success is not None]
@@ -255,8 +263,8 @@ def _evaluate(job: Job, sampler: Sampler, say: Say) -> None:
         heldout_tasks=len(solved),
         heldout_unscored=unscored,
     )
-    job.rounds.finish_check(check)
-    job.rounds.write_metrics()
+    grpo_run.rounds.finish_check(check)
+    grpo_run.rounds.write_metrics()
     lost = f", {unscored} errored or not judged" if unscored else ""
     say(f"step {step}: {sum(solved)} of {len(solved)} held-out tasks solved{lost}")
 

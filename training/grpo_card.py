@@ -14,7 +14,7 @@ from hermes_lab.models.cards import Card, read_card
 from hermes_lab.training.grpo_steps import METRICS, Lesson
 from hermes_lab.training.lock import LockedConfig, lock_digest
 from hermes_lab.training.lora import library_versions
-from hermes_lab.training.rounds import Policy, RoundDraft
+from hermes_lab.training.rounds import Policy, RoundTraining
 from hermes_lab.types import ScoredGroup
 
 
@@ -22,25 +22,25 @@ def grpo_card(
     locked: LockedConfig,
     base: Path,
     lesson: Lesson,
-    draft: RoundDraft,
+    training_run: RoundTraining,
     *,
     refused: Mapping[str, int],
     run: Path,
     command: str,
 ) -> Card:
     """What the version was made from. `rows` are the sequences of the groups that were trained on, `steps` its own."""
-    steps = draft.rows()
+    steps = training_run.rows()
     wanted = {*METRICS.values(), "reward", "length"}
     # The mismatch is measured at the first step alone.
     last = {name: value for row in steps for name, value in row.items() if name in wanted}
     parent = lesson.policy.folder
     return Card(
-        name=draft.folder.name,
+        name=training_run.folder.name,
         method="grpo",
-        digest=adapter_digest(draft.folder),
+        digest=adapter_digest(training_run.folder),
         base_model=locked.base_model,
         base_digest=weights.digest(base),
-        tokenizer_digest=draft.made_from()["tokenizer"],
+        tokenizer_digest=training_run.made_from()["tokenizer"],
         parent=Path(parent).name,
         parent_digest=_parent_digest(lesson.policy),
         lock_digest=lock_digest(locked),

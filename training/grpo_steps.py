@@ -12,7 +12,7 @@ from hermes_lab.training.attempts import refusal
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.logprobs import score
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, lora_model, progress, save_adapter, train
-from hermes_lab.training.rounds import Policy, RoundDraft
+from hermes_lab.training.rounds import Policy, RoundTraining
 from hermes_lab.types import ScoredGroup
 
 MISMATCH = 0.1
@@ -38,32 +38,36 @@ class Lesson(NamedTuple):
     end: int
 
 
-def take_steps(locked: LockedConfig, grpo: GrpoLock, base: Path, lesson: Lesson, draft: RoundDraft, say: Say) -> None:
+def take_steps(
+    locked: LockedConfig, grpo: GrpoLock, base: Path, lesson: Lesson, round_training: RoundTraining, say: Say
+) -> None:
     """Steps to the end of the round, from the last whole checkpoint, and saves the adapter into the draft's folder.
 
     Weights, Adam's state and the schedule go from round to round by the checkpoint, in float32. Raises `ConfigError`
     where the sampler's log-probabilities are not those of the policy that is trained, or a checkpoint is gone.
     """
-    _check_begin(lesson, draft)
-    if draft.last_step() < lesson.end:
+    _check_begin(lesson, round_training)
+    if round_training.last_step() < lesson.end:
         model = lora_model(locked, base, Path(lesson.policy.folder) if lesson.policy.folder else None)
-        train(_trainer(model, locked, grpo, lesson, draft, say), model, draft)
+        train(_trainer(model, locked, grpo, lesson, round_training, say), model, round_training)
     # From the checkpoint, so that it is the same adapter where a kill came between.
-    save_adapter(lora_model(locked, base, draft.last_checkpoint()), draft.folder, locked)
+    save_adapter(lora_model(locked, base, round_training.last_checkpoint()), round_training.folder, locked)
 
 
-def _check_begin(lesson: Lesson, draft: RoundDraft) -> None:
+def _check_begin(lesson: Lesson, round_training: RoundTraining) -> None:
     """From an earlier checkpoint more steps would be made on this round's groups than the lock says."""
-    step = draft.last_step()
+    step = round_training.last_step()
     if not lesson.begin <= step <= lesson.end:
         raise ConfigError(
-            f"resume: the newest whole checkpoint in {draft.checkpoints} is of step {step}, but the round takes the "
-            f"steps from {lesson.begin} to {lesson.end}: {refusal('grpo.steps_per_round', draft.lock)}. "
+            f"resume: the newest whole checkpoint in {round_training.checkpoints} is of step {step}, but the round takes "
+            f"the steps from {lesson.begin} to {lesson.end}: {refusal('grpo.steps_per_round', round_training.lock)}. "
             "Start without resume, with another out"
         )
 
 
-def _trainer(model: Any, locked: LockedConfig, grpo: GrpoLock, lesson: Lesson, draft: RoundDraft, say: Say) -> Any:
+def _trainer(
+    model: Any, locked: LockedConfig, grpo: GrpoLock, lesson: Lesson, round_training: RoundTraining, say: Say
+) -> Any:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
     from trl.trainer.utils import split_tensor_dict
@@ -146,7 +150,7 @@ def _trainer(model: Any, locked: LockedConfig, grpo: GrpoLock, lesson: Lesson, d
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", category=FutureWarning)
         args = GRPOConfig(
-            **arguments(locked, draft)
+            **arguments(locked, round_training)
             | {
                 "per_device_train_batch_size": size,
                 "gradient_accumulation_steps": sequences // size,
@@ -171,7 +175,7 @@ def _trainer(model: Any, locked: LockedConfig, grpo: GrpoLock, lesson: Lesson, d
         train_dataset=Dataset.from_list([{"prompt": group.task_id} for group in lesson.groups]),
         processing_class=load_tokenizer(locked, say),
         rollout_func=lambda *_: {name: list(column) for name, column in columns.items()},
-        callbacks=[progress(draft, METRICS, say), _end_of_round(lesson.end)],
+        callbacks=[progress(round_training, METRICS, say), _end_of_round(lesson.end)],
     )
 
 

@@ -10,10 +10,10 @@ from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import Card, Method
 from hermes_lab.training.adapters import write_card
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.draft import Draft, unfinished
 from hermes_lab.training.lock import LockedConfig, lock_digest
 from hermes_lab.training.lora import Say, find_parent, library_versions, lora_model, save_adapter, train
 from hermes_lab.training.tokens import IGNORED, Row
+from hermes_lab.training.training_run import TrainingRun, unfinished
 
 
 class Data(NamedTuple):
@@ -54,7 +54,7 @@ def check_start(config: TrainConfig, locked: LockedConfig) -> None:
         unfinished(config)
 
 
-class Job(NamedTuple):
+class TrainingJob(NamedTuple):
     """One training. `command` is what a person typed."""
 
     method: Method
@@ -63,13 +63,13 @@ class Job(NamedTuple):
     base: Path
     parent: Path | None
     data: Data
-    draft: Draft
+    training_run: TrainingRun
     command: str
 
     @classmethod
     def begin(
         cls, method: Method, config: TrainConfig, locked: LockedConfig, data: Data, say: Say, command: str
-    ) -> "Job":
+    ) -> "TrainingJob":
         """A new draft, or with `resume` the unfinished one, which must be made from the same things."""
         parent = find_parent(config, locked)
         base = weights.resolve(locked.base_model, say)
@@ -80,8 +80,8 @@ class Job(NamedTuple):
             "base model": weights.training_digest(locked.base_model, base),
             "tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say)),
         }
-        draft = Draft.begin(config, made_from)
-        return cls(method, config, locked, base, parent, data, draft, command)
+        training_run = TrainingRun.begin(config, made_from)
+        return cls(method, config, locked, base, parent, data, training_run, command)
 
     def model(self) -> Any:
         """The model to train."""
@@ -89,24 +89,24 @@ class Job(NamedTuple):
 
     def run(self, trainer: Any, model: Any, say: Say) -> Path:
         """Trains and saves, and writes the card: from here on it is an adapter. Returns its folder."""
-        train(trainer, model, self.draft)
-        save_adapter(model, self.draft.folder, self.locked)
+        train(trainer, model, self.training_run)
+        save_adapter(model, self.training_run.folder, self.locked)
         card = self._card()
-        write_card(self.draft.folder, card)
-        self.draft.clear()
-        say(f"{self.draft.folder}: {card.sentence()}")
-        return self.draft.folder
+        write_card(self.training_run.folder, card)
+        self.training_run.clear()
+        say(f"{self.training_run.folder}: {card.sentence()}")
+        return self.training_run.folder
 
     def _card(self) -> Card:
-        steps = self.draft.rows()
+        steps = self.training_run.rows()
         last = {name: value for name, value in steps[-1].items() if name not in ("step", "seconds")}
         return Card(
-            name=self.draft.folder.name,
+            name=self.training_run.folder.name,
             method=self.method,
-            digest=adapter_digest(self.draft.folder),
+            digest=adapter_digest(self.training_run.folder),
             base_model=self.locked.base_model,
             base_digest=weights.digest(self.base),
-            tokenizer_digest=self.draft.made_from()["tokenizer"],
+            tokenizer_digest=self.training_run.made_from()["tokenizer"],
             parent=self.parent.name if self.parent else "",
             parent_digest=adapter_digest(self.parent) if self.parent else "",
             lock_digest=lock_digest(self.locked),

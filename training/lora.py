@@ -17,10 +17,10 @@ from hermes_lab.models.cards import read_card
 from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import refuse_environment
+from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
-from hermes_lab.training.draft import Draft
 from hermes_lab.training.lock import LockedConfig, lock_metadata
-from hermes_lab.training.seal import sealing
+from hermes_lab.training.training_run import TrainingRun
 
 Say = Callable[[str], None]
 """Takes a line of progress."""
@@ -146,15 +146,15 @@ def _base_name(base: Path) -> str:
     return hub.removeprefix("models--").replace("--", "/", 1) if hub.startswith("models--") else base.name
 
 
-def arguments(locked: LockedConfig, draft: Draft) -> dict[str, Any]:
+def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]:
     """The arguments that TRL's trainers share."""
     import torch
 
     if locked.use_wandb:
-        _keep_wandb_here(draft)
+        _keep_wandb_here(training_run)
     return {
-        "output_dir": str(draft.checkpoints),
-        "run_name": draft.folder.name,
+        "output_dir": str(training_run.checkpoints),
+        "run_name": training_run.folder.name,
         "max_steps": locked.total_steps,
         "per_device_train_batch_size": locked.batch_size,
         "learning_rate": locked.learning_rate,
@@ -173,16 +173,16 @@ def arguments(locked: LockedConfig, draft: Draft) -> dict[str, Any]:
     }
 
 
-def _keep_wandb_here(draft: Draft) -> None:
+def _keep_wandb_here(training_run: TrainingRun) -> None:
     """Files in the adapter's folder and no network, but where the person's own environment says otherwise."""
     os.environ.setdefault("WANDB_MODE", "offline")
     os.environ.setdefault("WANDB_PROJECT", "hermes-lab")
     os.environ.setdefault("WANDB_SILENT", "true")
     # Not a default: the next training of this process has another folder.
-    os.environ["WANDB_DIR"] = str(draft.folder.absolute())
+    os.environ["WANDB_DIR"] = str(training_run.folder.absolute())
 
 
-def train(trainer: Any, model: Any, draft: Draft) -> None:
+def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     """Trains to the last step, from the last whole checkpoint where there is one.
 
     Raises `ConfigError` where several devices would multiply the locked batch size.
@@ -192,9 +192,9 @@ def train(trainer: Any, model: Any, draft: Draft) -> None:
 
     _check_one_device(trainer)
     trainer.remove_callback(PrinterCallback)  # it prints every step to stdout
-    checkpoint = draft.last_checkpoint()
-    draft.rewind(checkpoint)
-    trainer.add_callback(sealing(draft))
+    checkpoint = training_run.last_checkpoint()
+    training_run.rewind(checkpoint)
+    trainer.add_callback(manifest_callback(training_run))
     # PEFT would copy inputs to float32, the type of its weights; autocast brings the weights to the base's type.
     with disable_input_dtype_casting(model):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -214,7 +214,7 @@ def _check_one_device(trainer: Any) -> None:
         )
 
 
-def progress(draft: Draft, names: Mapping[str, str], say: Say) -> Any:
+def progress(training_run: TrainingRun, names: Mapping[str, str], say: Say) -> Any:
     """A callback that writes every step to the metrics, and says one in twenty, or one in half a minute.
 
     `names` maps what the trainer logs to what `metrics.jsonl` calls it.
@@ -235,7 +235,7 @@ def progress(draft: Draft, names: Mapping[str, str], say: Say) -> Any:
             now = time.monotonic()
             pace = (now - self.began) / (step - self.first)
             numbers = {name: float(logs[logged]) for logged, name in names.items() if logged in logs}
-            draft.log({"step": step, **numbers, "seconds": round(now - self.last, 3)})
+            training_run.log({"step": step, **numbers, "seconds": round(now - self.last, 3)})
             self.last = now
             if step % max(total // 20, 1) == 0 or now - self.said > _SILENCE:
                 self.said = now

@@ -12,7 +12,7 @@ from typing import Any
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.job import Data, Job, check_start
+from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
 from hermes_lab.training.preference_data import PairOfRows, select_pairs, tokenize_pairs
@@ -42,7 +42,7 @@ def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
     require_libraries(locked)
     check_start(config, locked)
     pairs, data = _data(config, locked, say)
-    job = Job.begin("preference", config, locked, data, say, command)
+    job = TrainingJob.begin("preference", config, locked, data, say, command)
     model = job.model()
     return job.run(_trainer(job, locked.preference, pairs, model, say), model, say)
 
@@ -61,7 +61,7 @@ def _data(config: TrainConfig, locked: LockedConfig, say: Say) -> tuple[list[Pai
     return rows, data
 
 
-def _trainer(job: Job, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: Any, say: Say) -> Any:
+def _trainer(job: TrainingJob, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: Any, say: Say) -> Any:
     from datasets import Dataset
     from peft import load_peft_weights, set_peft_model_state_dict
     from trl import DPOConfig, DPOTrainer
@@ -81,7 +81,7 @@ def _trainer(job: Job, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: 
             )
 
     tokenizer = load_tokenizer(job.locked, say)
-    shared = arguments(job.locked, job.draft)
+    shared = arguments(job.locked, job.training_run)
     # A pair at a time bounds the memory; the loss is the mean of all pairs of the step, as of one batch.
     shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": job.locked.batch_size}
     return Trainer(
@@ -96,7 +96,7 @@ def _trainer(job: Job, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: 
         data_collator=lambda batch: collate(batch, tokenizer.pad_token_id or 0),
         train_dataset=Dataset.from_list([_columns(pair) for pair in _in_order(pairs, job.locked)]),
         processing_class=tokenizer,
-        callbacks=[progress(job.draft, _METRICS, say)],
+        callbacks=[progress(job.training_run, _METRICS, say)],
     )
 
 

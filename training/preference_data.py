@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hermes_lab.records import read_episodes
 from hermes_lab.training.config import Gate
 from hermes_lab.training.pairs import Pair, find_pairs, join_pairs
-from hermes_lab.training.select import Conversation, held_out_tasks, task_digest
+from hermes_lab.training.select import TrainingConversation, held_out_tasks, task_digest
 from hermes_lab.training.sound import unsound_turns
 from hermes_lab.training.tokens import RefusedError, Row, rows_of
 from hermes_lab.types import Episode, Trajectory
@@ -18,8 +18,8 @@ from hermes_lab.types import Episode, Trajectory
 class PairOfConversations(NamedTuple):
     """Two conversations that begin alike, the first with the better end."""
 
-    chosen: Conversation
-    rejected: Conversation
+    chosen: TrainingConversation
+    rejected: TrainingConversation
 
     @property
     def digest(self) -> str:
@@ -106,7 +106,7 @@ def _conversations(pair: Pair) -> PairOfConversations:
     return PairOfConversations(_conversation(pair.chosen), _conversation(pair.rejected))
 
 
-def _conversation(episode: Episode) -> Conversation:
+def _conversation(episode: Episode) -> TrainingConversation:
     """The episode without its review, with every turn to train: the likelihood that DPO compares is of all of them.
 
     A turn that was cut off is trained only where its tokens are known: text would get an end that was not sampled.
@@ -115,7 +115,7 @@ def _conversation(episode: Episode) -> Conversation:
     if trajectory is None:
         raise ValueError(f"{episode.key}: changed while it was read")
     cut = unsound_turns(trajectory.steps)
-    return Conversation(
+    return TrainingConversation(
         episode=episode.key,
         messages=trajectory.messages,
         tools=trajectory.tools,
@@ -126,7 +126,7 @@ def _conversation(episode: Episode) -> Conversation:
     )
 
 
-def _row(conversation: Conversation, tokenizer: Any) -> Row:
+def _row(conversation: TrainingConversation, tokenizer: Any) -> Row:
     rows = list(rows_of(conversation, tokenizer))
     if len(rows) != 1 or not any(label >= 0 for label in rows[0].labels):
         raise RefusedError("of several token sequences" if len(rows) > 1 else "without a token to train")

@@ -10,7 +10,7 @@ import msgspec
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import write_atomic, write_json
-from hermes_lab.training.draft import Draft
+from hermes_lab.training.training_run import TrainingRun
 
 MADE_FROM = "made_from.json"
 
@@ -123,7 +123,7 @@ class Rounds:
         rows: list[dict[str, Any]] = []
         for done in self.done():
             if done.used:
-                rows += Draft(Path(done.version.folder)).rows()
+                rows += TrainingRun(Path(done.version.folder)).rows()
         checks = (msgspec.json.decode(path.read_bytes()) for path in self.out.glob("heldout-*/check.json"))
         rows += checks
         rows.sort(key=lambda row: row["step"])
@@ -133,7 +133,7 @@ class Rounds:
         return self.out / f"heldout-{step}"
 
 
-class RoundDraft(Draft):
+class RoundTraining(TrainingRun):
     """The version that a round makes. Checkpoints are those of the training; `constants` stand in every line of the
     metrics."""
 

@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True)
-class Conversation:
+class TrainingConversation:
     """One conversation exactly as the model saw it: an episode, and its review where it has one.
 
     `trained` holds the indices of the assistant turns to learn from. Where the sampler gave token ids,
@@ -55,7 +55,7 @@ class Conversation:
 class Selection:
     """What the gate let through, and the count of each reason to refuse."""
 
-    rows: list[Conversation]
+    rows: list[TrainingConversation]
     refused: dict[str, int]
     compressed: int = 0
     """Rows that were brought within a token budget (`training/compress.py`)."""
@@ -85,7 +85,7 @@ def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
     gate = gate or Gate()
     episodes = [episode for run in runs for episode in read_episodes(run)]
     held_out = held_out_tasks(episodes, gate)
-    rows: dict[str, Conversation] = {}
+    rows: dict[str, TrainingConversation] = {}
     refused: Counter[str] = Counter()
     for episode in episodes:
         reason = _refusal(episode, gate, held_out)
@@ -139,11 +139,11 @@ def is_held_out(episode: Episode, held_out: Collection[str]) -> bool:
     return not known.isdisjoint(held_out)
 
 
-def _conversation(episode: Episode, trajectory: Trajectory) -> Conversation:
+def _conversation(episode: Episode, trajectory: Trajectory) -> TrainingConversation:
     review = episode.review.trajectory if episode.review and not episode.review.error else None
     messages = trajectory.messages + (review.messages if review else ())
     steps = trajectory.steps + (review.steps if review else ())
-    return Conversation(
+    return TrainingConversation(
         episode=episode.key,
         messages=messages,
         tools=trajectory.tools,

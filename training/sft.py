@@ -9,7 +9,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.training.batches import batch_order
 from hermes_lab.training.compress import compress_selection
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.job import Data, Job, check_start
+from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.lock import LockedConfig, load_lock
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
 from hermes_lab.training.loss import add_gradients
@@ -30,7 +30,7 @@ def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
     check_start(config, locked)
     selection = _select(config, locked, say)
     data = _data(locked, selection, say)
-    job = Job.begin("sft", config, locked, data, say, command)
+    job = TrainingJob.begin("sft", config, locked, data, say, command)
     model = job.model()
     return job.run(_trainer(job, model, say), model, say)
 
@@ -54,7 +54,7 @@ def _data(locked: LockedConfig, selection: Selection, say: Say) -> Data:
     return data
 
 
-def _trainer(job: Job, model: Any, say: Say) -> Any:
+def _trainer(job: TrainingJob, model: Any, say: Say) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
@@ -72,7 +72,7 @@ def _trainer(job: Job, model: Any, say: Say) -> Any:
     return Trainer(
         model=model,
         args=SFTConfig(
-            **arguments(job.locked, job.draft),
+            **arguments(job.locked, job.training_run),
             # The rows are ready: tokenised, labelled, short enough and in their order.
             max_length=None,
             dataset_kwargs={"skip_prepare_dataset": True},
@@ -80,7 +80,7 @@ def _trainer(job: Job, model: Any, say: Say) -> Any:
         ),
         train_dataset=Dataset.from_list([row._asdict() for row in rows]),
         processing_class=load_tokenizer(job.locked, say),
-        callbacks=[progress(job.draft, _METRICS, say)],
+        callbacks=[progress(job.training_run, _METRICS, say)],
     )
 
 

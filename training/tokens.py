@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.reasoning import apart
 from hermes_lab.models.wires.chat import wire
-from hermes_lab.training.select import Conversation
+from hermes_lab.training.select import TrainingConversation
 from hermes_lab.types import TokenBranch
 
 IGNORED = -100
@@ -34,7 +34,7 @@ class RefusedError(Exception):
     """A conversation whose tokens are not known exactly; the message is the reason."""
 
 
-def tokenize(conversations: Sequence[Conversation], tokenizer: Any, max_tokens: int) -> Tokenized:
+def tokenize(conversations: Sequence[TrainingConversation], tokenizer: Any, max_tokens: int) -> Tokenized:
     """Rows of at most `max_tokens`; a conversation with a longer one is refused whole, never cut.
 
     `tokenizer` is one of transformers, with a chat template.
@@ -54,7 +54,7 @@ def tokenize(conversations: Sequence[Conversation], tokenizer: Any, max_tokens: 
     return Tokenized(rows, dict(sorted(refused.items())))
 
 
-def rows_of(conversation: Conversation, tokenizer: Any) -> Iterator[Row]:
+def rows_of(conversation: TrainingConversation, tokenizer: Any) -> Iterator[Row]:
     """The rows of one conversation. Raises `RefusedError` where its tokens are not known exactly."""
     if conversation.branches:
         yield from _sampled_rows(conversation)
@@ -62,7 +62,7 @@ def rows_of(conversation: Conversation, tokenizer: Any) -> Iterator[Row]:
         yield _rendered_row(conversation, tokenizer)
 
 
-def _sampled_rows(conversation: Conversation) -> Iterator[Row]:
+def _sampled_rows(conversation: TrainingConversation) -> Iterator[Row]:
     """The sampler's own ids, a row a branch. A run of sampled tokens is one reply: the template parts two."""
     replies = [list(_replies(branch)) for branch in conversation.branches]
     if sum(map(len, replies)) != len(conversation.sampled):
@@ -87,7 +87,7 @@ def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _rendered_row(conversation: Conversation, tokenizer: Any) -> Row:
+def _rendered_row(conversation: TrainingConversation, tokenizer: Any) -> Row:
     """Text through the chat template, cut where a sampler would begin and end, and each piece tokenised.
 
     The loss is on a reply's text and its end-of-turn token. What follows the last reply is left out.
@@ -116,7 +116,7 @@ def _rendered_row(conversation: Conversation, tokenizer: Any) -> Row:
     return Row(ids, labels)
 
 
-def _renderer(conversation: Conversation, tokenizer: Any) -> Callable[[int, bool], str]:
+def _renderer(conversation: TrainingConversation, tokenizer: Any) -> Callable[[int, bool], str]:
     """Renders the first n messages."""
     messages = wire(conversation.messages, conversation.tool_format)
     native = conversation.tool_format == "native"
@@ -133,7 +133,7 @@ def _renderer(conversation: Conversation, tokenizer: Any) -> Callable[[int, bool
     return render
 
 
-def _unpack(conversation: Conversation, messages: Sequence[dict[str, Any]]) -> None:
+def _unpack(conversation: TrainingConversation, messages: Sequence[dict[str, Any]]) -> None:
     """Templates take a call's arguments as an object, servers as text."""
     for message in conversation.messages:
         if apart(message.content, message.reasoning) or any(call.error for call in message.tool_calls):

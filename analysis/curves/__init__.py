@@ -23,7 +23,7 @@ class CurveParameter(NamedTuple):
     """
 
     name: str
-    kind: Literal["probability", "positive", "place"]
+    kind: Literal["probability", "positive", "changepoint"]
 
 
 class Curve(Protocol):

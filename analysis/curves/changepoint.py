@@ -14,7 +14,7 @@ class Changepoint:
     """
 
     name = "changepoint"
-    parameters = (*ENDS, CurveParameter("change", "place"))
+    parameters = (*ENDS, CurveParameter("change", "changepoint"))
 
     def value(self, parameters: Array, n_N: Array) -> Array:
         """See `Curve.value`."""

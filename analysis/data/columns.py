@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from hermes_lab.analysis.data.line import Line, read_last
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.types import Usage
 from hermes_lab.types.episode import episode_key
 
-_place = functools.lru_cache(maxsize=None)(lane_place)
+_place = functools.lru_cache(maxsize=None)(lane_key)
 
 
 class _Column(NamedTuple):

@@ -23,13 +23,13 @@ class OpenRun(NamedTuple):
         return self.manifest.wanted
 
     @property
-    def owed(self) -> int:
+    def pending(self) -> int:
         """Those that are not there yet: not begun, running now, or errored."""
         return max(self.wanted - self.finished, 0)
 
     def warning(self) -> str:
         """That what is told of the run is not the whole of it; "" where it is."""
-        if not self.owed:
+        if not self.pending:
             return ""
         errored = f", {self.errored} errored" if self.errored else ""
         return (

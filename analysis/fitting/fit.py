@@ -172,7 +172,7 @@ def fit_curve(
     starts_S_P = curve.starts(pooled.n_N, (pooled.successes / pooled.trials)[0])
     best = maximize(curve, pooled, starts_S_P, tolerance=EXACT)
     best_P, likelihood = best.parameters_B_P[0], float(best.log_likelihood_B[0])
-    jumps = any(parameter.kind == "place" for parameter in curve.parameters)
+    jumps = any(parameter.kind == "changepoint" for parameter in curve.parameters)
     draws_B_P = _bootstrap(curve, counts, starts_S_P if jumps else best_P[None], draws, seed, refit)
 
     episodes = int(pooled.trials.sum())
@@ -269,7 +269,7 @@ def degrees(curve: Curve) -> int:
     """The parameters that AICc counts. A place counts for three, as the search for it finds more than a parameter
     would (Ninomiya 2005, Stat. Probab. Lett. 72:237).
     """
-    return sum(3 if parameter.kind == "place" else 1 for parameter in curve.parameters)
+    return sum(3 if parameter.kind == "changepoint" else 1 for parameter in curve.parameters)
 
 
 def _bootstrap(curve: Curve, counts: Counts, starts_S_P: Array, draws: int, seed: int, refit: Refit) -> Array:

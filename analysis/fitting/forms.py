@@ -121,7 +121,7 @@ def _doubt(forms: tuple[Form, ...]) -> str:
         return "no form rises clear of a constant"
     if best.fit.runs < MIN_CLUSTERS:
         return f"fewer than {MIN_CLUSTERS} runs ({best.fit.runs})"
-    smooth = [parameter.name for parameter in best.fit.curve.parameters if parameter.kind != "place"]
+    smooth = [parameter.name for parameter in best.fit.curve.parameters if parameter.kind != "changepoint"]
     dispersion = max(covariance(best.fit, *smooth).dispersion, 1.0)
     rivals = [form for form in forms[1:] if not _contains(form.fit.curve, best.fit)]
     if not rivals:

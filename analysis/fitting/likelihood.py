@@ -125,7 +125,7 @@ def maximize(
     have settled, which makes a bootstrap as cheap as a few fits.
     """
     low_P, high_P = unbounded(curve, curve.bounds(counts.n_N).T)
-    still_P = np.array([p.name in set(held) or p.kind == "place" for p in curve.parameters])
+    still_P = np.array([p.name in set(held) or p.kind == "changepoint" for p in curve.parameters])
     theta = unbounded(curve, np.broadcast_to(starts, (len(counts.trials), *starts.shape[-2:])))
     theta_K_P = np.where(still_P, theta, np.clip(theta, low_P, high_P)).reshape(-1, theta.shape[-1])
     owner_K = np.repeat(np.arange(len(theta)), theta.shape[1])

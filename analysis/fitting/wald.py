@@ -48,7 +48,7 @@ def covariance(fit: "Fit", *names: str) -> Covariance:
     theta_P = unbounded(curve, fit.parameters_P)
     low_P, high_P = unbounded(curve, curve.bounds(fit.counts.n_N).T)
     inside = (theta_P > low_P + 1e-9) & (theta_P < high_P - 1e-9)
-    others = [p for p, parameter in enumerate(curve.parameters) if inside[p] and parameter.kind != "place"]
+    others = [p for p, parameter in enumerate(curve.parameters) if inside[p] and parameter.kind != "changepoint"]
     kept = own + [p for p in others if p not in own]
     information = derivatives(curve, theta_P, fit.counts.pooled()).information[0]
     scores_C_P = derivatives(curve, np.broadcast_to(theta_P, (fit.runs, len(theta_P))), fit.counts).score
@@ -79,7 +79,7 @@ def smooth_place(fit: "Fit", parameter: str) -> int:
     if parameter not in names:
         raise ConfigError(f"{fit.curve.name} has no parameter {parameter!r}; it has {', '.join(names)}")
     place = names.index(parameter)
-    if fit.curve.parameters[place].kind == "place":
+    if fit.curve.parameters[place].kind == "changepoint":
         raise ConfigError(f"the likelihood jumps in {parameter}, which has no such interval: take the bootstrap's")
     return place
 

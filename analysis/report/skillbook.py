@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.types import Episode
 
 TEXT = 4000
@@ -34,7 +34,7 @@ class SkillBook:
 
     def add(self, episode: Episode) -> None:
         """Takes up what the episode wrote and loaded. What was loaded in held-out tasks counts, too."""
-        place = lane_place(episode.lane)
+        place = lane_key(episode.lane)
         arm = place.arm if place else episode.lane
         self.rounds = max(self.rounds, episode.round + 1)
         for name in episode.skills.loaded:

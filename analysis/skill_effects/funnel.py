@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from hermes_lab.analysis.stats.intervals import Rate
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.records import read_attempts
 from hermes_lab.types.episode import SkillTrace, episode_key
 
@@ -92,7 +92,7 @@ def funnels(episodes: Iterable[Seen]) -> list[Funnel]:
     off = {place: e.success for e in finished if (place := _place(e, "off"))}
     traces: dict[tuple[str, str], list[_Trace]] = {}
     for episode in finished:
-        lane = lane_place(episode.lane)
+        lane = lane_key(episode.lane)
         arm = lane.arm if lane else episode.lane
         for trace in episode.skills.traces:
             paired = _Trace(trace, episode.success, off.get(_place(episode, arm)))
@@ -102,7 +102,7 @@ def funnels(episodes: Iterable[Seen]) -> list[Funnel]:
 
 def _place(episode: Seen, arm: str) -> Hashable:
     """Where an episode of that arm stands in the experiment, whatever its arm; None of another arm's."""
-    lane = lane_place(episode.lane)
+    lane = lane_key(episode.lane)
     if lane is None or lane.arm != arm:
         return None
     return (episode.suite, episode.task_id, lane._replace(arm=""), episode.round, episode.sample)

@@ -51,7 +51,7 @@ class _Deprecated(Struct):
     name: str
 
 
-class Border(Struct):
+class RoundMerge(Struct):
     """What counts here of a line of a lane's history, which `hermes_lab.runners.engine.lane_history` writes."""
 
     round: int
@@ -60,19 +60,19 @@ class Border(Struct):
     deprecated: tuple[_Deprecated, ...] = ()
 
 
-def read_borders(run: Path) -> Iterator[tuple[str, Border]]:
+def read_merges(run: Path) -> Iterator[tuple[str, RoundMerge]]:
     """Every border of every lane, with the lane's name. Raises `ConfigError` naming the line that is none."""
     for path in sorted(run.glob("lanes/*/history.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
-                yield path.parent.name, _border.decode(line)
+                yield path.parent.name, _merge.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
                 raise ConfigError(f"{path}:{number}: not a border of rounds: {error}") from None
 
 
 def timeline(run: Path, lane: str) -> Timeline:
     """The events and loads of one lane; of held-out tasks none. Raises `ConfigError` as `read_last`."""
-    events = [event for name, border in read_borders(run) if name == lane for event in _events(border)]
+    events = [event for name, merge in read_merges(run) if name == lane for event in _events(merge)]
     loads: dict[tuple[int, str], list[bool]] = {}
     for line in read_last(run, ("phase", "status", "success", "skills"), lambda line: line):
         if line.lane == lane and line.phase == "learn" and line.status == "ok" and line.success is not None:
@@ -97,12 +97,12 @@ def skill_tasks(run: Path, by: Literal["family", "rule_type", "task"] = "rule_ty
     return table.pivot_table(index="skill", columns="kind", values="loaded", aggfunc="mean")
 
 
-def _events(border: Border) -> Iterator[SkillEvent]:
-    for write in border.merged:
+def _events(merge: RoundMerge) -> Iterator[SkillEvent]:
+    for write in merge.merged:
         what: What = "created" if write.action == "create" else "deleted" if write.action == "delete" else "patched"
-        yield SkillEvent(border.round, write.name, what)
-    yield from (SkillEvent(border.round, write.name, "dropped") for write in border.dropped)
-    yield from (SkillEvent(border.round, skill.name, "deprecated") for skill in border.deprecated)
+        yield SkillEvent(merge.round, write.name, what)
+    yield from (SkillEvent(merge.round, write.name, "dropped") for write in merge.dropped)
+    yield from (SkillEvent(merge.round, skill.name, "deprecated") for skill in merge.deprecated)
 
 
 def _kind(line: Line, by: str) -> str:
@@ -112,4 +112,4 @@ def _kind(line: Line, by: str) -> str:
     return kind if isinstance(kind, str) and kind else "none"
 
 
-_border = msgspec.json.Decoder(Border)
+_merge = msgspec.json.Decoder(RoundMerge)

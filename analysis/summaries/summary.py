@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.analysis.data.columns import read_columns
-from hermes_lab.analysis.skill_effects.timeline import read_borders
+from hermes_lab.analysis.skill_effects.timeline import read_merges
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
@@ -111,7 +111,7 @@ def _most_frequent(messages: Counter[str]) -> str:
 
 def _dropped(run: Path) -> Counter[str]:
     """By episode, how many of its writes to skills were dropped."""
-    return Counter(write.episode for _, border in read_borders(run) for write in border.dropped)
+    return Counter(write.episode for _, merge in read_merges(run) for write in merge.dropped)
 
 
 class _Tally:

@@ -29,10 +29,10 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
     Errored rollouts are no failures of the model: they are counted beside the rate. Raises `ConfigError` where the
     suite has no such split.
     """
-    config = rollouts.lab.config
+    config = rollouts.context.config
     suite = config.suite
-    if suite.split not in rollouts.lab.suite.splits:
-        known = ", ".join(rollouts.lab.suite.splits)
+    if suite.split not in rollouts.context.suite.splits:
+        known = ", ".join(rollouts.context.suite.splits)
         raise ConfigError(f"env.eval_split: {suite.split} is no split of this suite; it has {known}")
     tasks = rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed)
     episodes: list[Episode] = []
@@ -49,9 +49,9 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
     judged = [episode for episode in episodes if episode.success is not None]
     rate = Rate(sum(bool(episode.success) for episode in judged), len(judged))
     rewards = [episode.reward.value for episode in judged if episode.reward]
-    model = rollouts.lab.model.identity
+    model = rollouts.context.model.identity
     report = {
-        "suite": rollouts.lab.suite.name,
+        "suite": rollouts.context.suite.name,
         "split": suite.split,
         "world": suite.world,
         "seed": suite.seed,

@@ -9,7 +9,7 @@ from hermes_lab.envs.stepwise import LoopThread, SteppedRollout
 from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
-from hermes_lab.protocols import StagedSuite
+from hermes_lab.protocols import SessionSuite
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import check_toolsets, known_tools
@@ -29,7 +29,7 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
     agent = config.agent.model_copy(update={"tool_format": "hermes"})
     config = config.model_copy(update={"agent": agent})
     suite = load_suite(config.suite)
-    if isinstance(suite, StagedSuite):
+    if isinstance(suite, SessionSuite):
         raise ConfigError(
             f"suite.name: the tasks of {suite.name} bring tools of their own, which no class has; use make_rollout_func"
         )

@@ -127,7 +127,7 @@ class Delegation:
         if calls := agent.messages[-1].tool_calls:  # cancelled at work; a call is never parted from its answer
             results = [ToolResult(call.id, call.name, _STOPPED, ok=False) for call in calls]
             if skills:
-                skills.settle(results)
+                skills.confirm_loads(results)
             agent.messages += result_messages(results, self._agent_config.tool_format)
         return agent.trajectory(stop)
 

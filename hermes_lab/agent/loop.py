@@ -193,7 +193,7 @@ class Agent:
 
     def _answer(self, results: Sequence[ToolResult]) -> None:
         if skills := self._toolbox.context.skills:
-            skills.settle(results)
+            skills.confirm_loads(results)
         self.messages += result_messages(results, self._config.tool_format)
 
     def _take_back_loads(self) -> None:

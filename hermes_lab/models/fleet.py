@@ -152,7 +152,7 @@ class FleetModel:
         self._fleet = fleet
         self._number = number
 
-    def meet(self, task: Task) -> "FleetModel":
+    def for_task(self, task: Task) -> "FleetModel":
         """The model for one rollout, which stays at a server."""
         del task
         return _Rollout(self._fleet, self._number, self.identity)

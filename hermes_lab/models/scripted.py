@@ -18,11 +18,11 @@ Policy = Callable[[Sequence[Message]], Message]
 
 
 @dataclass(frozen=True)
-class TaskPolicy:
+class TaskAwarePolicy:
     """A policy that must know its task, as one that shows how the task is done. A prompt alone does not tell that: two
     worlds may have the same one."""
 
-    meet: Callable[[Task], Policy]
+    for_task: Callable[[Task], Policy]
     """The policy for the rollouts of a task."""
 
 
@@ -31,7 +31,7 @@ class ScriptedModel:
 
     def __init__(
         self,
-        policy: Policy | TaskPolicy,
+        policy: Policy | TaskAwarePolicy,
         *,
         name: str = "scripted",
         tool_format: ToolFormat = "native",
@@ -40,17 +40,17 @@ class ScriptedModel:
         self._tool_format = tool_format
         self.identity = ModelIdentity(provider="scripted", name=name)
 
-    def meet(self, task: Task) -> "ScriptedModel":
+    def for_task(self, task: Task) -> "ScriptedModel":
         """The model as it works on that task. Every rollout is begun so (`hermes_lab/rollout.py`)."""
-        if not isinstance(self._policy, TaskPolicy):
+        if not isinstance(self._policy, TaskAwarePolicy):
             return self
-        return ScriptedModel(self._policy.meet(task), name=self.identity.name, tool_format=self._tool_format)
+        return ScriptedModel(self._policy.for_task(task), name=self.identity.name, tool_format=self._tool_format)
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """The policy's next turn. Raises `ModelError` where the policy needs a task and there is none, as in a chat."""
         del tools
         await anyio.lowlevel.checkpoint()
-        if isinstance(self._policy, TaskPolicy):
+        if isinstance(self._policy, TaskAwarePolicy):
             raise ModelError(f"{self.identity.name} does tasks of a suite only (`hermes-lab run`, `hermes-lab learn`)")
         reply = self._policy(messages)
         if self._tool_format == "hermes" and reply.tool_calls:
@@ -61,7 +61,7 @@ class ScriptedModel:
         """Nothing to give back."""
 
 
-def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskPolicy:
+def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePolicy:
     """The policy that the factory `module:attribute` makes of `options`. A module of the lab needs no `hermes_lab.`."""
     module, _, attribute = name.partition(":")
     try:
@@ -69,7 +69,7 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskPolicy:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"model.name: {name!r} names no policy as `module:factory`: {error}") from None
     try:
-        policy: Policy | TaskPolicy = factory(**options)
+        policy: Policy | TaskAwarePolicy = factory(**options)
     except TypeError as error:
         raise ConfigError(f"model.options: {name} does not take these: {error}") from None
     return policy

@@ -224,7 +224,7 @@ class Conversation:
         done = self._toolbox.done
         results = tuple(done.get(c.id) or ToolResult(c.id, c.name, _INTERRUPTED, ok=False) for c in calls)
         if skills := self._toolbox.context.skills:
-            skills.settle(results)
+            skills.confirm_loads(results)
         messages += result_messages(results, self.session.tool_format)
 
     async def _processes(self) -> frozenset[str]:

@@ -71,7 +71,7 @@ class SkillSession:
         self.loaded.append(name)
         self._unsettled.append(name)
 
-    def settle(self, results: Iterable[ToolResult]) -> None:
+    def confirm_loads(self, results: Iterable[ToolResult]) -> None:
         """Counts the loads since the last call by the `results` that the model was given for them: an answer may have
         been thrown away, or be a recorded one."""
         for name in self._unsettled:

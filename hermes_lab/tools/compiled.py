@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.compiled.install import lay_out, runner
+from hermes_lab.skills.compiled.install import install_skill, runner
 from hermes_lab.skills.compiled.signature import read_function
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import Tool, ToolContext, known_tools
@@ -63,7 +63,7 @@ def _tool(skill: str, name: str, source: str) -> Tool:
 
 async def _call(ctx: ToolContext, name: str, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
     skill = _current(ctx, name)
-    folder = await lay_out(skill, ctx.sandbox)
+    folder = await install_skill(skill, ctx.sandbox)
     order = {
         "name": function,
         "script": f"{folder}/scripts/{function}.py",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes_lab.errors import ToolError
-from hermes_lab.skills.compiled.compile import Compiler, Draft, Failed, compile_skill
+from hermes_lab.skills.compiled.compile import Compiler, Failed, SkillDraft, compile_skill
 from hermes_lab.tools.registry import ToolContext, tool
 
 
@@ -22,7 +22,7 @@ async def skill_compile(ctx: ToolContext, name: str, purpose: str, code: str, te
     """
     if ctx.skills is None:
         raise ToolError("there is no skill library here")
-    draft = Draft(name, purpose, code, tests)
+    draft = SkillDraft(name, purpose, code, tests)
     try:
         function = await compile_skill(draft, ctx.state(Compiler), ctx.skills, ctx.sandbox, ctx.heal_attempts)
     except Failed as failed:

@@ -22,7 +22,7 @@ from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.runners.chat.repl import Talk
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.engine.log_relay import narrated
+from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
@@ -79,7 +79,7 @@ class Chat:
             for promise in unkept_promises(config.sandbox):
                 self._terminal.note(f"sandbox.backend {config.sandbox.backend}: {promise}")
             self._terminal.note("files that the agent makes are lost when this chat ends")
-            with narrated(self._terminal.note):
+            with relay_logs(self._terminal.note):
                 code = await (talk.loop() if prompt is None else talk.one(prompt))
         # At the end, for a large library takes seconds, and nobody waits for it then.
         if told := await anyio.to_thread.run_sync(self._knowledge.tend):

@@ -12,20 +12,20 @@ from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.models import open_auxiliary, open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
-from hermes_lab.rewards import doubts
-from hermes_lab.rollout import Lab
+from hermes_lab.rewards import reward_warnings
+from hermes_lab.rollout import RolloutContext
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings, show_summary
-from hermes_lab.runners.engine.batch import Done, owes, read_done, run_lanes, settle
+from hermes_lab.runners.engine.batch import Done, finalize_lanes, has_pending, read_done, run_lanes
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_folder, open_folder
-from hermes_lab.runners.engine.log_relay import narrated
+from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.engine.open_files import allow_open_files
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
 from hermes_lab.runners.engine.snapshots import sweep
 from hermes_lab.runners.experiments.experiment import Command, blaming_adapters, weights_digest, weights_of
-from hermes_lab.runners.experiments.experiment_plan import Briefing, brief_plan
+from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, plan_experiment
 from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.runners.progress import LiveTable, Plain, Progress, Quiet, Tally
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
@@ -55,9 +55,9 @@ class Plan:
         self.wanted = sum(lane.wanted for lane in lanes)
         self.tally = Tally(lanes, self.budget)
 
-    def briefing(self) -> Briefing:
+    def briefing(self) -> ExperimentPlan:
         """What `learn` says before it starts."""
-        return brief_plan(self.config, self.lanes, self.budget, self.tally.total("finished"))
+        return plan_experiment(self.config, self.lanes, self.budget, self.tally.total("finished"))
 
 
 def run_all(plan: Plan, *, resume: bool, quiet: bool, json: bool, show: Show = show_summary) -> int:
@@ -85,8 +85,8 @@ def run_all(plan: Plan, *, resume: bool, quiet: bool, json: bool, show: Show = s
             for line in plan.briefing().lines():
                 say(line)
         try:
-            if not owes(plan.lanes, done):
-                settle(config, plan.lanes, folder, done)
+            if not has_pending(plan.lanes, done):
+                finalize_lanes(config, plan.lanes, folder, done)
             elif plan.budget.allows():  # else no model has to be started
                 anyio.run(_run_owed, plan, adapters, folder, done, _progress(plan.tally, quiet or json), say)
         except KeyboardInterrupt:
@@ -110,7 +110,7 @@ async def _run_owed(
     config = plan.config
     for promise in unkept_promises(config.sandbox):
         options.say(f"sandbox.backend={config.sandbox.backend}: {promise}")
-    if doubt := doubts(config.reward):
+    if doubt := reward_warnings(config.reward):
         options.say(doubt)
     web = open_web(config.web)
     with one_interrupt():
@@ -125,10 +125,10 @@ async def _run_owed(
         )
         async with opened as models, open_auxiliary(config, say=say) as auxiliary:
             digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
-            labs = [Lab(config, digest, plan.suite, model, sandbox, web, auxiliary) for model in models]
-            async with open_executor(config, labs, adapters, say) as run_episode:
-                with progress, narrated(say, named=plan.wanted > 1):
-                    await run_lanes(labs, plan.lanes, folder, done, progress, plan.budget, run_episode)
+            contexts = [RolloutContext(config, digest, plan.suite, model, sandbox, web, auxiliary) for model in models]
+            async with open_executor(config, contexts, adapters, say) as run_episode:
+                with progress, relay_logs(say, named=plan.wanted > 1):
+                    await run_lanes(contexts, plan.lanes, folder, done, progress, plan.budget, run_episode)
 
 
 def _say_what_is_owed(plan: Plan) -> int:
@@ -141,10 +141,10 @@ def _say_what_is_owed(plan: Plan) -> int:
         failed = f"; {errored:,} errored ({plan.tally.last_error})" if errored else ""
         options.say(f"{plan.budget.spent}: {kept}{failed}; raise it and --resume")
     else:
-        owed = plan.wanted - finished
+        pending = plan.wanted - finished
         options.say(
-            f"{owed} of {plan.wanted} episodes are owed ({plan.tally.last_error}); --resume tries them again with the "
-            "same configuration; to change it, choose another --out"
+            f"{pending} of {plan.wanted} episodes did not finish ({plan.tally.last_error}); --resume tries them again "
+            "with the same configuration; to change it, choose another --out"
         )
     return 3
 

@@ -12,7 +12,7 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_all
 from hermes_lab.runners.commands.report import save_report
 from hermes_lab.runners.commands.run import PlanOnly, briefing_of, plan_of_learn
-from hermes_lab.runners.experiments.experiment_plan import Briefing, powers_together
+from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, powers_together
 from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, read_study
 from hermes_lab.runners.tables import interval, table
 
@@ -45,13 +45,13 @@ def experiment(
 ) -> int:
     """`hermes-lab experiment`."""
     study = read_study(file, config or [])
-    owed: list[str] = []
+    pending: list[str] = []
     if so_far:
-        study, owed = _finished(study)
+        study, pending = _finished(study)
     elif code := _run(study, only_plan=only_plan, quiet=quiet, json=json):
         return code
     if not only_plan:
-        _answer(study, owed, quiet=quiet, json=json)
+        _answer(study, pending, quiet=quiet, json=json)
     return 0
 
 
@@ -67,7 +67,7 @@ def _is_finished(folder: Path) -> bool:
     from hermes_lab.analysis.data.runs import open_runs
 
     try:
-        return not open_runs(folder)[0].owed
+        return not open_runs(folder)[0].pending
     except ConfigError:  # there is no run, or no episode of it yet
         return False
 
@@ -89,24 +89,24 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
     return 0
 
 
-def _answer(study: Study, owed: list[str], *, quiet: bool, json: bool) -> None:
+def _answer(study: Study, pending: list[str], *, quiet: bool, json: bool) -> None:
     """Prints, draws and writes what was found."""
     parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
     costs = dict(_costs(study))
     pictures = [str(picture) for picture in _draw(study)]
     if json:
-        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures, "owed": owed}
+        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures, "owed": pending}
         options.print_json({"out": str(study.folder)} | found)
         return
     for answer in (*parts, *groups):
         typer.echo("\n".join([*_lines(answer), ""]))
     typer.echo("\n".join([*_cost_lines(costs), ""]))
     typer.echo(f"pictures: {', '.join(pictures)}")
-    for folder in owed:
+    for folder in pending:
         typer.echo(f"not finished, and left out: {folder}")
 
 
-def _tell(study: Study, plans: dict[str, Briefing], *, json: bool) -> None:
+def _tell(study: Study, plans: dict[str, ExperimentPlan], *, json: bool) -> None:
     """What would be run, and what each group of parts would detect together, under any one of the variants."""
     together = {}
     for group in study.groups:

@@ -15,12 +15,12 @@ import typer
 from hermes_lab.agent.loop import REPLAY_LOG
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.replay import ReplayModel, first_difference
 from hermes_lab.records import read_episodes
-from hermes_lab.rollout import Job, Lab, ReviewWhen, run_episode
+from hermes_lab.rollout import ReviewWhen, RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.folder import kept_suite
 from hermes_lab.runners.engine.plan import plan_run
@@ -51,7 +51,7 @@ def replay(
     live: Annotated[bool, typer.Option("--live", help="Ask the model again instead of the recording.")] = False,
     json: options.Json = False,
 ) -> int:
-    """`hermes-lab replay`."""
+    """`hermes-context replay`."""
     manifest = read_manifest(run)
     recorded = find_episode(run, episode)
     if recorded.trajectory is None:
@@ -111,34 +111,36 @@ async def _again(
     if not live:  # a recording is not as slow as its model was; it says itself when the time was up
         config = config.model_copy(update={"agent": config.agent.model_copy(update={"max_seconds": 1e9})})
     knowledge = knowledge_of(run, recorded)
-    job, weights = _job(config, manifest, recorded, knowledge.library)
+    spec, weights = _job(config, manifest, recorded, knowledge.library)
     await probe(config.sandbox)
     suite = load_suite(config.suite)
-    lab = partial(Lab, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox))
+    context = partial(
+        RolloutContext, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox)
+    )
     if not live:
-        return await run_episode(lab(model=ReplayModel([recorded], explains=True)), job, knowledge)
+        return await run_episode(context(model=ReplayModel([recorded], explains=True)), spec, knowledge)
     asked = config.model.model_copy(update={"adapter": weights})
     opening = open_model(asked, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say)
     async with opening as model, open_auxiliary(config, say=say) as auxiliary:
-        return await run_episode(lab(model=model, auxiliary=auxiliary), job, knowledge)
+        return await run_episode(context(model=model, auxiliary=auxiliary), spec, knowledge)
 
 
-def _job(config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library) -> tuple[Job, str]:
+def _job(config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library) -> tuple[RolloutSpec, str]:
     """The rollout as it was planned, and the adapter that it ran with. `library` is the one that it met."""
     command: Command = "learn" if manifest.command == "learn" else "uplift" if manifest.command == "uplift" else "run"
     plan = plan_run if command == "run" else plan_learn
     # The other arms need not be planned, of which one may want another library.
-    if place := lane_place(recorded.lane):
+    if place := lane_key(recorded.lane):
         config = config.model_copy(update={"learning": config.learning.model_copy(update={"arms": (place.arm,)})})
     for lane in plan(config, load_suite(config.suite), library):
         if lane.name == recorded.lane:
             # An uplift runs tasks of any round again, as held-out ones of its only check.
             steps = lane.steps if command == "uplift" else (recorded.round,)
-            for planned in (job for step in steps for job in lane.jobs(step)):
-                job = replace(planned, round=recorded.round, experience=recorded.experience, phase=recorded.phase)
-                if job.key == recorded.key:
+            for planned in (spec for step in steps for spec in lane.jobs(step)):
+                spec = replace(planned, round=recorded.round, experience=recorded.experience, phase=recorded.phase)
+                if spec.key == recorded.key:
                     review: ReviewWhen = "always" if recorded.review else "never"
-                    return replace(job, review=review), weights_of(command, config)[lane.weights]
+                    return replace(spec, review=review), weights_of(command, config)[lane.weights]
     raise ConfigError(f"--episode: the suite no longer makes the task of {recorded.key}")
 
 

@@ -16,7 +16,7 @@ from hermes_lab.runners.engine.batch import read_done
 from hermes_lab.runners.engine.libraries import begin_with
 from hermes_lab.runners.engine.plan import Lane, plan_run
 from hermes_lab.runners.experiments.experiment import plan_learn
-from hermes_lab.runners.experiments.experiment_plan import Briefing
+from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 
@@ -104,7 +104,7 @@ def _planned(
     return Plan(command, config, out, suite, plan(config, suite, library), library.snapshot)
 
 
-def briefing_of(plan: Plan) -> Briefing:
+def briefing_of(plan: Plan) -> ExperimentPlan:
     """What `--plan` tells; of a run that was begun, with what is there."""
     if plan.named:
         read_done(plan.lanes, plan.folder, plan.tally.add)

@@ -14,7 +14,7 @@ from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.replay import find_episode
-from hermes_lab.runners.engine.lane_history import Border, read_histories, told
+from hermes_lab.runners.engine.lane_history import RoundMerge, read_histories, told
 from hermes_lab.runners.tables import table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory
@@ -88,7 +88,7 @@ class _Line(Struct):
     wrote: tuple[str, ...]
 
 
-def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[Border]]) -> Iterator[str]:
+def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[RoundMerge]]) -> Iterator[str]:
     """The lines of the list; after a round that of its border, if anything happened there."""
     rows = [(_order(line), _cells(line), _first_line(line.error)) for line in chosen]
     for lane, borders in histories.items():

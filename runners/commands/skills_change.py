@@ -12,7 +12,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
 from hermes_lab.runners.engine import skill_tests
-from hermes_lab.runners.engine.libraries import Place, existing, find, find_store, full_snapshot, home_skills
+from hermes_lab.runners.engine.libraries import LibraryRef, existing, find, find_store, full_snapshot, home_skills
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.skills import format as skill_format
@@ -170,7 +170,7 @@ def _must_pass(skills: Iterable[Skill]) -> None:
         raise ConfigError(f"nothing was installed: {printable(refused)}; --no-tests takes them all the same")
 
 
-def _proposals(place: Place, config: SkillsConfig) -> list[curator.Proposal]:
+def _proposals(place: LibraryRef, config: SkillsConfig) -> list[curator.Proposal]:
     with place.index(config) as index:
         problems = {entry.name: entry.problems for entry in index.entries()}
     changes = list(place.store.history()) if place.store else []

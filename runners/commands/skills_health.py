@@ -11,7 +11,7 @@ from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import Lib, print_json, report
 from hermes_lab.runners.engine import skill_tests
-from hermes_lab.runners.engine.libraries import Place, find_all
+from hermes_lab.runners.engine.libraries import LibraryRef, find_all
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.skills.storage.index import Entry
@@ -53,12 +53,12 @@ def health(
         options.say(f"{run}: its episodes tell nothing of skills (no skill was eligible or loaded)")
 
 
-def _entries(place: Place) -> list[Entry]:
+def _entries(place: LibraryRef) -> list[Entry]:
     with place.index() as index:
         return index.entries()
 
 
-def _tested(place: Place) -> list[Entry]:
+def _tested(place: LibraryRef) -> list[Entry]:
     """A skill whose own tests fail is broken."""
     failed = skill_tests.failures(place.library.skills.values(), instead="without --test nothing is run")
     return [

@@ -8,8 +8,8 @@ import typer
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.engine.lane_history import Border, read_history, told
-from hermes_lab.runners.engine.libraries import FORMS, Place, deeper, existing, find, home_skills
+from hermes_lab.runners.engine.lane_history import RoundMerge, read_history, told
+from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, deeper, existing, find, home_skills
 from hermes_lab.runners.tables import counted, interval, solved, table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.skills import format as skill_format
@@ -114,7 +114,7 @@ def history(
         typer.echo(line)
 
 
-def _borders(name: str, borders: Sequence[Border], limit: int, json: bool) -> None:
+def _borders(name: str, borders: Sequence[RoundMerge], limit: int, json: bool) -> None:
     """The history of a run's lane: the borders of its rounds at which something happened."""
     happened = [border for border in borders if told(border)][::-1][:limit]
     if json:
@@ -146,7 +146,7 @@ def diff(
         options.say(f"{old.library.snapshot} -> {new.library.snapshot}: {summary}")
 
 
-def left_out(place: Place) -> None:
+def left_out(place: LibraryRef) -> None:
     """Says which skills of a library are broken, and so are in none of its lists."""
     for line in place.broken.values():
         options.say(f"left out: {printable(line)}")

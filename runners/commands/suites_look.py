@@ -18,9 +18,9 @@ import typer
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.protocols import KnownSuite, Sandbox, Suite
+from hermes_lab.protocols import OracleSuite, Sandbox, Suite
 from hermes_lab.records import write_atomic
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
 from hermes_lab.runners.tables import counted, table
@@ -169,7 +169,7 @@ def rules(
 ) -> None:
     """`hermes-lab tasks rules`."""
     suite = suite_of(config_of(name, config))
-    if not isinstance(suite, KnownSuite):
+    if not isinstance(suite, OracleSuite):
         raise ConfigError(f"{name}: has no hidden rules that it could tell")
     _refuse_existing(out, "--out")
     with blaming(name):
@@ -257,7 +257,7 @@ def _lay_out_at(folder: Path, task: Task, settings: RunConfig) -> None:
 
 async def _packed(task: Task, sandbox: Sandbox) -> bytes:
     async with sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await sandbox.exec(f"tar --sparse --exclude=./{_PACKED} -cf {_PACKED} .", fresh=True)
         return await sandbox.read(_PACKED, limit=1_000_000_000)
 

@@ -10,22 +10,22 @@ import anyio.to_thread
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.records import EpisodeLog
-from hermes_lab.rollout import Job, Lab, RunEpisode, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
 from hermes_lab.runners.engine.budget import Budget
-from hermes_lab.runners.engine.episode_summary import Brief, brief, read_briefs
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary, read_summaries, summarize
 from hermes_lab.runners.engine.lane_history import keep_border
 from hermes_lab.runners.engine.lanes import LaneState, after_round
 from hermes_lab.runners.engine.log_relay import within
 from hermes_lab.runners.engine.plan import Lane
-from hermes_lab.runners.engine.scheduler import Slots
+from hermes_lab.runners.engine.scheduler import Scheduler
 from hermes_lab.runners.engine.snapshots import keep_knowledge
 
-OnEpisode = Callable[[Brief], None]
+OnEpisode = Callable[[EpisodeSummary], None]
 
 LEAD = 1
 """Rounds that a lane goes ahead of the least far one, where a budget may end the run early."""
 
-Done = dict[str, Brief | None]
+Done = dict[str, EpisodeSummary | None]
 """Finished episodes by key, and what a lane that learns makes of them: all that resume and merging need."""
 
 
@@ -33,7 +33,7 @@ def read_done(lanes: Sequence[Lane], out: Path, on_episode: OnEpisode) -> Done:
     """What earlier starts finished; `on_episode` is told of each."""
     learning = {lane.name for lane in lanes if lane.learns}
     done: Done = {}
-    for episode in read_briefs(out):
+    for episode in read_summaries(out):
         if episode.status == "ok":
             if episode.key not in done:  # a line that stands there twice is one episode
                 on_episode(episode)
@@ -41,12 +41,12 @@ def read_done(lanes: Sequence[Lane], out: Path, on_episode: OnEpisode) -> Done:
     return done
 
 
-def owes(lanes: Sequence[Lane], done: Done) -> bool:
+def has_pending(lanes: Sequence[Lane], done: Done) -> bool:
     """Whether anything is left to run."""
-    return any(job.key not in done for lane in lanes for step in lane.steps for job in lane.jobs(step))
+    return any(spec.key not in done for lane in lanes for step in lane.steps for spec in lane.jobs(step))
 
 
-def settle(config: RunConfig, lanes: Sequence[Lane], out: Path, done: Done) -> None:
+def finalize_lanes(config: RunConfig, lanes: Sequence[Lane], out: Path, done: Done) -> None:
     """Puts on the disk what lanes that owe nothing know: a kill may have come right after their last episode."""
     for lane in lanes:
         state = LaneState(Knowledge(lane.library, lane.notes))
@@ -55,7 +55,7 @@ def settle(config: RunConfig, lanes: Sequence[Lane], out: Path, done: Done) -> N
 
 
 async def run_lanes(
-    labs: Sequence[Lab],
+    contexts: Sequence[RolloutContext],
     lanes: Sequence[Lane],
     out: Path,
     done: Done,
@@ -64,7 +64,7 @@ async def run_lanes(
     run_episode: RunEpisode = run_episode,
 ) -> None:
     """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure, or the budget is spent.
-    `labs` has one for each of the weights; `run_episode` is the executor's.
+    `contexts` has one for each of the weights; `run_episode` is the executor's.
 
     Where an episode of a learning lane errored, the lane ends with its round: later ones would learn from a library
     that lacks it. Resume takes it up there. Nothing is learnt from a held-out one, so its lane goes on.
@@ -72,11 +72,11 @@ async def run_lanes(
     log = EpisodeLog(out)
     try:
         # Only where a run may end early does it matter that all lanes come equally far; else none waits for another.
-        slots = Slots(labs[0].config.run.concurrency, lead=LEAD if budget.limited else None)
-        batch = _Batch(labs, log, out, done, slots, budget, on_episode, run_episode)
+        scheduler = Scheduler(contexts[0].config.run.concurrency, lead=LEAD if budget.limited else None)
+        batch = _Batch(contexts, log, out, done, scheduler, budget, on_episode, run_episode)
         async with anyio.create_task_group() as group:
             for number, lane in enumerate(lanes):
-                slots.join()
+                scheduler.join()
                 group.start_soon(batch.run_lane, lane, number)
     finally:
         log.close()
@@ -84,11 +84,11 @@ async def run_lanes(
 
 @dataclass
 class _Batch:
-    labs: Sequence[Lab]
+    contexts: Sequence[RolloutContext]
     log: EpisodeLog
     out: Path
     done: Done
-    slots: Slots
+    scheduler: Scheduler
     budget: Budget
     on_episode: OnEpisode
     run_episode: RunEpisode
@@ -101,7 +101,7 @@ class _Batch:
             await self._keep(lane, state)
             for step in lane.steps:
                 if step:
-                    self.slots.move(step - 1, step)
+                    self.scheduler.move(step - 1, step)
                 if lane.known and lane.known[lane.block(step)] is not state.knowledge.library:
                     state = LaneState(Knowledge(lane.known[lane.block(step)]))
                     await self._keep(lane, state)
@@ -110,12 +110,12 @@ class _Batch:
                     finished = _finished(lane, step, self.done)
                     if len(finished) < lane.samples * len(lane.rounds[step]):
                         return
-                    config = self.labs[lane.weights].config
+                    config = self.contexts[lane.weights].config
                     state = await anyio.to_thread.run_sync(_close_round, config, lane, finished, state, self.out)
                 if not begun:
                     return
         finally:
-            self.slots.move(step, None)
+            self.scheduler.move(step, None)
 
     async def _keep(self, lane: Lane, state: LaneState) -> None:
         await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, state.knowledge)
@@ -123,36 +123,38 @@ class _Batch:
     async def _run_step(self, lane: Lane, number: int, step: int, knowledge: Knowledge) -> bool:
         """Runs what a round owes; whether all of it could begin."""
         async with anyio.create_task_group() as group:
-            for job in lane.jobs(step):
-                if job.key in self.done:
+            for spec in lane.jobs(step):
+                if spec.key in self.done:
                     continue
-                await self.slots.acquire(step, number)
+                await self.scheduler.acquire(step, number)
                 if not self.budget.begin():
-                    self.slots.release()
+                    self.scheduler.release()
                     return False
-                group.start_soon(self._run_job, lane, job, knowledge)
+                group.start_soon(self._run_job, lane, spec, knowledge)
         return True
 
-    async def _run_job(self, lane: Lane, job: Job, knowledge: Knowledge) -> None:
+    async def _run_job(self, lane: Lane, spec: RolloutSpec, knowledge: Knowledge) -> None:
         try:
-            with within(job.key):
-                episode = await self.run_episode(self.labs[lane.weights], job, knowledge)
+            with within(spec.key):
+                episode = await self.run_episode(self.contexts[lane.weights], spec, knowledge)
             await self.log.append(episode)
         finally:
             self.budget.end()
-            self.slots.release()
-        finished = brief(episode)
+            self.scheduler.release()
+        finished = summarize(episode)
         if finished.status == "ok":
-            self.done[job.key] = finished if lane.learns and job.phase == "learn" else None
+            self.done[spec.key] = finished if lane.learns and spec.phase == "learn" else None
         self.on_episode(finished)
 
 
-def _finished(lane: Lane, round_: int, done: Done) -> list[Brief]:
+def _finished(lane: Lane, round_: int, done: Done) -> list[EpisodeSummary]:
     """The finished episodes of a round of a lane that learns, in the order in which they are merged."""
-    return [episode for job in lane.lessons(round_) if (episode := done.get(job.key))]
+    return [episode for spec in lane.training_jobs(round_) if (episode := done.get(spec.key))]
 
 
-def _close_round(config: RunConfig, lane: Lane, finished: Sequence[Brief], state: LaneState, out: Path) -> LaneState:
+def _close_round(
+    config: RunConfig, lane: Lane, finished: Sequence[EpisodeSummary], state: LaneState, out: Path
+) -> LaneState:
     """What a lane knows after a round, once that is on the disk."""
     state, border = after_round(state, lane.arm, finished, config)
     keep_knowledge(out, lane.name, state.knowledge)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from hermes_lab.config.schema import BudgetConfig
-from hermes_lab.runners.engine.episode_summary import Brief
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 
 
 class Share(Struct, frozen=True):
@@ -70,7 +70,7 @@ class Budget:
         """A rollout has ended; `add` says what it used."""
         self._running -= 1
 
-    def add(self, episode: Brief) -> None:
+    def add(self, episode: EpisodeSummary) -> None:
         """Counts a finished episode."""
         self._tasks += 1
         self._tokens += episode.tokens

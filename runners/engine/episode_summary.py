@@ -32,7 +32,7 @@ class _Review(Struct, frozen=True):
     error: EpisodeError | None = None
 
 
-class Brief(Struct, frozen=True, kw_only=True):
+class EpisodeSummary(Struct, frozen=True, kw_only=True):
     """A view of an `Episode`; the names are its own. Decoded from the same line, it skips messages and tokens."""
 
     v: int = 1
@@ -79,10 +79,10 @@ class Brief(Struct, frozen=True, kw_only=True):
         return sum(part.usage.prompt_tokens + part.usage.completion_tokens for part in spent if part)
 
 
-def brief(episode: Episode) -> Brief:
+def summarize(episode: Episode) -> EpisodeSummary:
     """The brief of an episode in memory."""
     skills, review = episode.skills, episode.review
-    return Brief(
+    return EpisodeSummary(
         suite=episode.suite,
         task_id=episode.task_id,
         lane=episode.lane,
@@ -101,9 +101,9 @@ def brief(episode: Episode) -> Brief:
     )
 
 
-def read_briefs(run: Path) -> Iterator[Brief]:
+def read_summaries(run: Path) -> Iterator[EpisodeSummary]:
     """Every record of a run's log, superseded ones included. Raises `ConfigError` for a line that is no episode."""
-    return read_attempts(run, Brief)
+    return read_attempts(run, EpisodeSummary)
 
 
 def _spent(trajectory: Trajectory | None) -> _Spent | None:

@@ -6,21 +6,21 @@ from contextlib import asynccontextmanager, contextmanager
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.weights import Say
-from hermes_lab.rollout import Lab, RunEpisode, run_episode
+from hermes_lab.rollout import RolloutContext, RunEpisode, run_episode
 
 
 @asynccontextmanager
 async def open_executor(
-    config: RunConfig, labs: Sequence[Lab], adapters: Sequence[str], say: Say
+    config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str], say: Say
 ) -> AsyncIterator[RunEpisode]:
-    """What runs the rollouts of `labs`, whose models were opened under `adapters`, for the time of the block. Raises
-    `ConfigError` where there is no such cluster, and `WorkerError` where no worker comes up."""
+    """What runs the rollouts of `contexts`, whose models were opened under `adapters`, for the time of the block.
+    Raises `ConfigError` where there is no such cluster, and `WorkerError` where no worker comes up."""
     if config.run.executor == "local":
         yield run_episode
         return
     with need_ray("run.executor"):
         from hermes_lab.runners.ray.pool import open_pool
-    async with open_pool(config, labs, adapters, say) as pool:
+    async with open_pool(config, contexts, adapters, say) as pool:
         yield pool.run_episode
 
 

@@ -53,7 +53,7 @@ class MergedNotes(Struct, frozen=True):
     dropped: int
 
 
-class Border(Struct, frozen=True, kw_only=True):
+class RoundMerge(Struct, frozen=True, kw_only=True):
     """From the library `before`, which `round` began with, to `after`, which the next one does: the writes `merged`, in
     that order; then the skills `deprecated` for their outcomes; then, in a placebo's lane, whatever says something
     `emptied`."""
@@ -69,7 +69,7 @@ class Border(Struct, frozen=True, kw_only=True):
     notes: MergedNotes
 
 
-_decoder = msgspec.json.Decoder(Border)
+_decoder = msgspec.json.Decoder(RoundMerge)
 
 
 def record(write: SkillWrite, won: str = "") -> Write:
@@ -77,47 +77,47 @@ def record(write: SkillWrite, won: str = "") -> Write:
     return Write(write.action, write.name, write.origin, write.episode, write.model, write.path, won)
 
 
-def keep_border(run: Path, lane: str, border: Border) -> None:
-    """Makes `border` the line of its round, whole or not at all. Where it is that already, later lines stay."""
+def keep_border(run: Path, lane: str, merge: RoundMerge) -> None:
+    """Makes `merge` the line of its round, whole or not at all. Where it is that already, later lines stay."""
     path = _file(run, lane)
-    line = msgspec.json.encode(border) + b"\n"
+    line = msgspec.json.encode(merge) + b"\n"
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    if lines[border.round : border.round + 1] != [line]:
-        write_atomic(path, b"".join([*lines[: border.round], line]))
+    if lines[merge.round : merge.round + 1] != [line]:
+        write_atomic(path, b"".join([*lines[: merge.round], line]))
 
 
-def read_history(run: Path, lane: str) -> list[Border]:
+def read_history(run: Path, lane: str) -> list[RoundMerge]:
     """The borders of a lane, none where it learns nothing. Raises `ConfigError` naming the line that is no border."""
     path = _file(run, lane)
     lines = path.read_bytes().splitlines() if path.exists() else []
     return [_decode(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
-def read_histories(run: Path) -> dict[str, list[Border]]:
+def read_histories(run: Path) -> dict[str, list[RoundMerge]]:
     """The borders of each lane of a run that has some."""
     return {path.parent.name: read_history(run, path.parent.name) for path in sorted(run.glob("lanes/*/history.jsonl"))}
 
 
-def told(border: Border) -> str:
+def told(merge: RoundMerge) -> str:
     """What happened at a border, in a line; "" where nothing did."""
-    events = "; ".join(_events(border))
-    change = f"{border.before[:8]} -> {border.after[:8]}" if border.before != border.after else border.after[:8]
+    events = "; ".join(_events(merge))
+    change = f"{merge.before[:8]} -> {merge.after[:8]}" if merge.before != merge.after else merge.after[:8]
     return f"library {change}: {events}" if events else ""
 
 
-def _events(border: Border) -> Iterator[str]:
-    if border.merged:
-        yield ", ".join(f"{_DONE[w.action]} {w.name}{f'/{w.path}' if w.path else ''}" for w in border.merged)
-    for name, count in Counter(write.name for write in border.dropped).items():
+def _events(merge: RoundMerge) -> Iterator[str]:
+    if merge.merged:
+        yield ", ".join(f"{_DONE[w.action]} {w.name}{f'/{w.path}' if w.path else ''}" for w in merge.merged)
+    for name, count in Counter(write.name for write in merge.dropped).items():
         yield f"dropped {counted(count, 'later write')} of {name}"
-    for skill in border.deprecated:
+    for skill in merge.deprecated:
         yield f"deprecated {skill.name}, which solved {skill.solved} of {skill.judged}"
-    if border.emptied:
+    if merge.emptied:
         yield "emptied, being a placebo"
-    if border.notes.merged:
-        yield f"merged {counted(border.notes.merged, 'note')}"
-    if border.notes.dropped:
-        yield f"dropped {counted(border.notes.dropped, 'note')}"
+    if merge.notes.merged:
+        yield f"merged {counted(merge.notes.merged, 'note')}"
+    if merge.notes.dropped:
+        yield f"dropped {counted(merge.notes.dropped, 'note')}"
 
 
 _DONE: dict[Action, str] = {
@@ -134,11 +134,11 @@ def _file(run: Path, lane: str) -> Path:
     return run / "lanes" / lane / "history.jsonl"
 
 
-def _decode(line: bytes, where: str) -> Border:
+def _decode(line: bytes, where: str) -> RoundMerge:
     try:
-        border = _decoder.decode(line)
+        merge = _decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{where}: not a border of rounds: {error}") from None
-    if border.v > VERSION:
-        raise ConfigError(f"{where}: version {border.v} is newer than this Hermes Lab reads ({VERSION})")
-    return border
+    if merge.v > VERSION:
+        raise ConfigError(f"{where}: version {merge.v} is newer than this Hermes Lab reads ({VERSION})")
+    return merge

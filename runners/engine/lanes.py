@@ -7,9 +7,9 @@ from hermes_lab.config.schema import Arm, MemoryConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
-from hermes_lab.protocols import KnownSuite, Suite
-from hermes_lab.runners.engine.episode_summary import Brief
-from hermes_lab.runners.engine.lane_history import Border, Deprecated, MergedNotes, record
+from hermes_lab.protocols import OracleSuite, Suite
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary
+from hermes_lab.runners.engine.lane_history import Deprecated, MergedNotes, RoundMerge, record
 from hermes_lab.skills.learning.refine import refine
 from hermes_lab.skills.learning.stats import SkillStats, Use, stats
 from hermes_lab.skills.library import Library, merge
@@ -40,13 +40,15 @@ def begin(arm: Arm, library: Library, suite: Suite, *, split: str, world: int) -
     if arm == "placebo":
         return placebo(library)
     if arm == "oracle":
-        if not isinstance(suite, KnownSuite):
+        if not isinstance(suite, OracleSuite):
             raise ConfigError(f"learning.arms: {suite.name} cannot tell its hidden rules, so it has no arm `oracle`")
         return suite.known_skills(split=split, world=world)
     return library
 
 
-def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: RunConfig) -> tuple[LaneState, Border]:
+def after_round(
+    state: LaneState, arm: Arm, finished: Sequence[EpisodeSummary], config: RunConfig
+) -> tuple[LaneState, RoundMerge]:
     """The lane once a round is merged, and what that did; `finished` are its episodes in the order of its tasks.
 
     A pure function, so that resume needs the log alone. Skills that fail are taken out of prompts; one that was just
@@ -68,7 +70,7 @@ def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: R
     knowledge = replace(
         before, library=library, notes=notes, idle=_idle(before, finished), learnt_from=_learnt_from(before, kept)
     )
-    border = Border(
+    border = RoundMerge(
         round=finished[0].round,
         before=before.library.snapshot,
         after=library.snapshot,
@@ -81,11 +83,11 @@ def after_round(state: LaneState, arm: Arm, finished: Sequence[Brief], config: R
     return LaneState(knowledge, uses), border
 
 
-def _uses(finished: Iterable[Brief]) -> list[Use]:
+def _uses(finished: Iterable[EpisodeSummary]) -> list[Use]:
     return [Use(name, episode.success, episode.started_at) for episode in finished for name in episode.skills.loaded]
 
 
-def _idle(before: Knowledge, finished: Sequence[Brief]) -> int:
+def _idle(before: Knowledge, finished: Sequence[EpisodeSummary]) -> int:
     if any(episode.review for episode in finished):
         return 0
     return before.idle + sum(int(episode.metrics.get("iterations", 0)) for episode in finished)
@@ -98,7 +100,7 @@ def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str
     return known
 
 
-def _contest(finished: Iterable[Brief]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
+def _contest(finished: Iterable[EpisodeSummary]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
     """The writes that the library takes; and those that it drops, each with the key of the episode that has the name.
 
     All were made against the same snapshot, unaware of each other, so the first episode that writes a name keeps it.

@@ -26,7 +26,7 @@ FORMS = "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, or a snaps
 
 
 @dataclass(frozen=True)
-class Place:
+class LibraryRef:
     """A library that was found. `store` is there where it may be changed; `run` where it is one of a run's, in which
     `lane` is empty for a snapshot that any lane may have had. `copy` is the command that makes its skills one's own.
     `broken` tells what is wrong with each skill that was left out, by the name of its folder."""
@@ -59,7 +59,7 @@ def home_skills() -> Path:
     return hermes_home() / "skills"
 
 
-def find(text: str) -> Place:
+def find(text: str) -> LibraryRef:
     """The library that `text` means; empty means a person's own. Raises `ConfigError` where it means none."""
     if not text:
         return _of_folder("your skills", home_skills(), own=True)
@@ -75,7 +75,7 @@ def find(text: str) -> Place:
     raise ConfigError(f"{text}: no library here; give {FORMS}")
 
 
-def find_all(text: str) -> list[Place]:
+def find_all(text: str) -> list[LibraryRef]:
     """The library that `text` means; for a run folder, that of each of its lanes."""
     run = Path(text).expanduser()
     if text and is_run(run) and (found := lanes(run)):
@@ -153,7 +153,7 @@ def _text(library: Library, name: str) -> tuple[str, object]:
     return skill_format.shown(skill), skill.files
 
 
-def _of_folder(text: str, folder: Path, *, own: bool = False) -> Place:
+def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:
     """`own`: it is a library that is changed, whatever is in it."""
     if is_run(folder):
         return _of_lane(text, folder, _only(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
@@ -161,12 +161,12 @@ def _of_folder(text: str, folder: Path, *, own: bool = False) -> Place:
         return _of_run(text, run, folder)
     if own or (folder / ".hermes").is_dir():
         store = SkillStore(folder)
-        return Place(text, store.load(), store, broken=store.broken())
+        return LibraryRef(text, store.load(), store, broken=store.broken())
     library, broken = read_library(folder)
-    return Place(text, library, broken=broken)
+    return LibraryRef(text, library, broken=broken)
 
 
-def _of_lane(text: str, run: Path, lane: str) -> Place:
+def _of_lane(text: str, run: Path, lane: str) -> LibraryRef:
     if not is_run(run):
         raise ConfigError(f"{text}: {run} is no run folder (no run.json), so it has no lanes")
     known = lanes(run)
@@ -175,13 +175,13 @@ def _of_lane(text: str, run: Path, lane: str) -> Place:
     return _of_run(text, run, run / "lanes" / lane / "home" / "skills", lane)
 
 
-def _of_run(text: str, run: Path, folder: Path, lane: str = "") -> Place:
+def _of_run(text: str, run: Path, folder: Path, lane: str = "") -> LibraryRef:
     folder = folder.resolve()
     copy = f"hermes-lab skills install {shlex.quote(str(folder))}"
-    return Place(text, load_snapshot(folder), run=run, lane=lane, copy=copy)
+    return LibraryRef(text, load_snapshot(folder), run=run, lane=lane, copy=copy)
 
 
-def _past(text: str, folder: Path, snapshot: str) -> Place:
+def _past(text: str, folder: Path, snapshot: str) -> LibraryRef:
     if is_run(folder):
         known = [path.name for path in (folder / "skills").glob("*") if path.is_dir()]
         found = _whole(snapshot, known, f"the folders in {folder / 'skills'} are the ids")
@@ -189,7 +189,7 @@ def _past(text: str, folder: Path, snapshot: str) -> Place:
     store = SkillStore(folder)
     whole = full_snapshot(store, snapshot)
     where = "" if folder == home_skills() else f" --in {shlex.quote(str(folder))}"
-    return Place(text, store.at(whole), copy=f"hermes-lab skills restore --snapshot {whole}{where}")
+    return LibraryRef(text, store.at(whole), copy=f"hermes-lab skills restore --snapshot {whole}{where}")
 
 
 def full_snapshot(store: SkillStore, beginning: str) -> str:

@@ -10,7 +10,7 @@ _episode: ContextVar[str] = ContextVar("_episode")
 
 
 @contextmanager
-def narrated(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
+def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
     """Passes every line of the compiler to `say` while it is open: `named`, after its episode's name."""
     handler = _Says(say, named)
     log = logging.getLogger(_COMPILER)

@@ -14,7 +14,7 @@ import msgspec
 from hermes_lab.config.schema import Arm, RunConfig
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
-from hermes_lab.rollout import Job, ReviewWhen
+from hermes_lab.rollout import ReviewWhen, RolloutSpec
 from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import blaming
@@ -53,24 +53,26 @@ class Lane:
         """The rounds, and the time after the last one."""
         return range(len(self.rounds) + 1)
 
-    def jobs(self, step: int) -> list[Job]:
+    def jobs(self, step: int) -> list[RolloutSpec]:
         """All rollouts against the snapshot that a round begins with: those to learn from, and the held-out ones."""
-        return [*self.lessons(step), *self.measurements(step)]
+        return [*self.training_jobs(step), *self.eval_jobs(step)]
 
-    def lessons(self, step: int) -> Iterator[Job]:
+    def training_jobs(self, step: int) -> Iterator[RolloutSpec]:
         """The rollouts of a round, in the order in which their writes are merged."""
         review: ReviewWhen = "due" if self.learns else "never"
         for place, task in enumerate(self.rounds[step] if step < len(self.rounds) else ()):
             for sample in range(self.samples):
-                yield Job(task, self.name, step, sample, self._learnt(step), place, review, "learn", self.block(step))
+                yield RolloutSpec(
+                    task, self.name, step, sample, self._learnt(step), place, review, "learn", self.block(step)
+                )
 
-    def measurements(self, step: int) -> Iterator[Job]:
+    def eval_jobs(self, step: int) -> Iterator[RolloutSpec]:
         """The held-out rollouts, if the round has a check: nothing is learnt from them."""
         if step not in self.checks:
             return
         tasks = ((block, task) for block, tasks in enumerate(self.heldout) for task in tasks)
         for place, (block, task) in enumerate(tasks):
-            yield Job(task, self.name, step, 0, self._learnt(step), place, "never", "heldout", block)
+            yield RolloutSpec(task, self.name, step, 0, self._learnt(step), place, "never", "heldout", block)
 
     def block(self, step: int) -> int:
         """Which of its worlds a round is in; after the last round, the last one."""

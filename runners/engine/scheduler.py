@@ -6,9 +6,9 @@ from heapq import heapify, heappop, heappush
 import anyio
 
 
-class Slots:
-    """Slots for rollouts. Where several lanes wait, the one in the lowest round goes first, and of those the one that
-    comes first in the plan, in which the arms of a replicate and world stand together.
+class Scheduler:
+    """Scheduler for rollouts. Where several lanes wait, the one in the lowest round goes first, and of those the one
+    that comes first in the plan, in which the arms of a replicate and world stand together.
 
     `lead`: no lane goes more rounds than that ahead of the one that is least far; None lets it. So whenever no more may
     begin, all lanes have come about equally far, and their episodes pair.

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from hermes_lab.config.schema import ModelConfig, addresses
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.lane import Place, lane_name
+from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import identify, served_models, unload_adapter
 from hermes_lab.models.endpoint import Endpoint
@@ -117,7 +117,7 @@ def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
             tasks = suite.load(split=split, count=count, seed=config.suite.seed, world=number)
         lanes.append(
             Lane(
-                lane_name(Place(arm, 0, number, 0), with_weights=False),
+                lane_name(LaneKey(arm, 0, number, 0), with_weights=False),
                 arm,
                 begin(arm, library, suite, split=split, world=number),
                 batch.samples,

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from hermes_lab.config.schema import LearningConfig, RunConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import Place, lane_name
+from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.lanes import begin
 from hermes_lab.runners.engine.plan import Lane
@@ -47,7 +47,7 @@ def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
         for arm, each in product(learning.arms, weights):
             known = _known([start(arm, one) for one in course.worlds]) if arm == "oracle" else ()
             lane = Lane(
-                name=lane_name(Place(arm, replicate, world, each), with_weights=len(weights) > 1),
+                name=lane_name(LaneKey(arm, replicate, world, each), with_weights=len(weights) > 1),
                 arm=arm,
                 library=known[0] if known else start(arm, 0),
                 samples=1,

@@ -30,7 +30,7 @@ class Power(Struct, frozen=True):
     assumed: str
 
 
-class Briefing(Struct, frozen=True, kw_only=True):
+class ExperimentPlan(Struct, frozen=True, kw_only=True):
     """The plan of an experiment. `lanes` counts all lanes, `lanes_per_arm` those of an arm under the same weights;
     `learnt` and `heldout` are tasks of one lane. A check at the number of rounds is after the last one."""
 
@@ -76,7 +76,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
 
 
-def powers_together(plans: Sequence[Briefing]) -> list[Power]:
+def powers_together(plans: Sequence[ExperimentPlan]) -> list[Power]:
     """Of the comparisons of several runs pooled, each world of each run being a unit, for the rates that the first of
     them expects: over all rounds, and after learning. Empty where they compare nothing."""
     by_part: dict[str, list[Power]] = {}
@@ -100,13 +100,13 @@ def _together(each: Sequence[Power]) -> Power:
     )
 
 
-def brief_plan(config: RunConfig, lanes: Sequence[Lane], budget: Budget, finished: int) -> Briefing:
+def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, finished: int) -> ExperimentPlan:
     """The plan of `learn`'s `lanes`, of whose episodes `finished` are there already."""
     learning, lane = config.learning, lanes[0]
     weights = weights_of("learn", config)
     each = learning.replicates * learning.worlds
     learnt, heldout = sum(map(len, lane.rounds)), sum(map(len, lane.heldout))
-    return Briefing(
+    return ExperimentPlan(
         arms=learning.arms,
         weights=weights,
         replicates=learning.replicates,

@@ -11,9 +11,9 @@ from msgspec import Struct
 from hermes_lab.analysis.skill_effects.capture import Told
 from hermes_lab.analysis.skill_effects.leaks import Answer, Leak, scan, secrets
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.manifest import read_manifest
-from hermes_lab.protocols import Suite, TellingSuite
+from hermes_lab.protocols import RuleAwareSuite, Suite
 from hermes_lab.records import read_attempts
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.reload import config_of, lanes_of
@@ -49,7 +49,7 @@ def told_in(run: Path) -> list[Told] | None:
     Raises `ConfigError` where the run cannot be read, or its suite is no longer there.
     """
     suite = load_suite(config_of(run).suite)
-    if not isinstance(suite, TellingSuite):
+    if not isinstance(suite, RuleAwareSuite):
         return None
     lanes: dict[str, dict[tuple[int, str], _Met]] = {}
     for met in read_attempts(run, _Met):
@@ -60,7 +60,7 @@ def told_in(run: Path) -> list[Told] | None:
 
 
 def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterator[Told]:
-    place = lane_place(name)
+    place = lane_key(name)
     if place and place.arm == "off":
         return
     rounds: dict[int, list[_Met]] = {}
@@ -91,7 +91,7 @@ def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterato
 class _Reader:
     """Asks the suite, each question once. Ids of rules have their world before them: worlds may share names."""
 
-    suite: TellingSuite
+    suite: RuleAwareSuite
     run: Path
     _libraries: dict[str, Library] = field(default_factory=dict)
     _told: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
@@ -169,10 +169,10 @@ def scan_leaks(run: Path) -> LeakScan | None:
 async def _make_answers(config: RunConfig, suite: Suite, tasks: Sequence[Task]) -> dict[str, Answer]:
     """By task, the answers that the suite knows."""
     answers: dict[str, Answer] = {}
-    slots = anyio.Semaphore(config.run.concurrency)
+    scheduler = anyio.Semaphore(config.run.concurrency)
 
     async def make(task: Task) -> None:
-        async with slots:
+        async with scheduler:
             if key := await answer_key(suite, task, partial(open_sandbox, config.sandbox)):
                 answers[task.id] = Answer(task_id=task.id, answer=key.answer, known=key.known)
 

@@ -17,7 +17,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.lane import WHOLE, lane_name, lane_place, without
+from hermes_lab.lane import WHOLE, lane_key, lane_name, without
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.folder import kept_suite
@@ -112,7 +112,7 @@ def _leave_out(
         return
     sides = [(WHOLE, knowledge.library, {each for ids in tasks.values() for each in ids})]
     sides += [(without(name), knowledge.library.without(name), set(ids)) for name, ids in tasks.items()]
-    place = lane_place(lane.name)
+    place = lane_key(lane.name)
     assert place is not None
     with_weights = len(weights_of("learn", source.config)) > 1
     for arm, library, ids in sides:
@@ -165,5 +165,5 @@ def _last(run: Path, lane: Lane) -> Knowledge:
 
 
 def _is_of(lane: Lane, arm: str) -> bool:
-    place = lane_place(lane.name)
+    place = lane_key(lane.name)
     return place is not None and place.arm == arm

@@ -19,7 +19,7 @@ from hermes_lab.errors import ConfigError, WorkerError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.models.weights import Say
-from hermes_lab.rollout import Job, Lab, errored_episode, now
+from hermes_lab.rollout import RolloutContext, RolloutSpec, errored_episode, now
 from hermes_lab.runners.ray.cluster import one_line, ray_cluster, room_for, what_it_has
 from hermes_lab.runners.ray.worker import Setup, Worker
 from hermes_lab.types import Episode
@@ -44,15 +44,17 @@ class _Member:
 
 
 @asynccontextmanager
-async def open_pool(config: RunConfig, labs: Sequence[Lab], adapters: Sequence[str], say: Say) -> AsyncIterator["Pool"]:
-    """Workers on the cluster that `config` names, for the time of the block. `adapters` are what the models of `labs`
-    were opened under.
+async def open_pool(
+    config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str], say: Say
+) -> AsyncIterator["Pool"]:
+    """Workers on the cluster that `config` names, for the time of the block. `adapters` are what the models of
+    `contexts` were opened under.
 
     Raises `ConfigError` where there is no such cluster or no room in it, `WorkerError` where no worker comes up.
     """
     with ray_cluster(config.run.ray.address):
         async with anyio.create_task_group() as tasks:
-            pool = Pool(config, labs, adapters, tasks, say)
+            pool = Pool(config, contexts, adapters, tasks, say)
             try:
                 await pool.start()
                 yield pool
@@ -69,13 +71,13 @@ class Pool:
     def __init__(
         self,
         config: RunConfig,
-        labs: Sequence[Lab],
+        contexts: Sequence[RolloutContext],
         adapters: Sequence[str],
         tasks: anyio.abc.TaskGroup,
         say: Say,
     ) -> None:
         self._config = config.run
-        self._numbers = {id(lab): number for number, lab in enumerate(labs)}
+        self._numbers = {id(context): number for number, context in enumerate(contexts)}
         self._tasks = tasks
         self._say = say
         self._members: list[_Member] = []
@@ -85,8 +87,10 @@ class Pool:
         self._changed = anyio.Event()
         names = (config.model.api_key_env, config.web.api_key_env)
         environment = {name: value for name in names if name and (value := os.environ.get(name))}
-        models = tuple((_anywhere(name), lab.model.identity) for name, lab in zip(adapters, labs, strict=True))
-        self._setup = ray.put(Setup(config, labs[0].config_digest, labs[0].suite, models, environment))
+        models = tuple(
+            (_anywhere(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True)
+        )
+        self._setup = ray.put(Setup(config, contexts[0].config_digest, contexts[0].suite, models, environment))
         # A vLLM of our own serves this machine alone.
         self._here = ray.get_runtime_context().get_node_id() if config.model.provider == "vllm" else ""
 
@@ -103,7 +107,7 @@ class Pool:
             self._tasks.start_soon(self._add)
         await self._any()
 
-    async def run_episode(self, lab: Lab, job: Job, knowledge: Knowledge) -> Episode:
+    async def run_episode(self, context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
         """`hermes_lab.rollout.run_episode`, on a worker. Raises `WorkerError` where there is none any more."""
         started_at = now()
         lost = ""
@@ -111,18 +115,18 @@ class Pool:
             member = await self._any()
             member.busy += 1
             try:
-                line = await self._ask(member, self._numbers[id(lab)], job, knowledge)
+                line = await self._ask(member, self._numbers[id(context)], spec, knowledge)
                 return msgspec.json.decode(line, type=Episode)
             except (RayActorError, ObjectLostError):  # a large reply lay on the node that is gone
                 lost = member.where
                 self._lose(member)
             except RayError as error:
                 failure = WorkerError(f"{member.where}: {one_line(error)}")
-                return errored_episode(lab, job, knowledge, failure, started_at)
+                return errored_episode(context, spec, knowledge, failure, started_at)
             finally:
                 member.busy -= 1
         failure = WorkerError(f"{_TRIES} workers died while they ran it, the last one on {lost}")
-        return errored_episode(lab, job, knowledge, failure, started_at)
+        return errored_episode(context, spec, knowledge, failure, started_at)
 
     async def close(self) -> None:
         """Ends every rollout and every worker."""
@@ -133,9 +137,9 @@ class Pool:
         for actor in (*self._starting, *(member.actor for member in self._members)):
             ray.kill(actor)
 
-    async def _ask(self, member: _Member, number: int, job: Job, knowledge: Knowledge) -> bytes:
+    async def _ask(self, member: _Member, number: int, spec: RolloutSpec, knowledge: Knowledge) -> bytes:
         # As one object of bytes: Ray takes much longer over several of other types.
-        request: bytes = cloudpickle.dumps((job, knowledge))  # type: ignore[no-untyped-call]
+        request: bytes = cloudpickle.dumps((spec, knowledge))  # type: ignore[no-untyped-call]
         reply = member.actor.run_episode.remote(number, request)
         try:
             line: bytes = await reply

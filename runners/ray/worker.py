@@ -18,7 +18,7 @@ from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_again, open_auxiliary
 from hermes_lab.protocols import Suite
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners.engine.open_files import allow_open_files
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.types import ModelIdentity
@@ -45,7 +45,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         os.environ.update(setup.environment)
         self._setup = setup
-        self._labs: list[Lab] = []
+        self._labs: list[RolloutContext] = []
         self._opened, self._closing, self._closed = anyio.Event(), anyio.Event(), anyio.Event()
         self._rollouts: set[anyio.CancelScope] = set()
         self._left = anyio.Event()
@@ -70,7 +70,7 @@ class Worker:
                 auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.warning))
                 sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
                 self._labs = [
-                    Lab(config, self._setup.digest, self._setup.suite, model, sandbox, web, auxiliary)
+                    RolloutContext(config, self._setup.digest, self._setup.suite, model, sandbox, web, auxiliary)
                     for model in models
                 ]
                 self._opened.set()
@@ -91,11 +91,11 @@ class Worker:
     async def run_episode(self, number: int, request: bytes) -> bytes | None:
         """The record of a rollout of the lab of that number, as JSON; None where it was closed meanwhile. `request`
         is a pickled job and knowledge."""
-        job, knowledge = cast(tuple[Job, Knowledge], pickle.loads(request))
+        spec, knowledge = cast(tuple[RolloutSpec, Knowledge], pickle.loads(request))
         with anyio.CancelScope() as scope:
             self._rollouts.add(scope)
             try:
-                return msgspec.json.encode(await run_episode(self._labs[number], job, knowledge))
+                return msgspec.json.encode(await run_episode(self._labs[number], spec, knowledge))
             finally:
                 self._rollouts.discard(scope)
                 self._left.set()

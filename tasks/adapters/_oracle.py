@@ -12,9 +12,9 @@ from typing import NamedTuple
 from hermes_lab.agent.loop import CONCLUDE
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.models.scripted import Policy, ScriptedModel, TaskPolicy
+from hermes_lab.models.scripted import Policy, ScriptedModel, TaskAwarePolicy
 from hermes_lab.protocols import Sandbox, Suite
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.family import Move
 from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult
@@ -31,10 +31,10 @@ Script = Callable[[Task], tuple[Part, ...]]
 """An adapter's `script`: the packaged solution of one of its tasks. It may make what the task only names."""
 
 
-def oracle() -> TaskPolicy:
+def oracle() -> TaskAwarePolicy:
     """`model.name: hermes_lab.tasks.adapters._oracle:oracle`. An adapter's tasks are done by its script; an empty one
     answers at once."""
-    return TaskPolicy(_policy)
+    return TaskAwarePolicy(_policy)
 
 
 def _policy(task: Task) -> Policy:
@@ -102,11 +102,11 @@ class Proof:
 async def prove(suite: Suite, tasks: Sequence[Task], open_sandbox: Callable[[], Sandbox]) -> Proof:
     """Runs the packaged solution of each task through `run_episode`, as a model would run it."""
     config = RunConfig.model_validate({"agent": {"max_iterations": 500}})
-    lab = Lab(config, config_digest(config), suite, ScriptedModel(oracle(), name="oracle"), open_sandbox)
+    context = RolloutContext(config, config_digest(config), suite, ScriptedModel(oracle(), name="oracle"), open_sandbox)
     rows = []
     for place, task in enumerate(tasks):
-        job = Job(task, lane="proof", round=0, sample=0, experience=0, place=place, review="never")
-        rows.append((task, await run_episode(lab, job, Knowledge(Library()))))
+        spec = RolloutSpec(task, lane="proof", round=0, sample=0, experience=0, place=place, review="never")
+        rows.append((task, await run_episode(context, spec, Knowledge(Library()))))
     return Proof(suite.name, tuple(rows))
 
 

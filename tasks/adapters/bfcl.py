@@ -76,7 +76,7 @@ class BfclStage:
         self._backends = {name: _backend(name, entry) for name in entry.raw["involved_classes"]}
         self.tools = self._tools(entry.functions)
 
-    async def follow(self, answer: str | None) -> Turn | None:
+    async def next_user_turn(self, answer: str | None) -> Turn | None:
         """The user's next turn; functions that were held out are described in it, and can be called from then on."""
         number = len(self._called)
         if number == len(self._entry.turns):

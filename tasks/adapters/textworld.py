@@ -115,7 +115,7 @@ class TextWorldStage:
         act = "Does one thing in the text adventure, and tells what comes of it."
         self.tools = (given_tool("act", act, _ACT, self._act),)
 
-    async def follow(self, answer: str | None) -> Turn | None:
+    async def next_user_turn(self, answer: str | None) -> Turn | None:
         """Nobody says anything."""
         return None
 

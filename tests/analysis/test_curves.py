@@ -49,7 +49,7 @@ def test_gradient_is_the_finite_difference_of_the_value(curve: Curve, share: np.
     parameters = inside(curve, share)
     gradient = curve.gradient(parameters, N)
     for p, parameter in enumerate(curve.parameters):
-        if parameter.kind == "place":
+        if parameter.kind == "changepoint":
             assert not gradient[:, p].any()
             continue
         step = np.zeros(len(parameters))

@@ -14,7 +14,7 @@ from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.data.load import load_dataset, load_episodes
 from hermes_lab.analysis.data.rows import EpisodeRow
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.records import read_episodes
 from hermes_lab.types import (
     Child,
@@ -124,7 +124,7 @@ episodes = st.builds(
 
 def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
     """Said once more, from the record that the runner wrote."""
-    lane = lane_place(e.lane)
+    lane = lane_key(e.lane)
     judged = e.status == "ok" and e.success is not None
     usage = e.trajectory.usage if e.trajectory else Usage()
     review = e.review.trajectory.usage if e.review and e.review.trajectory else Usage()

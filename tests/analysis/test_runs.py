@@ -15,14 +15,14 @@ WriteRun = Callable[..., Path]
 
 def test_a_whole_run_is_opened_without_a_warning(write_run: WriteRun) -> None:
     (run,) = open_runs(write_run([make_episode(True), make_episode(None, task=1)], wanted=2))
-    assert (run.finished, run.errored, run.owed, run.warning()) == (2, 0, 0, "")
+    assert (run.finished, run.errored, run.pending, run.warning()) == (2, 0, 0, "")
 
 
 def test_a_run_that_is_still_going_says_how_far_it_is(write_run: WriteRun) -> None:
     lost = make_episode(None, task=1, status="errored", error=EpisodeError("model", "down"))
     (run,) = open_runs(write_run([make_episode(True), lost], wanted=5))
     assert "1 of 5 episodes finished, 1 errored; the run is still going, or was interrupted" in run.warning()
-    assert run.owed == 4
+    assert run.pending == 4
 
 
 def test_an_errored_episode_that_was_run_again_is_not_errored(write_run: WriteRun) -> None:

@@ -35,7 +35,7 @@ def using(number: int, success: bool | None, *loaded: str, kind: str = "", **cha
 def write_history(run: Path, lane: str, *borders: dict[str, Any]) -> None:
     path = run / "lanes" / lane / "history.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_bytes(b"".join(msgspec.json.encode(border) + b"\n" for border in borders))
+    path.write_bytes(b"".join(msgspec.json.encode(merge) + b"\n" for merge in borders))
 
 
 def test_borders_tell_what_became_of_each_skill(write_run: WriteRun) -> None:

@@ -10,13 +10,13 @@ from synthetic_episodes import make_episode
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.skill_effects.uplift import uplift_sentence, uplifts
 from hermes_lab.analysis.stats.intervals import Rate
-from hermes_lab.lane import Place, lane_name, lane_place, left_out, without
+from hermes_lab.lane import LaneKey, lane_key, lane_name, left_out, without
 from hermes_lab.types import Episode
 
 
 def episodes(arm: str, outcomes: str, *, replicate: int = 0, world: int = 0) -> list[Episode]:
     """One a character: 1 solved, 0 failed, e errored, ? unjudged."""
-    lane = lane_name(Place(arm, replicate, world), with_weights=False)
+    lane = lane_name(LaneKey(arm, replicate, world), with_weights=False)
     made = []
     for task, outcome in enumerate(outcomes):
         status = {"status": "errored", "score": None} if outcome == "e" else {}
@@ -106,8 +106,8 @@ def test_other_runs_have_no_uplift(write_run: WriteRun) -> None:
 def test_no_name_of_a_skill_is_taken_for_a_place() -> None:
     for skill in ("fleet", "x-r1-w2", "x-r1-w2-a3", "all", "without-x"):
         for weights in (False, True):
-            place = lane_place(lane_name(Place(without(skill), 4, 5, 6 * weights), with_weights=weights))
-            assert place == Place(without(skill), 4, 5, 6 * weights)
+            place = lane_key(lane_name(LaneKey(without(skill), 4, 5, 6 * weights), with_weights=weights))
+            assert place == LaneKey(without(skill), 4, 5, 6 * weights)
             assert left_out(place.arm) == skill
     assert left_out("all") == left_out("on") == ""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.runners.engine.batch import owes, read_done
+from hermes_lab.runners.engine.batch import has_pending, read_done
 from hermes_lab.runners.engine.plan import plan_run, tasks_digest
 from hermes_lab.runners.progress import Tally
 from hermes_lab.skills.library import Library
@@ -100,7 +100,7 @@ def main() -> None:
         tasks_digest(lanes)
         tally = Tally(lanes)
         done = read_done(lanes, run, tally.add)
-        assert owes(lanes, done)
+        assert has_pending(lanes, done)
         seconds = time.perf_counter() - started
         assert len(done) == EPISODES - OWED
 

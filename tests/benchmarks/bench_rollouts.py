@@ -35,7 +35,7 @@ async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int 
     library, and the tools for skills and memory, if any."""
     from hermes_lab.config.schema import RunConfig, config_digest
     from hermes_lab.models import open_model
-    from hermes_lab.rollout import Lab
+    from hermes_lab.rollout import RolloutContext
     from hermes_lab.runners.engine.batch import run_lanes
     from hermes_lab.runners.engine.budget import Budget
     from hermes_lab.runners.engine.plan import plan_run
@@ -65,7 +65,7 @@ async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int 
         async with open_model(
             config.model, tool_format="native", log=Path(base) / "log", concurrency=at_once, say=print
         ) as model:
-            lab = Lab(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
+            lab = RolloutContext(config, config_digest(config), suite, model, partial(open_sandbox, config.sandbox))
             lanes = plan_run(config, suite, library)
             await run_lanes([lab], lanes, Path(base), {}, lambda each: errors.append(each.error), Budget())
         failed = [error for error in errors if error]

@@ -19,11 +19,11 @@ import yaml
 
 from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.draft import Draft
-from hermes_lab.training.job import Data, Job
+from hermes_lab.training.job import Data, RolloutSpec
 from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
 from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries, train
 from hermes_lab.training.tokens import IGNORED, Row
+from hermes_lab.training.training_run import TrainingRun
 
 ROWS, TURNS, SHARED = 4, 2, 420
 
@@ -37,14 +37,14 @@ def make_row(draw: random.Random, shared: list[int]) -> Row:
     return Row(ids, labels)
 
 
-def ours(job: Job, model: Any) -> Any:
+def ours(job: RolloutSpec, model: Any) -> Any:
     """The trainer of `hermes-lab train sft`."""
     from hermes_lab.training.sft import _trainer
 
     return _trainer(job, model, lambda _: None)
 
 
-def bare(job: Job, model: Any) -> Any:
+def bare(job: RolloutSpec, model: Any) -> Any:
     """TRL's own, told that the rows are ready."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
@@ -55,27 +55,29 @@ def bare(job: Job, model: Any) -> Any:
     return SFTTrainer(
         model=model,
         args=SFTConfig(
-            **arguments(job.locked, job.draft),
+            **arguments(job.locked, job.training_run),
             max_length=None,
             dataset_kwargs={"skip_prepare_dataset": True},
             train_sampling_strategy="sequential",
         ),
         train_dataset=Dataset.from_list([row._asdict() for row in rows]),
         processing_class=load_tokenizer(job.locked, lambda _: None),
-        callbacks=[progress(job.draft, {"loss": "loss"}, lambda _: None)],
+        callbacks=[progress(job.training_run, {"loss": "loss"}, lambda _: None)],
     )
 
 
-def measure(name: str, make: Callable[[Job, Any], Any], locked: LockedConfig, data: Data, root: Path) -> list[Any]:
+def measure(
+    name: str, make: Callable[[RolloutSpec, Any], Any], locked: LockedConfig, data: Data, root: Path
+) -> list[Any]:
     """The steps of one training after the first."""
     lock, run = root / "lock.yaml", root / "run"
     (run / "episodes").mkdir(parents=True, exist_ok=True)
     config = TrainConfig(lock=str(lock), data=(str(run),), adapters=str(root / "adapters"), name=name)
-    draft = Draft.begin(config, {})
-    job = Job("sft", config, locked, resolve(PACKAGED), None, data, draft, "")
+    training_run = TrainingRun.begin(config, {})
+    job = RolloutSpec("sft", config, locked, resolve(PACKAGED), None, data, training_run, "")
     model = job.model()
-    train(make(job, model), model, draft)
-    return [json.loads(line) for line in draft.metrics.read_text().splitlines()][1:]
+    train(make(job, model), model, training_run)
+    return [json.loads(line) for line in training_run.metrics.read_text().splitlines()][1:]
 
 
 def main() -> None:

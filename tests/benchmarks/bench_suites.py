@@ -17,7 +17,7 @@ import msgspec
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import ExecResult, Workspace
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks.admission import visible
 from hermes_lab.tasks.play import play
@@ -76,7 +76,7 @@ async def judge(suite: WorldSuite) -> tuple[float, float]:
     own, commands = [], []
     for task in suite.load(split="train", count=JUDGED, seed=1, world=0):
         async with open_sandbox(SandboxConfig()) as sandbox:
-            await lay_out(task, sandbox)
+            await setup_workspace(task, sandbox)
             await play(suite.oracle(task), task, sandbox)
             for _ in range(AGAIN):
                 clocked = Clocked(sandbox)

@@ -14,7 +14,7 @@ from hermes_lab.envs.gym import HermesLabEnv
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.models.scripted import ScriptedModel
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
@@ -45,14 +45,14 @@ class Player:
 
 def run(env: HermesLabEnv, task: Task, player: Player) -> Episode:
     model = ScriptedModel(player, tool_format="hermes")
-    lab = Lab(
+    lab = RolloutContext(
         env.config,
         config_digest(env.config),
         load_suite(env.config.suite),
         model,
         partial(open_sandbox, env.config.sandbox),
     )
-    job = Job(task, lane="main", round=0, sample=0, experience=0, place=0, review="never")
+    job = RolloutSpec(task, lane="main", round=0, sample=0, experience=0, place=0, review="never")
     return anyio.run(run_episode, lab, job, Knowledge(Library()))
 
 

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 import msgspec
 
 from hermes_lab.agent.review import REVIEW_REQUEST
-from hermes_lab.models.scripted import Policy, TaskPolicy
+from hermes_lab.models.scripted import Policy, TaskAwarePolicy
 from hermes_lab.tasks.learner import learner
 from hermes_lab.types import Message, Task, ToolCall
 
 
-def note_taker() -> TaskPolicy:
+def note_taker() -> TaskAwarePolicy:
     """`learner`, whose every review also makes a note of the task, and a skill that all reviews of its round make,
     named by the notes that are there."""
-    return TaskPolicy(_noting)
+    return TaskAwarePolicy(_noting)
 
 
 def _noting(task: Task) -> Policy:
-    learn = learner().meet(task)
+    learn = learner().for_task(task)
 
     def policy(messages: Sequence[Message]) -> Message:
         reply = learn(messages)

@@ -210,7 +210,7 @@ def test_a_run_accounts_for_every_fault_and_scores_none_of_them(tmp_path: Path) 
         done = lab(*args)
         assert done.returncode == 3, done.stderr
         assert "Traceback" not in done.stderr
-        assert f"{len(always)} of {len(prompts)} episodes are owed" in done.stderr.splitlines()[-1]
+        assert f"{len(always)} of {len(prompts)} episodes did not finish" in done.stderr.splitlines()[-1]
         episodes = {episode.task_id: episode for episode in read_episodes(tmp_path / "run")}
         assert episodes.keys() == set(prompts)
         for prompt, episode in episodes.items():

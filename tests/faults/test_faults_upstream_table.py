@@ -35,10 +35,10 @@ from hermes_lab.errors import VerifierError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Suite, Workspace
 from hermes_lab.records import episode_files, read_episodes
-from hermes_lab.rollout import Lab
+from hermes_lab.rollout import RolloutContext
 from hermes_lab.runners.engine.batch import OnEpisode, run_lanes
 from hermes_lab.runners.engine.budget import Budget
-from hermes_lab.runners.engine.episode_summary import Brief
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
@@ -233,7 +233,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
 
 def test_a_killed_sandbox_or_server_is_an_errored_episode_and_ends_nothing_else(killed: Killed) -> None:
     assert killed.returncode == 3, killed.stderr
-    assert "3 of 8 episodes are owed" in killed.stderr.splitlines()[-1]
+    assert "3 of 8 episodes did not finish" in killed.stderr.splitlines()[-1]
     assert "Traceback" not in killed.stderr
     episodes = {episode.task_id: episode for episode in read_episodes(killed.folder)}
     errors = {name: episode.error for name, episode in episodes.items() if episode.error}
@@ -290,7 +290,7 @@ async def run_in_process(suite: Suite, folder: Path, on_episode: OnEpisode) -> N
     tasks = suite.load(split="train", count=0, seed=0, world=0)
     model, opened = ScriptedModel(noop()), partial(open_sandbox, config.sandbox)
     lane = Lane("main", "frozen", Library(), 1, [tasks])
-    lab = Lab(config, config_digest(config), suite, model, opened)
+    lab = RolloutContext(config, config_digest(config), suite, model, opened)
     await run_lanes([lab], [lane], folder, {}, on_episode, Budget())
 
 
@@ -320,7 +320,7 @@ async def test_a_finished_task_costs_the_same_however_many_were_finished_before(
     """The log is only ever appended to, and beside it nothing is written that grows."""
     before, inodes, written = b"", set(), []
 
-    def measure(episode: Brief) -> None:
+    def measure(episode: EpisodeSummary) -> None:
         nonlocal before
         (log,) = episode_files(tmp_path / "run")
         inodes.add(log.stat().st_ino)

@@ -16,7 +16,7 @@ from hermes_lab.errors import ContextFull, ModelError, SandboxError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
@@ -507,9 +507,9 @@ async def test_the_record_tells_what_children_loaded_and_followed() -> None:
     script["One."] = [say("", ("skill_view", {"name": "sums"})), say("", run("echo make total")), say("One done.")]
     config = RunConfig.model_validate({"agent": {"toolsets": ["terminal", "skills", "delegation"]}})
     model = ScriptedModel(scripted(script))
-    lab = Lab(config, "", suite, model, lambda: open_sandbox(config.sandbox))
+    lab = RolloutContext(config, "", suite, model, lambda: open_sandbox(config.sandbox))
     skill = skill_format.parse(skill_format.render("sums", "How", "Run: make total"))
-    episode = await run_episode(lab, Job(task, "main", 0, 0, 0, 0, "never"), Knowledge(Library([skill])))
+    episode = await run_episode(lab, RolloutSpec(task, "main", 0, 0, 0, 0, "never"), Knowledge(Library([skill])))
     assert episode.error is None
     assert episode.skills.loaded == ("sums",)
     (trace,) = episode.skills.traces

@@ -16,7 +16,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences
 from hermes_lab.records import read_episodes
-from hermes_lab.rewards import TERMS, compose, doubts
+from hermes_lab.rewards import TERMS, compute_reward, reward_warnings
 from hermes_lab.runners.cli import app
 from hermes_lab.types import Message, Step, ToolResult, Trajectory, Usage, Verdict
 from hermes_lab.types.trajectory import StopReason
@@ -38,14 +38,14 @@ def test_every_term_has_a_weight_and_every_weight_a_term() -> None:
 
 @given(verdicts, st.integers(0, 100))
 def test_the_usual_reward_is_the_first_score_whatever_was_called(judged: list[Verdict], calls: int) -> None:
-    reward = compose(RewardConfig(), trajectory(calls), judged)
+    reward = compute_reward(RewardConfig(), trajectory(calls), judged)
     assert reward is not None
     assert (reward.value, reward.terms) == (judged[0].score, {"score": judged[0].score})
 
 
 @given(st.integers(0, 1000), st.sampled_from(["answered", "empty", "max_iterations"]))
 def test_a_rollout_that_does_nothing_but_call_tools_earns_nothing(calls: int, stop: StopReason) -> None:
-    reward = compose(RewardConfig(), trajectory(calls, stop), [Verdict(0.0, False)])
+    reward = compute_reward(RewardConfig(), trajectory(calls, stop), [Verdict(0.0, False)])
     assert reward is not None
     assert reward.value == 0.0
 
@@ -57,7 +57,7 @@ def test_the_weighted_terms_add_up(
     if not any((score, accepted, answered, tool_calls)):
         return
     config = RewardConfig(score=score, accepted=accepted, answered=answered, tool_calls=tool_calls)
-    reward = compose(config, trajectory(calls), judged)
+    reward = compute_reward(config, trajectory(calls), judged)
     assert reward is not None
     assert reward.value == math.fsum(reward.terms.values())
     wanted = {
@@ -70,7 +70,7 @@ def test_the_weighted_terms_add_up(
 
 
 def test_work_that_nothing_judges_has_no_reward() -> None:
-    assert compose(load_config(["reward.tool_calls=1"]).reward, trajectory(3), []) is None
+    assert compute_reward(load_config(["reward.tool_calls=1"]).reward, trajectory(3), []) is None
 
 
 def test_one_term_more_leaves_the_score_as_it_is() -> None:
@@ -92,9 +92,11 @@ def test_a_wrong_weight_is_named(override: str, why: str) -> None:
 
 
 def test_what_is_earned_without_solving_anything_is_doubted() -> None:
-    assert doubts(RewardConfig()) == ""
-    assert doubts(RewardConfig(tool_calls=-0.1, accepted=1)) == ""
-    assert doubts(RewardConfig(tool_calls=0.1, answered=1)).startswith("reward.answered=1 and reward.tool_calls=0.1: ")
+    assert reward_warnings(RewardConfig()) == ""
+    assert reward_warnings(RewardConfig(tool_calls=-0.1, accepted=1)) == ""
+    assert reward_warnings(RewardConfig(tool_calls=0.1, answered=1)).startswith(
+        "reward.answered=1 and reward.tool_calls=0.1: "
+    )
 
 
 def test_the_usual_reward_leaves_digests_as_they_were_before_there_was_a_choice() -> None:

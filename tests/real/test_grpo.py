@@ -189,16 +189,16 @@ def gains(config: GrpoConfig, groups: Any, adapter: Path | None) -> list[float]:
 
 def die_at(config: GrpoConfig, step: int) -> None:
     """In a process of its own: kills itself as soon as a step is logged, and not yet saved."""
-    from hermes_lab.training.rounds import RoundDraft
+    from hermes_lab.training.rounds import RoundTraining
 
-    log = RoundDraft.log
+    log = RoundTraining.log
 
-    def log_and_die(self: RoundDraft, line: Any) -> None:
+    def log_and_die(self: RoundTraining, line: Any) -> None:
         log(self, line)
         if line["step"] == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    RoundDraft.log = log_and_die  # type: ignore[method-assign]
+    RoundTraining.log = log_and_die  # type: ignore[method-assign]
     train(config)
 
 

@@ -75,26 +75,26 @@ def test_the_margin_rises_from_nothing_and_the_card_is_true(config: TrainConfig)
 
 
 def test_a_child_is_held_to_its_parent_and_resumes(config: TrainConfig) -> None:
-    from hermes_lab.training.draft import Draft
+    from hermes_lab.training.training_run import TrainingRun
 
     class StoppedError(Exception):
         pass
 
     train(config)
     child = config.model_copy(update={"parent": "preference-v1"})
-    log = Draft.log
+    log = TrainingRun.log
 
-    def log_and_stop(self: Draft, line: Any) -> None:
+    def log_and_stop(self: TrainingRun, line: Any) -> None:
         log(self, line)
         if line["step"] == 3:
             raise StoppedError
 
-    Draft.log = log_and_stop  # type: ignore[method-assign]
+    TrainingRun.log = log_and_stop  # type: ignore[method-assign]
     try:
         with pytest.raises(StoppedError):
             train(child)
     finally:
-        Draft.log = log  # type: ignore[method-assign]
+        TrainingRun.log = log  # type: ignore[method-assign]
     folder = train(child.model_copy(update={"resume": True}))
     assert folder.name == "preference-v2"
     steps = metrics(folder)

@@ -71,16 +71,16 @@ def test_training_lowers_the_loss_and_leaves_an_adapter_with_a_true_card(config:
 
 def die_in_the_third_step(config: TrainConfig) -> None:
     """In a process of its own: kills itself as soon as the third step is logged, and not yet saved."""
-    from hermes_lab.training.draft import Draft
+    from hermes_lab.training.training_run import TrainingRun
 
-    log = Draft.log
+    log = TrainingRun.log
 
-    def log_and_die(self: Draft, line: Any) -> None:
+    def log_and_die(self: TrainingRun, line: Any) -> None:
         log(self, line)
         if line["step"] == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Draft.log = log_and_die  # type: ignore[method-assign]
+    TrainingRun.log = log_and_die  # type: ignore[method-assign]
     train(config)
 
 

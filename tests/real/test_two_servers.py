@@ -17,7 +17,7 @@ from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import PACKAGED
-from hermes_lab.protocols import MeetingModel, ModelClient
+from hermes_lab.protocols import ModelClient, TaskAwareModel
 from hermes_lab.types import Message, Task
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(900)]
@@ -48,8 +48,8 @@ async def ask(model: ModelClient, rollouts: int) -> list[str]:
     replies: list[str] = []
 
     async def rollout(number: int) -> None:
-        assert isinstance(model, MeetingModel)
-        met = model.meet(Task(id=f"t{number}", suite="colours", prompt="Go."))
+        assert isinstance(model, TaskAwareModel)
+        met = model.for_task(Task(id=f"t{number}", suite="colours", prompt="Go."))
         replies.append((await met.generate(ASK, ())).message.content)
 
     async with anyio.create_task_group() as group:

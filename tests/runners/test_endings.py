@@ -69,7 +69,7 @@ def test_an_interrupted_or_failed_run_ends_with_what_is_owed(tmp_path: Path) -> 
     assert done.returncode == 3
     *_, warning, owed = done.stderr.splitlines()
     assert warning.startswith("warning: 12 of 12 episodes (100 %) errored and have no score; most often: model: ")
-    assert owed.startswith("12 of 12 episodes are owed")
+    assert owed.startswith("12 of 12 episodes did not finish")
 
 
 def test_calls_that_never_ran_are_counted_in_the_record_and_an_answer_without_a_call_is_no_call(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
-from hermes_lab.protocols import KnownSuite
+from hermes_lab.protocols import OracleSuite
 from hermes_lab.records import episode_files, read_episodes
-from hermes_lab.runners.engine.episode_summary import Brief, _Memory, _Review, _Skills
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary, _Memory, _Review, _Skills
 from hermes_lab.runners.engine.lane_history import MergedNotes, keep_border, read_history, told
 from hermes_lab.runners.engine.lanes import LaneState, after_round, begin
 from hermes_lab.skills import format as skill_format
@@ -131,8 +131,8 @@ def test_round_size_can_be_given_on_the_command_line(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["wanted"] == 3
 
 
-def brief(key: str, **fields: object) -> Brief:
-    return Brief(suite="s", task_id=key, lane="on-r0-w0", round=0, sample=0, status="ok", **fields)  # type: ignore[arg-type]
+def summarize(key: str, **fields: object) -> EpisodeSummary:
+    return EpisodeSummary(suite="s", task_id=key, lane="on-r0-w0", round=0, sample=0, status="ok", **fields)  # type: ignore[arg-type]
 
 
 def write(name: str, body: str = "Do it.") -> SkillWrite:
@@ -140,9 +140,9 @@ def write(name: str, body: str = "Do it.") -> SkillWrite:
     return SkillWrite("create", name, text, "review", "e", "m", "0", triggers=(f"rule of {name}",))
 
 
-def wrote(key: str, *writes: SkillWrite) -> Brief:
-    episode = brief(key).key
-    return brief(key, review=_Review(writes=tuple(structs.replace(write, episode=episode) for write in writes)))
+def wrote(key: str, *writes: SkillWrite) -> EpisodeSummary:
+    episode = summarize(key).key
+    return summarize(key, review=_Review(writes=tuple(structs.replace(write, episode=episode) for write in writes)))
 
 
 def note(text: str) -> MemoryWrite:
@@ -151,15 +151,15 @@ def note(text: str) -> MemoryWrite:
 
 def test_reviews_come_by_cadence_counted_over_the_lane() -> None:
     state = LaneState(Knowledge(idle=3))
-    worked = [brief("a", metrics={"iterations": 4.0}), brief("b", metrics={"iterations": 2.0})]
+    worked = [summarize("a", metrics={"iterations": 4.0}), summarize("b", metrics={"iterations": 2.0})]
     assert after_round(state, "on", worked, RunConfig())[0].knowledge.idle == 9
-    assert after_round(state, "on", [*worked, brief("c", review=_Review())], RunConfig())[0].knowledge.idle == 0
+    assert after_round(state, "on", [*worked, summarize("c", review=_Review())], RunConfig())[0].knowledge.idle == 0
 
 
 def test_a_skill_that_fails_leaves_the_prompts_until_it_is_written_again() -> None:
     state, _ = after_round(LaneState(Knowledge()), "on", [wrote("a", write("x"))], RunConfig())
     assert list(state.knowledge.library.listed) == ["x"]
-    failed = [brief(f"t{n}", success=False, skills=_Skills(loaded=("x",))) for n in range(12)]
+    failed = [summarize(f"t{n}", success=False, skills=_Skills(loaded=("x",))) for n in range(12)]
     state, border = after_round(state, "on", failed, RunConfig())
     assert list(state.knowledge.library.listed) == []
     assert list(state.knowledge.library.skills) == ["x"]
@@ -191,7 +191,7 @@ def test_a_border_tells_what_a_placebo_emptied_and_where_nothing_happened() -> N
     state, border = after_round(LaneState(Knowledge()), "placebo", [wrote("a", write("x"))], RunConfig())
     assert border.emptied
     assert border.after == state.knowledge.library.snapshot != Library().after(write("x")).snapshot
-    _, border = after_round(state, "placebo", [brief("b")], RunConfig())
+    _, border = after_round(state, "placebo", [summarize("b")], RunConfig())
     assert not border.emptied
     assert told(border) == ""
 
@@ -199,8 +199,8 @@ def test_a_border_tells_what_a_placebo_emptied_and_where_nothing_happened() -> N
 def test_a_border_counts_the_notes_that_it_merged_and_dropped() -> None:
     config = RunConfig.model_validate({"memory": {"memory_chars": 12}})
     round_ = [
-        brief("a", memory=_Memory((note("one"), note("three")))),
-        brief("b", memory=_Memory((note("one"), note("much too long")))),
+        summarize("a", memory=_Memory((note("one"), note("three")))),
+        summarize("b", memory=_Memory((note("one"), note("much too long")))),
     ]
     state, border = after_round(LaneState(Knowledge()), "on", round_, config)
     assert state.knowledge.notes.memory == ("one", "three")
@@ -228,7 +228,7 @@ def test_the_writes_that_a_border_calls_merged_make_the_library_that_it_names(ep
 
 
 def test_a_lanes_history_is_rewritten_only_where_it_differs(tmp_path: Path) -> None:
-    _, border = after_round(LaneState(Knowledge()), "on", [brief("a")], RunConfig())
+    _, border = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
     borders = [structs.replace(border, round=n, after=str(n)) for n in range(3)]
     for each in (*borders, *borders[:2]):
         keep_border(tmp_path, "on", each)
@@ -240,7 +240,7 @@ def test_a_lanes_history_is_rewritten_only_where_it_differs(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("line", "message"), [("{}", "not a border of rounds"), ('"v":99', "version 99 is newer")])
 def test_a_line_that_is_no_border_is_named(tmp_path: Path, line: str, message: str) -> None:
-    _, border = after_round(LaneState(Knowledge()), "on", [brief("a")], RunConfig())
+    _, border = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
     keep_border(tmp_path, "on", border)
     path = tmp_path / "lanes" / "on" / "history.jsonl"
     path.write_text(path.read_text().replace('"v":1', line) if "99" in line else line)
@@ -248,9 +248,9 @@ def test_a_line_that_is_no_border_is_named(tmp_path: Path, line: str, message: s
         read_history(tmp_path, "on")
 
 
-def ledger() -> KnownSuite:
+def ledger() -> OracleSuite:
     suite = load_suite(SuiteConfig(name="ledger"))
-    assert isinstance(suite, KnownSuite)
+    assert isinstance(suite, OracleSuite)
     return suite
 
 
@@ -304,7 +304,9 @@ def test_a_placebos_notes_say_nothing_either_and_keep_their_length() -> None:
     assert [len(entry) for entry in (*empty.memory, *empty.user)] == [27, 28, 1, 14]
     assert "80" not in empty.render(RunConfig().memory)
     assert placebo_notes(empty) == empty
-    worked = brief("a", memory=_Memory((MemoryWrite("add", "memory", "review", "e", "m", "", "", text="Use --skip."),)))
+    worked = summarize(
+        "a", memory=_Memory((MemoryWrite("add", "memory", "review", "e", "m", "", "", text="Use --skip."),))
+    )
     after, _ = after_round(LaneState(Knowledge()), "placebo", [worked], RunConfig())
     (entry,) = after.knowledge.notes.memory
     assert len(entry) == len("Use --skip.")

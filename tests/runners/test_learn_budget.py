@@ -14,8 +14,8 @@ from hermes_lab.config.schema import BudgetConfig
 from hermes_lab.records import read_attempts, read_episodes
 from hermes_lab.runners.engine import budget as budget_module
 from hermes_lab.runners.engine.budget import Budget
-from hermes_lab.runners.engine.episode_summary import Brief
-from hermes_lab.runners.engine.scheduler import Slots
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary
+from hermes_lab.runners.engine.scheduler import Scheduler
 from hermes_lab.types import Episode
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -26,12 +26,12 @@ SHAPE = [
 WANTED = 2 * 3 * (4 + 2)
 
 
-def finished(tokens: int = 0) -> Brief:
+def finished(tokens: int = 0) -> EpisodeSummary:
     spent = {"usage": {"prompt_tokens": tokens}}
     fields = {"suite": "s", "task_id": "t", "lane": "on-r0-w0", "round": 0, "sample": 0, "status": "ok"}
     import msgspec
 
-    return msgspec.convert(fields | {"trajectory": spent}, Brief)
+    return msgspec.convert(fields | {"trajectory": spent}, EpisodeSummary)
 
 
 def test_a_budget_of_tasks_leaves_paired_rounds_and_a_larger_one_goes_on(tmp_path: Path) -> None:
@@ -125,23 +125,23 @@ def test_rollouts_that_run_count_as_tasks() -> None:
 async def race(count: int, lead: int | None, seconds: dict[int, float]) -> list[tuple[int, int, int]]:
     """Lanes of one rollout a round, three rounds, and how long each lane's take. In the order in which they began: the
     lane, its round, and the fewest rounds that any lane had done."""
-    slots, began, done = Slots(count, lead=lead), [], dict.fromkeys(seconds, 0)
+    scheduler, began, done = Scheduler(count, lead=lead), [], dict.fromkeys(seconds, 0)
 
     async def lane(number: int) -> None:
         for round_ in range(3):
             if round_:
-                slots.move(round_ - 1, round_)
-            await slots.acquire(round_, number)
+                scheduler.move(round_ - 1, round_)
+            await scheduler.acquire(round_, number)
             began.append((number, round_, min(done.values())))
             await anyio.sleep(seconds[number])
             done[number] += 1
-            slots.release()
-        slots.move(2, None)
+            scheduler.release()
+        scheduler.move(2, None)
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             for number in seconds:
-                slots.join()
+                scheduler.join()
                 group.start_soon(lane, number)
     return began
 
@@ -162,20 +162,20 @@ async def test_no_lane_runs_away_where_a_budget_may_end_the_run(lead: int) -> No
 
 @pytest.mark.anyio
 async def test_a_lane_that_has_ended_holds_no_other_back() -> None:
-    slots = Slots(2, lead=0)
-    slots.join()
-    slots.join()
-    slots.move(0, 1)
+    scheduler = Scheduler(2, lead=0)
+    scheduler.join()
+    scheduler.join()
+    scheduler.move(0, 1)
     with anyio.move_on_after(0.05) as held:
-        await slots.acquire(1)
+        await scheduler.acquire(1)
     assert held.cancelled_caught
-    slots.move(0, None)  # the other one ended in its first round
+    scheduler.move(0, None)  # the other one ended in its first round
     with anyio.fail_after(5):
-        await slots.acquire(1)
-        await slots.acquire(1)
+        await scheduler.acquire(1)
+        await scheduler.acquire(1)
     with anyio.move_on_after(0.05) as full:
-        await slots.acquire(1)
+        await scheduler.acquire(1)
     assert full.cancelled_caught
-    slots.release()
+    scheduler.release()
     with anyio.fail_after(5):
-        await slots.acquire(1)
+        await scheduler.acquire(1)

@@ -10,12 +10,12 @@ import pytest
 from hermes_lab.analysis.stats.power import Lanes, power_of_pairs
 from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.protocols import Suite, Workspace
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
 from hermes_lab.runners.experiments.experiment import plan_learn, weights_digest
-from hermes_lab.runners.experiments.experiment_plan import brief_plan
+from hermes_lab.runners.experiments.experiment_plan import plan_experiment
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.jsonl import JsonlSuite
@@ -50,7 +50,7 @@ BIG = {
 def test_all_arms_of_a_replicate_and_world_get_the_same_jobs(order: str) -> None:
     by_place = defaultdict(list)
     for lane in planned(BIG | {"order": order}):
-        place = lane_place(lane.name)
+        place = lane_key(lane.name)
         jobs = [
             (job.task.id, job.round, job.experience, job.place, job.phase, job.block)
             for step in lane.steps
@@ -100,7 +100,7 @@ def test_checks_come_before_the_first_round_every_so_often_and_after_the_last() 
     measured = {step: [job for job in lane.jobs(step) if job.phase == "heldout"] for step in lane.steps}
     assert [step for step, jobs in measured.items() if jobs] == [0, 3, 6, 7]
     assert [(job.experience, job.place, job.review) for job in measured[3]] == [(3, 0, "never"), (3, 1, "never")]
-    assert {job.review for job in lane.lessons(3)} == {"due"}
+    assert {job.review for job in lane.training_jobs(3)} == {"due"}
     assert [job.experience for job in measured[7]] == [7, 7]
     assert planned(shape | {"heldout": {"tasks": 2}})[0].checks == {0, 7}
     assert lane.wanted == 7 + 4 * 2
@@ -109,10 +109,10 @@ def test_checks_come_before_the_first_round_every_so_often_and_after_the_last() 
 def test_a_lane_goes_through_its_worlds_in_blocks_and_every_check_measures_all_of_them() -> None:
     lanes = planned({"arms": ["on"], "worlds": 2, "blocks": 3, "rounds": 6, "heldout": {"tasks": 2}})
     for number, lane in enumerate(lanes):
-        lessons = [job for step in lane.steps for job in lane.lessons(step)]
+        lessons = [job for step in lane.steps for job in lane.training_jobs(step)]
         assert [job.block for job in lessons] == [0, 0, 1, 1, 2, 2]
         assert [job.task.world for job in lessons] == [3 * number + block for block in (0, 0, 1, 1, 2, 2)]
-        last = list(lane.measurements(6))
+        last = list(lane.eval_jobs(6))
         assert [(job.block, job.task.world - 3 * number) for job in last] == [(b, b) for b in (0, 0, 1, 1, 2, 2)]
 
 
@@ -257,7 +257,7 @@ def test_fields_that_mean_nothing_are_refused(learning: dict[str, Any], message:
 def test_the_briefing_tells_size_power_and_lanes() -> None:
     config = configured({**BIG, "order": "latin", "expect": {"baseline": 0.6, "effect": 0.16}}, budget={"tasks": 500})
     lanes = plan_learn(config, load_suite(config.suite), Library())
-    told = brief_plan(config, lanes, Budget(config.budget), finished=7)
+    told = plan_experiment(config, lanes, Budget(config.budget), finished=7)
     # 12 tasks and 5 checks of 2 x 3 held-out ones a lane: every 2 rounds, and at the border of the blocks.
     assert (told.lanes, told.lanes_per_arm, told.episodes) == (24, 6, 24 * (12 + 5 * 6))
     assert [(power.of, power.pairs, power.tasks, power.lanes, power.worlds) for power in told.power] == [
@@ -278,7 +278,7 @@ def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> No
         shape = {"replicates": replicates, "worlds": worlds, "rounds": 4, "order": order}
         config = configured({"arms": ["off", "on"], "expect": {"baseline": 0.4, "effect": 0.3}, **shape})
         lanes = plan_learn(config, load_suite(config.suite), Library())
-        (power,) = brief_plan(config, lanes, Budget(), finished=0).power
+        (power,) = plan_experiment(config, lanes, Budget(), finished=0).power
         return power.power, power.sentence
 
     assert told("drawn", 4, 5) == (power_of_pairs(80, 0.4, 0.3, lanes=Lanes(20)), told("drawn", 4, 5)[1])
@@ -292,6 +292,6 @@ def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> No
 
 def test_one_arm_alone_has_no_power() -> None:
     config = configured({"arms": ["on"], "replicates": 20})
-    told = brief_plan(config, plan_learn(config, load_suite(config.suite), Library()), Budget(), finished=0)
+    told = plan_experiment(config, plan_learn(config, load_suite(config.suite), Library()), Budget(), finished=0)
     assert told.power == ()
     assert "not identified" not in "".join(told.lines())

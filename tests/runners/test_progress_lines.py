@@ -8,7 +8,7 @@ from fakes.episodes import episode, trajectory
 from rich.console import Console
 
 from hermes_lab.runners import progress
-from hermes_lab.runners.engine.episode_summary import brief
+from hermes_lab.runners.engine.episode_summary import summarize
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.progress import LiveTable, Plain, Tally
 from hermes_lab.skills.library import Library
@@ -23,9 +23,9 @@ def tally() -> Tally:
     return Tally([Lane("lane", "frozen", Library(), 1, [tasks])])
 
 
-def finished(number: int, success: bool = True) -> progress.Brief:
+def finished(number: int, success: bool = True) -> progress.EpisodeSummary:
     spoken = trajectory((Message("user", "Go."), Message("assistant", "Done.")), usage=Usage(90, 10))
-    return brief(episode(f"t{number}", success=success, trajectory=spoken))
+    return summarize(episode(f"t{number}", success=success, trajectory=spoken))
 
 
 def test_a_line_counts_all_starts_and_paces_this_one(tally: Tally, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_line_counts_all_starts_and_paces_this_one(tally: Tally, monkeypatch: 
 
 def test_errors_are_told_and_count_as_no_attempt(tally: Tally) -> None:
     broken = episode("t1", status="errored", error=EpisodeError("model", "down"), success=None, score=None)
-    tally.add(brief(broken))
+    tally.add(summarize(broken))
     assert re.match(r"0/20 episodes in 0:00, 1 errored", tally.headline())
     out = io.StringIO()
     table = LiveTable(tally, Console(file=out, width=140, force_terminal=True))
@@ -53,9 +53,9 @@ def test_errors_are_told_and_count_as_no_attempt(tally: Tally) -> None:
     assert "last error: model: down" in out.getvalue()
 
 
-def ended(number: int, stop: str) -> progress.Brief:
+def ended(number: int, stop: str) -> progress.EpisodeSummary:
     spoken = trajectory((Message("user", "Go."), Message("assistant", "x")), stop_reason=stop, final_response=None)
-    return brief(episode(f"t{number}", success=False, trajectory=spoken))
+    return summarize(episode(f"t{number}", success=False, trajectory=spoken))
 
 
 def test_episodes_without_an_answer_are_told_in_lines_and_in_the_table(tally: Tally) -> None:
@@ -101,7 +101,9 @@ def test_ten_episodes_that_came_to_nothing_are_told_once_while_the_run_goes_on(t
 def test_ten_errors_are_told_with_the_last_one(tally: Tally) -> None:
     for number in range(10):
         tally.add(
-            brief(episode(f"t{number}", status="errored", error=EpisodeError("model", "404 [/v1]"), trajectory=None))
+            summarize(
+                episode(f"t{number}", status="errored", error=EpisodeError("model", "404 [/v1]"), trajectory=None)
+            )
         )
     assert "the last error (model: 404 [/v1])" in tally.early_warning
     out = io.StringIO()

@@ -11,7 +11,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.engine.lane_history import Border, MergedNotes, Write, keep_border
+from hermes_lab.runners.engine.lane_history import MergedNotes, RoundMerge, Write, keep_border
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Child, EpisodeError, Review, SkillTrace, SkillUse, SkillWrite, Verdict
 
@@ -93,7 +93,7 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dropped = Write("create", "tea", "review", "made-up|a|on-r0-w0|0|0", "m", won="made-up|z|on-r0-w0|0|0")
-    border = Border(
+    border = RoundMerge(
         round=0,
         before="0" * 16,
         after="abcdef0123456789",

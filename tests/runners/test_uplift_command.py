@@ -15,7 +15,7 @@ from hermes_lab.analysis.skill_effects.leaks import literals
 from hermes_lab.config.schema import SandboxConfig, SuiteConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import lane_place
+from hermes_lab.lane import lane_key
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.experiments.experiment import plan_learn
@@ -119,7 +119,7 @@ def test_lanes_differ_in_one_skill_and_nothing_is_learnt(uplift: Path, source: P
     held_out = {e.task_id for e in read_episodes(source) if e.phase == "heldout"}
     listed = {e.lane: set(e.skills.listed) for e in episodes}
     for lane, names in listed.items():
-        place = lane_place(lane)
+        place = lane_key(lane)
         assert place is not None
         left = place.arm.removeprefix("without-")
         assert names == (listed["all-r0-w0"] if place.arm == "all" else listed["all-r0-w0"] - {left})

@@ -10,7 +10,7 @@ from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.models.hermes_format import render_results
-from hermes_lab.models.scripted import TaskPolicy
+from hermes_lab.models.scripted import TaskAwarePolicy
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.library import Library
@@ -36,8 +36,8 @@ class Story:
     successes: list[bool] = field(default_factory=list)
     feedback: list[str] = field(default_factory=list)
 
-    def run(self, policy: TaskPolicy) -> "Story":
-        self._turn = policy.meet(self.task)
+    def run(self, policy: TaskAwarePolicy) -> "Story":
+        self._turn = policy.for_task(self.task)
         self._session = SkillSession(
             self.library, origin="review", episode="", model="", gate=review_gate(SkillsConfig(update_similarity=1.0))
         )

@@ -8,7 +8,7 @@ from hermes_lab.config.schema import AgentConfig, RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.learning.observe import Done, done
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.conversation import text_of
@@ -33,10 +33,10 @@ async def lane(suite: WorldSuite, count: int, model: ScriptedModel, open_sandbox
     """The episodes of one lane, each with what the ones before it taught."""
     toolsets = ("terminal", "file", "web", "skill_view", "skill_manage")
     config = RunConfig(agent=AgentConfig(tool_format="hermes", prompt="compact", toolsets=toolsets))
-    lab = Lab(config, "digest", suite, model, open_sandbox)
+    lab = RolloutContext(config, "digest", suite, model, open_sandbox)
     library, episodes = Library(), []
     for n, task in enumerate(suite.load(split="train", count=count, seed=0, world=0)):
-        job = Job(task, "lane", round=n, sample=0, experience=n, place=0, review="always")
+        job = RolloutSpec(task, "lane", round=n, sample=0, experience=n, place=0, review="always")
         episode = await run_episode(lab, job, Knowledge(library))
         assert episode.error is None
         assert episode.review is not None

@@ -11,9 +11,9 @@ from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.config.schema import AgentConfig, RunConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.models.scripted import ScriptedModel, TaskPolicy, load_policy
+from hermes_lab.models.scripted import ScriptedModel, TaskAwarePolicy, load_policy
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.write_policy import objection
 from hermes_lab.skills.library import Library, merge
@@ -242,17 +242,17 @@ def test_where_no_rule_holds_the_reason_is_told_before_the_plain_sentence_and_it
 
 
 @pytest.mark.parametrize("policy", [learner(), demonstrator()])
-def test_an_ordinary_mistake_at_a_plain_place_blames_no_skill_and_teaches_nothing(policy: TaskPolicy) -> None:
+def test_an_ordinary_mistake_at_a_plain_place_blames_no_skill_and_teaches_nothing(policy: TaskAwarePolicy) -> None:
     suite = ledger()
     task = first_task(suite, ruled=False)
     (piece,) = pieces_of(task.truth)
     feedback = f"Rejected: a line is missing; {PLAIN.format(place=piece.place.called)}."
     told = [Message(role="user", content=task.prompt), Message(role="user", content=feedback)]
-    again = policy.meet(task)(told)
+    again = policy.for_task(task)(told)
     assert again.tool_calls[0].arguments == piece.moves(None)[0].arguments
     assert "out of date" not in again.content
     assert "  " not in again.content
-    assert policy.meet(task)([*told, Message(role="user", content=REVIEW_REQUEST)]).tool_calls == ()
+    assert policy.for_task(task)([*told, Message(role="user", content=REVIEW_REQUEST)]).tool_calls == ()
 
 
 @pytest.mark.parametrize("rates", [{"capture": 1.2}, {"capture": -0.1}, {"slip": 20}, {"slip": "much"}])
@@ -279,8 +279,8 @@ async def test_the_real_agent_learns_from_one_episode_to_the_next(
     suite = load_suite(RunConfig(suite={"name": "ledger"}).suite)  # type: ignore[arg-type]
     assert isinstance(suite, WorldSuite)
     config = RunConfig(agent=AgentConfig(tool_format=tool_format, toolsets=("terminal", "skills")))
-    lab = Lab(config, "digest", suite, ScriptedModel(learner(), tool_format=tool_format), open_sandbox)
-    job = Job(first_task(suite), "lane", round=0, sample=0, experience=0, place=0, review="always")
+    lab = RolloutContext(config, "digest", suite, ScriptedModel(learner(), tool_format=tool_format), open_sandbox)
+    job = RolloutSpec(first_task(suite), "lane", round=0, sample=0, experience=0, place=0, review="always")
     before = await run_episode(lab, job, Knowledge())
     assert (before.error, before.success, len(before.verdicts)) == (None, False, 2)
     assert before.review is not None
@@ -292,12 +292,12 @@ async def test_the_real_agent_learns_from_one_episode_to_the_next(
 @pytest.mark.anyio
 @pytest.mark.parametrize("policy", [learner(), demonstrator()])
 async def test_a_family_whose_tools_are_not_there_is_an_error_that_names_the_toolset(
-    open_sandbox: Callable[[], Sandbox], policy: TaskPolicy
+    open_sandbox: Callable[[], Sandbox], policy: TaskAwarePolicy
 ) -> None:
     config = RunConfig(agent=AgentConfig(toolsets=("terminal", "skill_view", "skill_manage")))
     suite = WorldSuite("repair", (load_family("repair"),), WorldSpec())
-    lab = Lab(config, "digest", suite, ScriptedModel(policy), open_sandbox)
-    job = Job(first_task(suite), "lane", round=0, sample=0, experience=0, place=0, review="always")
+    lab = RolloutContext(config, "digest", suite, ScriptedModel(policy), open_sandbox)
+    job = RolloutSpec(first_task(suite), "lane", round=0, sample=0, experience=0, place=0, review="always")
     episode = await run_episode(lab, job, Knowledge())
     assert episode.error is not None
     assert episode.error.kind == "model"

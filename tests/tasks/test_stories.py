@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.family import Move
 from hermes_lab.tasks.pieces import Piece, pieces_of
 from hermes_lab.tasks.play import play
@@ -39,7 +39,7 @@ def moves(task: Task, *wrong: Piece) -> list[Move]:
 
 async def judged(suite: StorySuite, task: Task, made: list[Move], open_sandbox: OpenSandbox) -> Verdict:
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play(made, task, sandbox)
         return await suite.verify(task, sandbox, "Done.")
 

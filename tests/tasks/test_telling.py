@@ -3,7 +3,7 @@
 import pytest
 
 from hermes_lab.config.schema import SuiteConfig
-from hermes_lab.protocols import TellingSuite
+from hermes_lab.protocols import RuleAwareSuite
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.placebo import placebo
 from hermes_lab.tasks.draws import Draws
@@ -21,7 +21,7 @@ SPLITS = ("train", "heldout")
 def suite_of(name: str, **options: object) -> WorldSuite:
     suite = load_suite(SuiteConfig(name=name, options=options))
     assert isinstance(suite, WorldSuite)
-    assert isinstance(suite, TellingSuite)
+    assert isinstance(suite, RuleAwareSuite)
     return suite
 
 

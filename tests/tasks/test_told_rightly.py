@@ -8,7 +8,7 @@ import pytest
 
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.library import Library
@@ -99,7 +99,7 @@ async def test_who_looks_has_seen_what_is_overwritten(family: str, open_sandbox:
     (task,) = suite.load(split="train", count=1, seed=1, world=1)
     (piece,) = pieces_of(task.truth)
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         results = await play(piece.looks(), task, sandbox)
         told = "\n".join(result.content for result in results)
     assert all(result.ok for result in results)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_lab.protocols import ExecResult, Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, draw_rule
 from hermes_lab.tasks.pieces import pieces_of
@@ -56,7 +56,7 @@ async def commands(suite: WorldSuite, task: Task, open_sandbox: OpenSandbox) -> 
     (piece,) = pieces_of(task.truth)
     found = []
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play(suite.naive(task), task, sandbox)
         for rule in beliefs(piece.place):
             recorded = Recorded(sandbox)

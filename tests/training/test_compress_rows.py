@@ -17,7 +17,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models.hermes_format import render_calls, render_results
 from hermes_lab.training.compress import Shortened, compress_selection, fit, note, shorten
 from hermes_lab.training.config import Gate, load_train_config
-from hermes_lab.training.select import Conversation, Selection, select_rows
+from hermes_lab.training.select import Selection, TrainingConversation, select_rows
 from hermes_lab.training.tokens import IGNORED, RefusedError, rows_of, tokenize
 from hermes_lab.types import Message, TokenBranch, ToolCall, ToolResult
 
@@ -58,19 +58,19 @@ def ran(code: int = 0, output: str = "x" * 200) -> ToolResult:
     return ToolResult("", "terminal", json.dumps({"output": output, "exit_code": code}), ok=not code)
 
 
-def conversation(*turns: Message, native: bool = False, **fields: Any) -> Conversation:
+def conversation(*turns: Message, native: bool = False, **fields: Any) -> TrainingConversation:
     whole = (Message("system", "You work."), Message("user", "Do it."), *turns)
     trained = tuple(i for i, message in enumerate(whole) if message.role == "assistant")
-    usual = Conversation("key", whole, (), "native" if native else "hermes", trained, (), ())
+    usual = TrainingConversation("key", whole, (), "native" if native else "hermes", trained, (), ())
     return replace(usual, **fields)
 
 
-def long(count: int = 10) -> Conversation:
+def long(count: int = 10) -> TrainingConversation:
     turns = [turn for number in range(count) for turn in exchange(number, ran())]
     return conversation(*turns, Message("assistant", "Done."))
 
 
-def length(conversation: Conversation) -> int:
+def length(conversation: TrainingConversation) -> int:
     return max(len(row.input_ids) for row in rows_of(conversation, TOKENIZER))
 
 
@@ -226,7 +226,7 @@ results = st.builds(
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> Conversation:
+def conversations(draw: st.DrawFn) -> TrainingConversation:
     """Anything that a log can hold: users in between, replies without calls, several results, calls without answers."""
     native = draw(st.booleans())
     turns: list[Message] = []
@@ -240,7 +240,7 @@ def conversations(draw: st.DrawFn) -> Conversation:
 
 
 @given(conversations(), st.sampled_from([0.9, 0.8, 0.7, 0.6, 1.0, 0.1]))
-def test_every_promise_holds_for_any_conversation(whole: Conversation, share: float) -> None:
+def test_every_promise_holds_for_any_conversation(whole: TrainingConversation, share: float) -> None:
     budget = int(share * max((len(r.input_ids) for r in rows_of(whole, TOKENIZER)), default=0))
     try:
         row = fit(whole, TOKENIZER, budget)
@@ -257,13 +257,13 @@ def test_every_promise_holds_for_any_conversation(whole: Conversation, share: fl
         assert any(message is wanted for message in row.messages)
 
 
-def _assert_pairs_whole(row: Conversation) -> None:
+def _assert_pairs_whole(row: TrainingConversation) -> None:
     calls = Counter(call.id for message in row.messages for call in message.tool_calls)
     answers = Counter(result.call_id for message in row.messages for result in message.results)
     assert calls == answers
 
 
-def _protected(whole: Conversation) -> list[Message]:
+def _protected(whole: TrainingConversation) -> list[Message]:
     """The first of each kind and the last four turns, said another way than the code does."""
     kinds = [(lambda m: m.role == "system"), (lambda m: m.role == "user" and not m.results)]
     kinds += [(lambda m: m.role == "assistant"), (lambda m: bool(m.results))]

@@ -7,7 +7,7 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.draft import Draft
+from hermes_lab.training.training_run import TrainingRun
 
 MADE_FROM = {"lock": "l", "data": "d"}
 
@@ -19,57 +19,57 @@ def config(tmp_path: Path, **fields: Any) -> TrainConfig:
 
 
 def test_resume_finds_the_newest_unfinished_version(tmp_path: Path) -> None:
-    Draft.begin(config(tmp_path), MADE_FROM)
-    newest = Draft.begin(config(tmp_path), MADE_FROM)
+    TrainingRun.begin(config(tmp_path), MADE_FROM)
+    newest = TrainingRun.begin(config(tmp_path), MADE_FROM)
     assert newest.folder.name == "sft-v2"
-    assert Draft.begin(config(tmp_path, resume=True), MADE_FROM).folder == newest.folder
+    assert TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM).folder == newest.folder
 
 
 def test_resume_with_other_data_is_refused_and_the_difference_named(tmp_path: Path) -> None:
-    Draft.begin(config(tmp_path), MADE_FROM)
+    TrainingRun.begin(config(tmp_path), MADE_FROM)
     with pytest.raises(ConfigError, match="begun with another data"):
-        Draft.begin(config(tmp_path, resume=True), MADE_FROM | {"data": "other"})
+        TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM | {"data": "other"})
 
 
 def test_resume_begins_a_version_that_was_killed_when_it_had_its_name_only(tmp_path: Path) -> None:
-    draft = Draft.begin(config(tmp_path), MADE_FROM)
-    shutil.rmtree(draft.checkpoints)
-    again = Draft.begin(config(tmp_path, resume=True), MADE_FROM)
-    assert (again.folder, again.made_from()) == (draft.folder, MADE_FROM)
+    training_run = TrainingRun.begin(config(tmp_path), MADE_FROM)
+    shutil.rmtree(training_run.checkpoints)
+    again = TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM)
+    assert (again.folder, again.made_from()) == (training_run.folder, MADE_FROM)
     again.metrics.touch()
-    shutil.rmtree(draft.checkpoints)
+    shutil.rmtree(training_run.checkpoints)
     with pytest.raises(ConfigError, match="never began; start without resume"):
-        Draft.begin(config(tmp_path, resume=True), MADE_FROM)
+        TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM)
 
 
 def test_resume_without_an_unfinished_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="finished, or there is none"):
-        Draft.begin(config(tmp_path, resume=True), MADE_FROM)
-    done = Draft.begin(config(tmp_path), MADE_FROM)
+        TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM)
+    done = TrainingRun.begin(config(tmp_path), MADE_FROM)
     (done.folder / "card.json").write_text("{}")
     with pytest.raises(ConfigError, match="finished, or there is none"):
-        Draft.begin(config(tmp_path, resume=True), MADE_FROM)
+        TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM)
 
 
 def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
-    draft = Draft.begin(config(tmp_path), MADE_FROM)
-    assert draft.last_checkpoint() is None
+    training_run = TrainingRun.begin(config(tmp_path), MADE_FROM)
+    assert training_run.last_checkpoint() is None
     for step in (5, 10, 15):
-        (draft.checkpoints / f"checkpoint-{step}").mkdir()
-        (draft.checkpoints / f"checkpoint-{step}" / "adapter_model.safetensors").write_bytes(b"")
-        (draft.checkpoints / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
+        (training_run.checkpoints / f"checkpoint-{step}").mkdir()
+        (training_run.checkpoints / f"checkpoint-{step}" / "adapter_model.safetensors").write_bytes(b"")
+        (training_run.checkpoints / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
     for step in (5, 10):
-        draft.seal(step)
-    assert draft.last_checkpoint() == draft.checkpoints / "checkpoint-10"
+        training_run.write_manifest(step)
+    assert training_run.last_checkpoint() == training_run.checkpoints / "checkpoint-10"
 
 
 def test_metrics_of_steps_that_are_made_again_are_dropped(tmp_path: Path) -> None:
-    draft = Draft.begin(config(tmp_path), MADE_FROM)
+    training_run = TrainingRun.begin(config(tmp_path), MADE_FROM)
     for step in (1, 2, 3):
-        draft.log({"step": step, "loss": 0.5})
-    with draft.metrics.open("a") as file:
+        training_run.log({"step": step, "loss": 0.5})
+    with training_run.metrics.open("a") as file:
         file.write('{"step": 4, "lo')  # torn by a kill
-    draft.rewind(draft.checkpoints / "checkpoint-2")
-    assert [json.loads(line)["step"] for line in draft.metrics.read_text().splitlines()] == [1, 2]
-    draft.rewind(None)
-    assert draft.rows() == []
+    training_run.rewind(training_run.checkpoints / "checkpoint-2")
+    assert [json.loads(line)["step"] for line in training_run.metrics.read_text().splitlines()] == [1, 2]
+    training_run.rewind(None)
+    assert training_run.rows() == []

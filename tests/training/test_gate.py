@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hermes_lab.envs.groups import normalized_advantages
-from hermes_lab.training.gate import Rules, gate_groups, refusal
+from hermes_lab.training.group_filter import Rules, filter_groups, refusal
 from hermes_lab.types import ModelIdentity, ScoredGroup
 
 RULES = Rules(group_size=2, max_tokens=5, policies=("now",), splits=("train",))
@@ -52,7 +52,7 @@ def test_a_whole_group_of_the_policy_is_trained_on() -> None:
 
 
 def test_each_reason_to_refuse_is_named() -> None:
-    found = {reason: gate_groups([group(**fields)], RULES).refused for reason, fields in SPOILT.items()}
+    found = {reason: filter_groups([group(**fields)], RULES).refused for reason, fields in SPOILT.items()}
     assert found == {reason: {reason: 1} for reason in SPOILT}
 
 
@@ -79,8 +79,8 @@ def test_a_rollout_of_several_sequences_is_trained_on_where_it_sampled_most() ->
             ]
         },
     )
-    assert gate_groups([rewritten], RULES) == ([plain], {}, 1)
-    assert gate_groups([plain], RULES) == ([plain], {}, 0)
+    assert filter_groups([rewritten], RULES) == ([plain], {}, 1)
+    assert filter_groups([plain], RULES) == ([plain], {}, 0)
 
 
 def test_rewards_that_differ_by_rounding_alone_are_equal() -> None:
@@ -97,11 +97,11 @@ def test_an_older_policy_is_trained_on_where_the_lock_lets_it() -> None:
 @given(st.lists(st.sampled_from([*SPOILT, ""])))
 def test_every_group_is_used_or_counted(reasons: list[str]) -> None:
     groups = [group(f"t{n}", **SPOILT.get(reason, {})) for n, reason in enumerate(reasons)]
-    gated = gate_groups(groups, RULES)
+    gated = filter_groups(groups, RULES)
     assert gated.refused == dict(Counter(reason for reason in reasons if reason))
     assert len(gated.groups) + sum(gated.refused.values()) == len(groups)
 
 
 def test_the_order_is_that_of_the_tasks_not_of_the_log() -> None:
     groups = [group("b"), group("a")]
-    assert gate_groups(groups, RULES) == gate_groups(groups[::-1], RULES)
+    assert filter_groups(groups, RULES) == filter_groups(groups[::-1], RULES)

@@ -23,7 +23,7 @@ from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, heldout_batch, lesson_batch, load_grpo_config
 from hermes_lab.training.grpo_steps import Lesson
 from hermes_lab.training.lock import load_lock, write_lock
-from hermes_lab.training.rounds import Check, Done, RoundDraft, Rounds
+from hermes_lab.training.rounds import Check, Done, Rounds, RoundTraining
 from hermes_lab.types import EpisodeError, ModelIdentity, Reward, TaskInfo, TokenBranch
 
 ROUNDS = 3
@@ -56,13 +56,13 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
     )
 
 
-def made_up_steps(locked: Any, grpo: Any, base: Path, lesson: Lesson, draft: RoundDraft, say: Any) -> None:
+def made_up_steps(locked: Any, grpo: Any, base: Path, lesson: Lesson, training_run: RoundTraining, say: Any) -> None:
     """An adapter that tells what it was made from."""
     made = {"after": lesson.policy.digest, "of": [group.task_id for group in lesson.groups], "step": lesson.end}
-    (draft.folder / "adapter_config.json").write_text("{}")
-    (draft.folder / "adapter_model.safetensors").write_text(json.dumps(made))
-    draft.metrics.unlink(missing_ok=True)
-    draft.log({"step": lesson.end, "loss": 0.0, "seconds": 1.0})
+    (training_run.folder / "adapter_config.json").write_text("{}")
+    (training_run.folder / "adapter_model.safetensors").write_text(json.dumps(made))
+    training_run.metrics.unlink(missing_ok=True)
+    training_run.log({"step": lesson.end, "loss": 0.0, "seconds": 1.0})
 
 
 class MadeUp:
@@ -357,7 +357,7 @@ def test_a_version_that_was_removed_before_its_card_is_made_again(config: GrpoCo
 
 
 def test_a_version_that_was_removed_has_no_metrics(tmp_path: Path) -> None:
-    assert RoundDraft(tmp_path / "grpo-v1", "", tmp_path, {}).rows() == []
+    assert RoundTraining(tmp_path / "grpo-v1", "", tmp_path, {}).rows() == []
 
 
 def test_a_resume_refuses_a_version_that_was_changed(config: GrpoConfig) -> None:

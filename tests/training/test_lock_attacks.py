@@ -17,12 +17,12 @@ from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import locked_run_config, refuse_environment
+from hermes_lab.training.checkpoint_manifest import SEAL, check_rates
 from hermes_lab.training.config import TrainConfig, load_train_config
-from hermes_lab.training.draft import Draft
 from hermes_lab.training.grpo_steps import Lesson, take_steps
 from hermes_lab.training.lock import load_lock, lock_digest, write_lock
-from hermes_lab.training.rounds import Policy, RoundDraft, Rounds
-from hermes_lab.training.seal import SEAL, check_rates
+from hermes_lab.training.rounds import Policy, Rounds, RoundTraining
+from hermes_lab.training.training_run import TrainingRun
 
 LOCK = Path("tests/fakes/locks/sft.yaml")
 REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
@@ -154,10 +154,10 @@ def test_the_rollouts_take_what_the_lock_decides_and_may_say_the_same(lock: str)
 
 
 @pytest.fixture
-def draft(tmp_path: Path, sources: list[str], lock: str) -> Draft:
+def training_run(tmp_path: Path, sources: list[str], lock: str) -> TrainingRun:
     """A training that was killed after its checkpoint of step 5."""
     config = TrainConfig(lock=lock, data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
-    begun = Draft.begin(config, {"lock": lock_digest(load_lock(Path(lock))), "data": "d"})
+    begun = TrainingRun.begin(config, {"lock": lock_digest(load_lock(Path(lock))), "data": "d"})
     checkpoint = begun.checkpoints / "checkpoint-5"
     checkpoint.mkdir()
     for name in (
@@ -168,8 +168,8 @@ def draft(tmp_path: Path, sources: list[str], lock: str) -> Draft:
         "adapter_model.safetensors",
     ):
         (checkpoint / name).write_text("{}")
-    begun.seal(5)
-    return Draft.begin(config.model_copy(update={"resume": True}), begun.made_from())
+    begun.write_manifest(5)
+    return TrainingRun.begin(config.model_copy(update={"resume": True}), begun.made_from())
 
 
 @pytest.mark.parametrize(
@@ -182,25 +182,25 @@ def draft(tmp_path: Path, sources: list[str], lock: str) -> Draft:
         ("training_args.bin", "learning_rate is locked at 0.0015"),  # one more than was written
     ],
 )
-def test_a_resumed_checkpoint_cannot(draft: Draft, lock: str, name: str, field: str) -> None:
-    checkpoint = draft.last_checkpoint()
+def test_a_resumed_checkpoint_cannot(training_run: TrainingRun, lock: str, name: str, field: str) -> None:
+    checkpoint = training_run.last_checkpoint()
     assert checkpoint
     (checkpoint / name).write_text('{"more": 1}')
     with pytest.raises(ConfigError) as error:
-        draft.last_checkpoint()
+        training_run.last_checkpoint()
     wanted = f"resume: {checkpoint / name} is not what the training wrote. It holds {field} by {lock}; {REMEDY}."
     assert str(error.value).startswith(wanted.replace(f"holds {field}", f"holds {field.split()[0]}: {field}"))
 
 
-def test_weights_or_a_seal_that_were_changed_are_refused_too(draft: Draft) -> None:
-    checkpoint = draft.last_checkpoint()
+def test_weights_or_a_seal_that_were_changed_are_refused_too(training_run: TrainingRun) -> None:
+    checkpoint = training_run.last_checkpoint()
     assert checkpoint
     (checkpoint / "adapter_model.safetensors").unlink()
     with pytest.raises(ConfigError, match=r"adapter_model.safetensors is not what the training wrote"):
-        draft.last_checkpoint()
+        training_run.last_checkpoint()
     (checkpoint / SEAL).write_text("[]")
     with pytest.raises(ConfigError, match=r"seal.json is no seal; start without resume"):
-        draft.last_checkpoint()
+        training_run.last_checkpoint()
 
 
 @pytest.mark.parametrize(("without", "newest"), [((6,), 5), ((5, 6), 0)])
@@ -208,26 +208,26 @@ def test_a_round_takes_no_steps_of_an_earlier_one(
     tmp_path: Path, lock: str, without: tuple[int, ...], newest: int
 ) -> None:
     rounds = Rounds.begin(tmp_path / "out", {"lock": "l"}, resume=False)
-    draft = RoundDraft(tmp_path / "grpo-v4", lock, rounds.checkpoints, {})
+    training_run = RoundTraining(tmp_path / "grpo-v4", lock, rounds.checkpoints, {})
     for step in (5, 6):
         (rounds.checkpoints / f"checkpoint-{step}").mkdir()
-        draft.seal(step)
+        training_run.write_manifest(step)
     for step in without:
         (rounds.checkpoints / f"checkpoint-{step}" / SEAL).unlink()
     locked = load_lock(Path(lock))
     assert locked.grpo
     lesson = Lesson((), Policy("", "packaged"), begin=6, end=8)
     with pytest.raises(ConfigError) as error:
-        take_steps(locked, locked.grpo, tmp_path / "nothing", lesson, draft, print)
+        take_steps(locked, locked.grpo, tmp_path / "nothing", lesson, training_run, print)
     told = str(error.value)
     assert f"is of step {newest}, but the round takes the steps from 6 to 8" in told
     assert f"grpo.steps_per_round is locked at 5 by {lock}; {REMEDY}" in told
 
 
-def test_a_checkpoint_of_another_training_is_refused(draft: Draft) -> None:
-    write_json(draft.checkpoints / "made_from.json", draft.made_from() | {"data": "other"})
+def test_a_checkpoint_of_another_training_is_refused(training_run: TrainingRun) -> None:
+    write_json(training_run.checkpoints / "made_from.json", training_run.made_from() | {"data": "other"})
     with pytest.raises(ConfigError, match="checkpoint-5 is of another training; start without resume"):
-        draft.last_checkpoint()
+        training_run.last_checkpoint()
 
 
 class Schedule:

@@ -9,7 +9,7 @@ import pytest
 from fakes.episodes import CALL, conversation, episode, trajectory, with_review, write_run
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.training.select import Conversation, select_rows
+from hermes_lab.training.select import TrainingConversation, select_rows
 from hermes_lab.training.tokens import IGNORED, Row, tokenize
 from hermes_lab.types import Episode, TokenBranch, ToolCall
 
@@ -39,7 +39,7 @@ class Characters:
         return f"[{message['role']}]{message['content']}{''.join(calls)};\n"
 
 
-def select(tmp_path: Path, *episodes: Episode) -> list[Conversation]:
+def select(tmp_path: Path, *episodes: Episode) -> list[TrainingConversation]:
     return select_rows([write_run(tmp_path, *episodes)]).rows
 
 

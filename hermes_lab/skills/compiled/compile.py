@@ -54,7 +54,7 @@ Its first line is `{shown}`; it lies in `scripts/{name}.py`.
 """
 
 
-class Draft(NamedTuple):
+class SkillDraft(NamedTuple):
     """What the agent drafted: a function `name` in `code`, and `tests` that import it as `from NAME import NAME`."""
 
     name: str
@@ -94,7 +94,7 @@ class Failed(ToolError):
 
 
 async def compile_skill(
-    draft: Draft, compiler: Compiler, session: "SkillSession", sandbox: "Sandbox", heal_attempts: int
+    draft: SkillDraft, compiler: Compiler, session: "SkillSession", sandbox: "Sandbox", heal_attempts: int
 ) -> Function:
     """Checks, tests and registers a draft. A compiled skill of that name is replaced.
 
@@ -130,7 +130,7 @@ async def compile_skill(
     return function
 
 
-async def _validated(draft: Draft, compiler: Compiler, sandbox: "Sandbox") -> Function:
+async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: "Sandbox") -> Function:
     try:
         function = _read(draft, compiler.missing)
         skill = _skill(draft, function)
@@ -154,7 +154,7 @@ async def _validated(draft: Draft, compiler: Compiler, sandbox: "Sandbox") -> Fu
     return function
 
 
-def _read(draft: Draft, missing: set[str]) -> Function:
+def _read(draft: SkillDraft, missing: set[str]) -> Function:
     """The drafted function, as far as it can be judged without a look at what it does."""
     if not draft.purpose.strip():
         raise ToolError("purpose: say when to use it")
@@ -199,7 +199,7 @@ def _not_installed(module: str, name: str) -> str:
     return f"missing dependency: {module} is not installed in the sandbox; {own}"
 
 
-def _may_take(library: Library, draft: Draft) -> None:
+def _may_take(library: Library, draft: SkillDraft) -> None:
     from hermes_lab.tools.registry import known_tools
 
     if draft.name in known_tools():
@@ -209,7 +209,7 @@ def _may_take(library: Library, draft: Draft) -> None:
         raise ToolError(f"name: there is a skill {draft.skill!r} already; load it, or choose another name")
 
 
-def _skill(draft: Draft, function: Function) -> Skill:
+def _skill(draft: SkillDraft, function: Function) -> Skill:
     """The draft as a skill, the harness's own words around the agent's."""
     purpose = " ".join(draft.purpose.split())
     body = _TEXT.format(
@@ -230,7 +230,7 @@ def _skill(draft: Draft, function: Function) -> Skill:
     return skill_format.parse(text, encoded)
 
 
-def _example(draft: Draft) -> str:
+def _example(draft: SkillDraft) -> str:
     """The first call in the tests."""
     for node in ast.walk(ast.parse(draft.tests)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == draft.name:

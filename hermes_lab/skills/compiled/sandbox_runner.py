@@ -1,7 +1,7 @@
 """Runs inside a sandbox, on whatever Python 3 is there: the function of a compiled skill, or its tests.
 
-    python3 -I -B inside.py call ORDER.json             one line of JSON: {"result"} or {"error"}, and {"output"}
-    python3 -I -B inside.py test NAME SCRIPT TESTS      exit code 0: every test passed, and one called NAME
+    python3 -I -B sandbox_runner.py call ORDER.json         one line of JSON: {"result"} or {"error"}, and {"output"}
+    python3 -I -B sandbox_runner.py test NAME SCRIPT TESTS  exit code 0: every test passed, and one called NAME
 
 Where a module that is not installed ended the tests, the last line is `missing dependency: MODULE`. The harness sends
 the text of this file. It uses the standard library alone.

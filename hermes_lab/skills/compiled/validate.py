@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.compiled.install import lay_out, runner
+from hermes_lab.skills.compiled.install import install_skill, runner
 from hermes_lab.skills.compiled.security import Problem, scan_python, scan_shell
 from hermes_lab.types import Skill
 
@@ -19,7 +19,7 @@ _SKILL = "SKILL.md"
 _SECONDS = 60.0
 _CHARS = 4000
 _REFERENCE = re.compile(rf"(?<![\w./-])(?:{'|'.join(skill_format.FOLDERS)})/[\w./-]*\w")
-_MISSING = re.compile(r"missing dependency: (\w+)\s*\Z")  # the last line of inside.py
+_MISSING = re.compile(r"missing dependency: (\w+)\s*\Z")  # the last line of sandbox_runner.py
 _BASH_LINE = re.compile(r"line (\d+): (.*)")
 _SHEBANG = re.compile(rb"#!\s*\S*?(?:env\s+)?\S*?(python3?|bash|sh)\b")
 
@@ -57,7 +57,7 @@ async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
 
     The tests of a compiled skill must call its function.
     """
-    folder = await lay_out(skill, sandbox)
+    folder = await install_skill(skill, sandbox)
     name = skill_format.compiled(skill)
     tests = tuple(sorted(path for path in skill.files if is_test(path)))
     said: list[str] = []

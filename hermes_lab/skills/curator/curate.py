@@ -20,7 +20,7 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.security import Problem
 from hermes_lab.skills.curator.duplicates import cluster, likeness
 from hermes_lab.skills.curator.health import health
-from hermes_lab.skills.curator.merged_skill import absorb, apart_from, households, own
+from hermes_lab.skills.curator.merged_skill import absorb, apart_from, merged_groups, own
 from hermes_lab.skills.learning.stats import SkillStats
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Skill
@@ -68,7 +68,7 @@ def plan(
     }
     merges = _merges(library, sick, stats, config) if merge else []
     merged = carry_out(library, merges)
-    homes = households(merged)
+    homes = merged_groups(merged)
     proposals = list(merges)
     for skill in filter(_may_change, merged.skills.values()):
         last = _last_active(_household(homes, skill.name), stats, last_changed)
@@ -85,12 +85,12 @@ def carry_out(library: Library, proposals: Iterable[Proposal]) -> Library:
             name in library.skills and _may_change(library.skills[name]) for name in proposal.names
         ):
             continue
-        umbrella, *others = proposal.names
+        merged_skill, *others = proposal.names
         if proposal.action == "merge":
-            library = absorb(library, umbrella, others)
+            library = absorb(library, merged_skill, others)
         else:
             state = _STATES[proposal.action]
-            library = library.with_skill(skill_format.marked(library.skills[umbrella], state=state))
+            library = library.with_skill(skill_format.marked(library.skills[merged_skill], state=state))
     return library
 
 
@@ -120,7 +120,7 @@ def _merges(
 ) -> list[Proposal]:
     """Duplicates among the skills that prompts list. Those that were absorbed count as a part of their umbrella, so
     that clusters cannot creep on from merge to merge; a compiled skill is a tool, which no text replaces."""
-    homes = households(library)
+    homes = merged_groups(library)
     heads = [skill for name, skill in library.listed.items() if name not in sick and not skill_format.compiled(skill)]
     names = [_household(homes, head.name) for head in heads]
     skills = [library.skills[name] for group in names for name in group]

@@ -25,22 +25,22 @@ _LEAST_TRIGGER = 40
 """Characters: a trigger that is cut shorter tells nothing."""
 
 
-def absorb(library: Library, umbrella: str, names: Sequence[str]) -> Library:
-    """The library with the skills `names` archived, and what they say in `umbrella`. Raises `ToolError` where that
+def absorb(library: Library, merged_skill: str, names: Sequence[str]) -> Library:
+    """The library with the skills `names` archived, and what they say in `merged_skill`. Raises `ToolError` where that
     would be over a limit."""
     for name in names:
-        head, member = library.skills[umbrella], library.skills[name]
+        head, member = library.skills[merged_skill], library.skills[name]
         head = msgspec.structs.replace(head, files=_without(head, member))
         place = _free_place(head, name)
         files = {**head.files, **_carried(head, member, place)}
         if len(files) > MAX_FILES:
-            raise ToolError(f"{umbrella!r} would have {len(files)} files, more than {MAX_FILES}")
+            raise ToolError(f"{merged_skill!r} would have {len(files)} files, more than {MAX_FILES}")
         for path in files:
             skill_format.check_path(path)
-        away = {"state": "archived", "absorbed-into": umbrella, "absorbed-as": place}
+        away = {"state": "archived", "absorbed-into": merged_skill, "absorbed-as": place}
         library = library.with_skill(skill_format.marked(member, **away))
         library = library.with_skill(msgspec.structs.replace(head, files=files))
-    return library.with_skill(_with_list(library.skills[umbrella], members(library, umbrella)))
+    return library.with_skill(_with_list(library.skills[merged_skill], members(library, merged_skill)))
 
 
 def restore(library: Library, name: str) -> Library:
@@ -58,12 +58,12 @@ def restore(library: Library, name: str) -> Library:
     return library.with_skill(_with_list(head, members(library, into)))
 
 
-def members(library: Library, umbrella: str) -> list[Skill]:
-    """The skills that `umbrella` absorbed itself, by name."""
-    return [skill for skill in library.skills.values() if umbrella in skill.text and _home(skill) == umbrella]
+def members(library: Library, merged_skill: str) -> list[Skill]:
+    """The skills that `merged_skill` absorbed itself, by name."""
+    return [skill for skill in library.skills.values() if merged_skill in skill.text and _home(skill) == merged_skill]
 
 
-def households(library: Library) -> dict[str, list[Skill]]:
+def merged_groups(library: Library) -> dict[str, list[Skill]]:
     """What every umbrella absorbed itself, by the umbrella's name."""
     found: dict[str, list[Skill]] = {}
     for skill in library.skills.values():

@@ -15,7 +15,7 @@ from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import fleet, open_again, open_model
 from hermes_lab.models.refusals import NoReply, Refused
-from hermes_lab.protocols import MeetingModel, ModelClient
+from hermes_lab.protocols import ModelClient, TaskAwareModel
 from hermes_lab.types import Message, Task
 
 HI = [Message("user", "hi")]
@@ -29,7 +29,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def serving(*servers: FakeOpenAIServer, **config: Any) -> AsyncIterator[tuple[MeetingModel, list[str]]]:
+async def serving(*servers: FakeOpenAIServer, **config: Any) -> AsyncIterator[tuple[TaskAwareModel, list[str]]]:
     """The model over the servers, and what was said of them."""
     said: list[str] = []
     async with AsyncExitStack() as stack:
@@ -38,7 +38,7 @@ async def serving(*servers: FakeOpenAIServer, **config: Any) -> AsyncIterator[tu
         made = ModelConfig(name="fake", base_url=", ".join(server.base_url for server in servers), **config)
         opened = open_model(made, tool_format="hermes", log=Path("unused"), concurrency=8, say=said.append)
         model = await stack.enter_async_context(opened)
-        assert isinstance(model, MeetingModel)
+        assert isinstance(model, TaskAwareModel)
         yield model, said
 
 
@@ -59,7 +59,7 @@ async def test_rollouts_that_begin_together_are_spread_evenly() -> None:
     servers = [FakeOpenAIServer(["x"], gather=4), FakeOpenAIServer(["x"], gather=4)]
     async with serving(*servers) as (model, _), anyio.create_task_group() as rollouts:
         for _ in range(8):
-            rollouts.start_soon(reply, model.meet(TASK))
+            rollouts.start_soon(reply, model.for_task(TASK))
     assert [server.most_at_once for server in servers] == [4, 4]
 
 
@@ -67,7 +67,7 @@ async def test_rollouts_that_begin_together_are_spread_evenly() -> None:
 async def test_a_rollout_stays_where_its_prefix_is_cached() -> None:
     async with serving(FakeOpenAIServer(["a"]), FakeOpenAIServer(["b"]), FakeOpenAIServer(["c"])) as (model, _):
         for _ in range(10):
-            rollout = model.meet(TASK)
+            rollout = model.for_task(TASK)
             assert len({await reply(rollout) for _ in range(5)}) == 1
 
 
@@ -76,7 +76,7 @@ async def test_the_identity_names_all_servers() -> None:
     servers = [FakeOpenAIServer(["x"]), FakeOpenAIServer(["x"])]
     async with serving(*servers) as (model, _):
         assert model.identity.base_url == f"{servers[0].base_url}, {servers[1].base_url}"
-        assert model.meet(TASK).identity == model.identity
+        assert model.for_task(TASK).identity == model.identity
 
 
 @pytest.mark.anyio
@@ -84,9 +84,9 @@ async def test_a_server_that_fails_is_taken_out_and_comes_back() -> None:
     sick = FakeOpenAIServer(["first", Reply(status=503), "again"])
     sound = FakeOpenAIServer(["other"])
     async with serving(sick, sound) as (model, said):
-        rollout = model.meet(TASK)
+        rollout = model.for_task(TASK)
         while await reply(rollout) != "first":
-            rollout = model.meet(TASK)
+            rollout = model.for_task(TASK)
         assert await reply(rollout) == "other"
         assert [line.split(" ")[0] for line in said] == [sick.base_url]
         with anyio.fail_after(20):
@@ -94,7 +94,7 @@ async def test_a_server_that_fails_is_taken_out_and_comes_back() -> None:
                 await anyio.sleep(0.01)
         assert said[1] == f"{sick.base_url} is back"
         assert await reply(rollout) == "other"  # it stays
-        assert "again" in {await reply(model.meet(TASK)) for _ in range(40)}
+        assert "again" in {await reply(model.for_task(TASK)) for _ in range(40)}
 
 
 @pytest.mark.anyio
@@ -103,7 +103,7 @@ async def test_no_request_goes_to_a_server_that_is_out() -> None:
         gone, sound = FakeOpenAIServer(["x"], port=port), FakeOpenAIServer(["y"])
         async with serving(gone, sound) as (model, said):
             await gone.__aexit__()
-            assert {await reply(model.meet(TASK)) for _ in range(20)} == {"y"}
+            assert {await reply(model.for_task(TASK)) for _ in range(20)} == {"y"}
             assert len(said) == 1
             await anyio.sleep(0.1)
             assert len(said) == 1
@@ -119,14 +119,14 @@ async def test_a_server_that_is_down_when_models_are_opened_joins_later() -> Non
             said: list[str] = []
             opened = open_model(config, tool_format="hermes", log=Path(), concurrency=8, say=said.append)
             async with opened as model:
-                assert isinstance(model, MeetingModel)
-                assert {await reply(model.meet(TASK)) for _ in range(10)} == {"sound"}
+                assert isinstance(model, TaskAwareModel)
+                assert {await reply(model.for_task(TASK)) for _ in range(10)} == {"sound"}
                 assert [line.split(" ")[0] for line in said] == [late.base_url]
                 async with late:
                     with anyio.fail_after(20):
                         while len(said) < 2:  # noqa: ASYNC110
                             await anyio.sleep(0.01)
-                    assert "late" in {await reply(model.meet(TASK)) for _ in range(40)}
+                    assert "late" in {await reply(model.for_task(TASK)) for _ in range(40)}
 
 
 @pytest.mark.anyio
@@ -145,7 +145,7 @@ async def test_a_server_that_is_another_one_now_is_taken_out_by_its_first_refusa
     changed, sound = FakeOpenAIServer(["x"]), FakeOpenAIServer(["y"])
     async with serving(changed, sound) as (model, said):
         changed.script, changed.models = [Reply(status=404, body={"error": "no such model"})], ["another"]
-        assert {await reply(model.meet(TASK)) for _ in range(20)} == {"y"}
+        assert {await reply(model.for_task(TASK)) for _ in range(20)} == {"y"}
         assert [line.split(" ")[0] for line in said] == [changed.base_url]
         asked = [request["messages"][-1]["content"] for request in changed.requests]
         assert len(asked) - asked.count("Say hello.") == 1  # that tries whether the name is served
@@ -157,7 +157,7 @@ async def test_a_slow_reply_is_asked_for_once_and_takes_no_server_out() -> None:
     servers = [FakeOpenAIServer(slow), FakeOpenAIServer(slow)]
     async with serving(*servers, timeout=0.3) as (model, said):
         with pytest.raises(NoReply, match="no reply within"):
-            await reply(model.meet(TASK))
+            await reply(model.for_task(TASK))
     assert said == []
     assert sum(len(server.requests) for server in servers) == 1
 
@@ -184,9 +184,9 @@ async def test_a_server_that_comes_back_with_another_model_stays_out() -> None:
     changed, sound = FakeOpenAIServer(["x"]), FakeOpenAIServer(["y"])
     async with serving(changed, sound) as (model, said):
         changed.script, changed.models = [Reply(status=503)], ["another"]
-        assert {await reply(model.meet(TASK)) for _ in range(20)} == {"y"}
+        assert {await reply(model.for_task(TASK)) for _ in range(20)} == {"y"}
         await anyio.sleep(0.2)  # in which it is looked at again and again
-        assert await reply(model.meet(TASK)) == "y"
+        assert await reply(model.for_task(TASK)) == "y"
         assert [line.split(" ")[0] for line in said] == [changed.base_url]
 
 
@@ -201,7 +201,7 @@ async def test_a_server_that_lost_its_adapter_gets_it_again(tmp_path: Path) -> N
             while not one.adapters:
                 await anyio.sleep(1.01)  # it is looked at once a second
                 for _ in range(8):
-                    await reply(model.meet(TASK))
+                    await reply(model.for_task(TASK))
         assert "no longer" in said[0]
 
 
@@ -211,7 +211,7 @@ async def test_a_refusal_is_of_the_request_and_of_no_server() -> None:
     servers = [FakeOpenAIServer([refused]), FakeOpenAIServer([refused])]
     async with serving(*servers) as (model, said):
         with pytest.raises(Refused, match="no such field"):
-            await reply(model.meet(TASK))
+            await reply(model.for_task(TASK))
     assert said == []
     assert sum(len(server.requests) for server in servers) == 1
 
@@ -219,7 +219,7 @@ async def test_a_refusal_is_of_the_request_and_of_no_server() -> None:
 @pytest.mark.anyio
 async def test_a_busy_server_is_left_for_another_but_not_taken_out() -> None:
     async with serving(FakeOpenAIServer([Reply(status=429)]), FakeOpenAIServer(["free"])) as (model, said):
-        assert {await reply(model.meet(TASK)) for _ in range(10)} == {"free"}
+        assert {await reply(model.for_task(TASK)) for _ in range(10)} == {"free"}
         assert said == []
 
 
@@ -228,7 +228,7 @@ async def test_all_are_tried_again_and_then_the_failure_is_told() -> None:
     servers = [FakeOpenAIServer([Reply(status=500)]), FakeOpenAIServer([Reply(status=500)])]
     async with serving(*servers, max_retries=2) as (model, _):
         with pytest.raises(ModelError, match="HTTP 500"):
-            await reply(model.meet(TASK))
+            await reply(model.for_task(TASK))
     assert [len(server.requests) for server in servers] == [3, 3]
 
 

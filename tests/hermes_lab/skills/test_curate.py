@@ -71,11 +71,11 @@ def test_duplicates_go_below_the_best_proven_and_others_stay() -> None:
 
 def test_an_umbrella_says_when_to_read_what_it_absorbed() -> None:
     library = Library(skill(name) for name in DUPLICATES)
-    umbrella = absorb(library, "fleet-totals", DUPLICATES[1:]).skills["fleet-totals"]
-    shown = skill_format.shown(umbrella)
+    merged_skill = absorb(library, "fleet-totals", DUPLICATES[1:]).skills["fleet-totals"]
+    shown = skill_format.shown(merged_skill)
     assert "- Read `references/the-fleet-totals.md` for: How the fleet totals are made." in shown
-    assert "Also: Use when asked for the fleet totals." in umbrella.description
-    assert "Held documents are left out: sum" in umbrella.files["references/the-fleet-totals.md"].decode()
+    assert "Also: Use when asked for the fleet totals." in merged_skill.description
+    assert "Held documents are left out: sum" in merged_skill.files["references/the-fleet-totals.md"].decode()
     assert skill_format.body(library.skills["fleet-totals"]) in shown
     assert "hermes-" not in shown
 
@@ -95,8 +95,8 @@ def test_files_are_carried_over_without_a_clash_and_named_by_their_new_paths() -
 def test_a_description_stays_within_its_limit() -> None:
     long = "Use when " + "the totals of the fleet are asked for " * 26
     library = Library([skill("fleet-totals", description=long)] + [skill(n) for n in DUPLICATES[1:]])
-    umbrella = absorb(library, "fleet-totals", DUPLICATES[1:]).skills["fleet-totals"]
-    assert len(long) - 10 < len(umbrella.description) <= skill_format.MAX_DESCRIPTION
+    merged_skill = absorb(library, "fleet-totals", DUPLICATES[1:]).skills["fleet-totals"]
+    assert len(long) - 10 < len(merged_skill.description) <= skill_format.MAX_DESCRIPTION
 
 
 @pytest.mark.parametrize(

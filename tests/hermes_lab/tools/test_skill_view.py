@@ -115,10 +115,10 @@ async def test_an_error_is_no_load(context: ToolContext, session: SkillSession, 
 async def test_only_what_the_model_was_told_is_loaded(context: ToolContext, session: SkillSession) -> None:
     session.view("tea-room")  # as in a message
     shown = await view(context, session, name="canal-hall")
-    session.settle([ToolResult("c", "skill_view", '{"error": "stopped"}', ok=False)])
+    session.confirm_loads([ToolResult("c", "skill_view", '{"error": "stopped"}', ok=False)])
     assert session.loaded == ["tea-room"]
     await view(context, session, name="tea-room")
-    session.settle([shown])  # a recorded answer
+    session.confirm_loads([shown])  # a recorded answer
     assert session.loaded == ["tea-room", "canal-hall"]
-    session.settle([])
+    session.confirm_loads([])
     assert session.loaded == ["tea-room", "canal-hall"]

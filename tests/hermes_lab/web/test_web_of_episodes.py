@@ -11,7 +11,7 @@ import pytest
 from hermes_lab.config.schema import RunConfig, WebConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Episode, Message, Page, Task, ToolCall, Verdict
@@ -50,8 +50,10 @@ async def episode(script: dict[str, tuple[str, dict[str, Any]]], pages: tuple[Pa
     config = RunConfig.model_validate({"agent": {"toolsets": ["web", "delegation"]}})
     task = Task(id="t", suite="nothing", prompt="Go.", pages=pages)
     model = ScriptedModel(policy, tool_format=config.agent.tool_format)
-    lab = Lab(config, config_digest(config), Nothing(), model, partial(open_sandbox, config.sandbox), open_web(web))
-    job = Job(task, lane="run", round=0, sample=0, experience=0, place=0, review="never")
+    lab = RolloutContext(
+        config, config_digest(config), Nothing(), model, partial(open_sandbox, config.sandbox), open_web(web)
+    )
+    job = RolloutSpec(task, lane="run", round=0, sample=0, experience=0, place=0, review="never")
     return await run_episode(lab, job, Knowledge(Library()))
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.models.scripted import ScriptedModel, TaskPolicy
+from hermes_lab.models.scripted import ScriptedModel, TaskAwarePolicy
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.adapters import bfcl
 from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, read_entries
@@ -69,9 +69,9 @@ async def run(task: Task, parts: tuple[Part, ...], open_sandbox: Callable[[], Sa
         return _next(parts, messages)
 
     config = RunConfig()
-    model = ScriptedModel(TaskPolicy(lambda _: play))  # type: ignore[arg-type,return-value]
-    lab = Lab(config, config_digest(config), bfcl.load(), model, open_sandbox)
-    job = Job(task, lane="main", round=0, sample=0, experience=0, place=0, review="never")
+    model = ScriptedModel(TaskAwarePolicy(lambda _: play))  # type: ignore[arg-type,return-value]
+    lab = RolloutContext(config, config_digest(config), bfcl.load(), model, open_sandbox)
+    job = RolloutSpec(task, lane="main", round=0, sample=0, experience=0, place=0, review="never")
     return await run_episode(lab, job, Knowledge(Library()))
 
 

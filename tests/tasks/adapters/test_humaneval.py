@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.adapters import humaneval
 from hermes_lab.tasks.adapters._mutate import edits
 from hermes_lab.tasks.adapters._oracle import prove
@@ -30,7 +30,7 @@ async def score(
     suite: humaneval.HumanEval, task: Task, open_sandbox: Callable[[], Sandbox], module: str | None, setup: str = ""
 ) -> float:
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         if module is not None:
             await sandbox.write("solution.py", module.encode())
         if setup:

@@ -12,8 +12,8 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
-from hermes_lab.protocols import Sandbox, StagedSuite, Turn, Workspace
-from hermes_lab.rollout import Job, Lab, run_episode
+from hermes_lab.protocols import Sandbox, SessionSuite, Turn, Workspace
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.given import given_tool
 from hermes_lab.tools.registry import Toolbox, ToolContext
@@ -58,7 +58,7 @@ class CounterStage:
         self.count = 0
         return {"count": 0}
 
-    async def follow(self, answer: str | None) -> Turn | None:
+    async def next_user_turn(self, answer: str | None) -> Turn | None:
         self.answers.append(answer)
         if self.turn == 2:
             return None
@@ -88,9 +88,9 @@ async def rollout(
     suite: Counter, model: ScriptedModel | ReplayModel, open_sandbox: Callable[[], Sandbox], **agent: object
 ) -> Episode:
     config = RunConfig.model_validate({"agent": agent})
-    lab = Lab(config, config_digest(config), suite, model, open_sandbox)
+    lab = RolloutContext(config, config_digest(config), suite, model, open_sandbox)
     (task,) = suite.load(split="train", count=1, seed=0, world=0)
-    job = Job(task, lane="main", round=0, sample=0, experience=0, place=0, review="never")
+    job = RolloutSpec(task, lane="main", round=0, sample=0, experience=0, place=0, review="never")
     return await run_episode(lab, job, Knowledge(Library()))
 
 
@@ -112,7 +112,7 @@ SOLVES = (
 
 async def test_the_user_goes_on_and_brings_a_tool(open_sandbox: Callable[[], Sandbox]) -> None:
     suite = Counter()
-    assert isinstance(suite, StagedSuite)
+    assert isinstance(suite, SessionSuite)
     episode = await rollout(suite, says(*SOLVES), open_sandbox)
     early, added, without, downwards, reset = answers(episode)
     assert "unknown tool 'reset'" in str(early["error"])

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.pieces import Piece, pieces_of
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.suite import WorldSuite
@@ -58,7 +58,7 @@ def ruled_task(suite: WorldSuite, *, split: str = "train", world: int = 0, skip:
 async def score(suite: WorldSuite, task: Task, cheat: Cheat, open_sandbox: OpenSandbox, answer: str = "Done.") -> float:
     """What a cheat earns."""
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await cheat(Attempt(suite, task, sandbox))
         return (await suite.verify(task, sandbox, answer)).score
 

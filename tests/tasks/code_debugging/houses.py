@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.admission import forced
 from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
@@ -47,7 +47,7 @@ async def judged(
     `{text}`."""
     suite = suite_of(task.suite)
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         if way:
             await play(getattr(suite, way)(task), task, sandbox)
         if then:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.code_debugging import _runner
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import load_family
@@ -24,7 +24,7 @@ async def test_only_the_way_of_the_rule_is_right_where_it_holds(
 ) -> None:
     task, suite = task_of(family, type_), suite_of(family)
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play(suite.naive(task), task, sandbox)
         naive = await suite.verify(task, sandbox, "Done.")
         assert (naive.score, failed(naive)) == (0.0, {RULED[family]})
@@ -41,7 +41,7 @@ async def test_the_public_tests_fail_at_first_and_pass_after_either_way(open_san
         async with open_sandbox() as sandbox:
             codes = []
             for moves in ((), suite.naive(task), suite.oracle(task)):
-                await lay_out(task, sandbox)
+                await setup_workspace(task, sandbox)
                 await play(moves, task, sandbox)
                 codes.append((await sandbox.exec(TEST_COMMANDS[family])).exit_code)
         assert codes == [1, 0, 0]
@@ -86,7 +86,7 @@ async def test_a_right_module_may_print_and_import(open_sandbox: OpenSandbox, fa
     assert first.arguments["path"] == mended_path(task)
     text = harmless.replace("{text}", first.arguments["content"])
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play([replace(first, arguments={**first.arguments, "content": text}), *others], task, sandbox)
         assert (await suite.verify(task, sandbox, None)).success
 
@@ -142,7 +142,7 @@ async def test_a_source_without_a_build_is_not_released(open_sandbox: OpenSandbo
     task = task_of("stale_build", "prefix")
     suite = suite_of("stale_build")
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play(suite.oracle(task)[:1], task, sandbox)
         verdict = await suite.verify(task, sandbox, None)
     assert failed(verdict) == {"built", "told", "release"}
@@ -162,7 +162,7 @@ async def test_a_build_that_was_mended_by_hand_leaves_the_source_wrong(open_sand
 async def test_judging_leaves_nothing_behind(open_sandbox: OpenSandbox, family: str) -> None:
     task = task_of(family, "")
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play(suite_of(family).naive(task), task, sandbox)
         before = await sandbox.exec("ls -lR . /tmp")
         assert (await suite_of(family).verify(task, sandbox, None)).success

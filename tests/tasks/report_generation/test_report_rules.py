@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.family import Rule
 from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
@@ -78,7 +78,7 @@ async def test_only_who_follows_a_custom_is_right(open_sandbox: OpenSandbox, fam
     rules = list({rule.type: rule for rule in all_rules(family, piece.place.shape)}.values())
     judge = piece.place.family.judge
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         for follower in (None, *rules):
             (result,) = await play(piece.moves(follower), task, sandbox)
             assert '"exit_code": 0' in result.content
@@ -158,7 +158,7 @@ async def test_what_other_hands_and_programs_add_is_no_fault(open_sandbox: OpenS
     suite = suite_of(family)
     task = next(task for task in suite.load(split="train", count=40, seed=3, world=3) if not task.triggers)
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play(suite.oracle(task), task, sandbox)
         for output, change in OTHER_HANDS[family].items():
             whole = await sandbox.read(output)
@@ -181,7 +181,7 @@ async def test_a_report_with_one_thing_wrong_is_wrong(open_sandbox: OpenSandbox,
     suite = suite_of(family)
     task = next(task for task in suite.load(split="train", count=40, seed=3, world=3) if task.triggers)
     async with open_sandbox() as sandbox:
-        await lay_out(task, sandbox)
+        await setup_workspace(task, sandbox)
         await play(suite.oracle(task), task, sandbox)
         assert (await suite.verify(task, sandbox, "Done.")).score == 1.0
         output = pieces_of(task.truth)[0].scene.outputs[0]

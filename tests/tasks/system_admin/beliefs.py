@@ -6,7 +6,7 @@ from typing import Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.protocols import ExecResult, Sandbox, Workspace
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion, Family, Rule, Scene, Site, draw_rule
 from hermes_lab.tasks.names import NAMES
@@ -40,7 +40,7 @@ async def judged(
 ) -> dict[str, Criterion]:
     """The criteria after the right moves for `rule` and then `commands`."""
     async with open_sandbox() as sandbox:
-        await lay_out(task_of(scene), sandbox)
+        await setup_workspace(task_of(scene), sandbox)
         await play(family.moves(scene, rule), task_of(scene), sandbox)
         for command in commands:
             await sandbox.exec(command)
@@ -84,7 +84,7 @@ async def confused(family: AnyFamily, split: str, key: object, open_sandbox: Ope
     names = [rule.type if rule else "none" for rule in rules]
     wrong = []
     async with open_sandbox() as sandbox:
-        await lay_out(task_of(scene), sandbox)
+        await setup_workspace(task_of(scene), sandbox)
         for believed, belief in zip(rules, names, strict=True):
             for result in await play(family.moves(scene, believed), task_of(scene), sandbox):
                 if not result.ok or ('"exit_code": ' in result.content and '"exit_code": 0' not in result.content):

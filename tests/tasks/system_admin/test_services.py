@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.rollout import lay_out
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.system_admin.services import FAMILY
 from hermes_lab.tasks.system_admin.services.words import VOCABULARIES
 from tests.tasks.system_admin.beliefs import confused, draw, judged, solved, task_of
@@ -60,7 +60,7 @@ async def test_a_change_that_is_begun_again_is_judged_by_itself(open_sandbox: Op
 async def test_the_controller_says_what_is_wrong(open_sandbox: OpenSandbox, call: str, says: str) -> None:
     scene, _ = draw(FAMILY, "train", 2)
     async with open_sandbox() as sandbox:
-        await lay_out(task_of(scene), sandbox)
+        await setup_workspace(task_of(scene), sandbox)
         told = await sandbox.exec(f"./svc {call.format(unit=scene.wish.unit)}")
     assert told.exit_code == 2
     assert says.format(unit=scene.wish.unit) in told.output
@@ -71,7 +71,7 @@ async def test_the_controller_shows_who_runs_with_older_settings(open_sandbox: O
     scene, _ = draw(FAMILY, "train", 2)
     unit = scene.wish.unit
     async with open_sandbox() as sandbox:
-        await lay_out(task_of(scene), sandbox)
+        await setup_workspace(task_of(scene), sandbox)
         before = await sandbox.exec(f"./svc status {unit}")
         after = await sandbox.exec(f"./svc open A-1 && ./svc reload {unit} && ./svc status {unit}")
     assert before.output == f"{unit}: runs with older settings\nopen change: none\n"

@@ -22,7 +22,7 @@ class Rules(NamedTuple):
     held_out: frozenset[str] = frozenset()
 
 
-class Gated(NamedTuple):
+class FilteredGroups(NamedTuple):
     """The groups to train on, in the order of their tasks, and the count of each reason to refuse.
 
     `left_out` are the sequences of these groups that are not trained on, see
@@ -33,7 +33,7 @@ class Gated(NamedTuple):
     left_out: int
 
 
-def gate_groups(groups: Iterable[ScoredGroup], rules: Rules) -> Gated:
+def filter_groups(groups: Iterable[ScoredGroup], rules: Rules) -> FilteredGroups:
     """Lets through whole groups only: one that lost a rollout or a turn would be scored against another mean."""
     usable: list[ScoredGroup] = []
     refused: Counter[str] = Counter()
@@ -47,7 +47,7 @@ def gate_groups(groups: Iterable[ScoredGroup], rules: Rules) -> Gated:
         else:
             refused[reason] += 1
     usable.sort(key=lambda group: (group.lane, group.task_id))
-    return Gated(usable, dict(sorted(refused.items())), left_out)
+    return FilteredGroups(usable, dict(sorted(refused.items())), left_out)
 
 
 def refusal(group: ScoredGroup, rules: Rules) -> str | None:

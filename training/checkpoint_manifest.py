@@ -17,7 +17,7 @@ from hermes_lab.records import write_json
 from hermes_lab.training.attempts import refusal
 
 if TYPE_CHECKING:
-    from hermes_lab.training.draft import Draft
+    from hermes_lab.training.training_run import TrainingRun
 
 SEAL = "seal.json"
 
@@ -34,12 +34,12 @@ _HOLDS = {
 """A locked field that a file of a checkpoint could change."""
 
 
-def write_seal(checkpoint: Path, made_from: Mapping[str, str]) -> None:
+def write_manifest(checkpoint: Path, made_from: Mapping[str, str]) -> None:
     """Seals a checkpoint that is whole."""
     write_json(checkpoint / SEAL, {"made_from": dict(made_from), "files": _digests(checkpoint)})
 
 
-def check_seal(checkpoint: Path, made_from: Mapping[str, str], lock: str) -> None:
+def check_manifest(checkpoint: Path, made_from: Mapping[str, str], lock: str) -> None:
     """Raises `ConfigError` where a sealed checkpoint is not what the training that is resumed wrote.
 
     `lock` is the path of the locked file, for the message.
@@ -61,7 +61,7 @@ def check_seal(checkpoint: Path, made_from: Mapping[str, str], lock: str) -> Non
             )
 
 
-def sealing(draft: "Draft") -> Any:
+def manifest_callback(training_run: "TrainingRun") -> Any:
     """A callback that seals each checkpoint, and looks at what a resume restored before the first step."""
     from transformers import TrainerCallback
 
@@ -69,12 +69,12 @@ def sealing(draft: "Draft") -> Any:
         """Runs after the trainer has written, or read, the last file."""
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-            draft.seal(state.global_step)
+            training_run.write_manifest(state.global_step)
 
         def on_train_begin(
             self, args: Any, _state: Any, _control: Any, optimizer: Any = None, lr_scheduler: Any = None, **_: Any
         ) -> None:
-            check_rates(args.learning_rate, optimizer.param_groups, lr_scheduler, draft.lock)
+            check_rates(args.learning_rate, optimizer.param_groups, lr_scheduler, training_run.lock)
 
     return Sealing()
 

@@ -9,11 +9,11 @@ from typing import Any
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_atomic, write_json
 from hermes_lab.training.adapters import is_finished, new_version, versions
+from hermes_lab.training.checkpoint_manifest import SEAL, check_manifest, write_manifest
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.seal import SEAL, check_seal, write_seal
 
 
-class Draft:
+class TrainingRun:
     """The folder of one version until its card is written.
 
     `checkpoints/` holds what a resume needs and goes when training ends; `metrics.jsonl` stays.
@@ -27,7 +27,7 @@ class Draft:
         self._made_from = self.checkpoints / "made_from.json"
 
     @classmethod
-    def begin(cls, config: TrainConfig, made_from: Mapping[str, str]) -> "Draft":
+    def begin(cls, config: TrainConfig, made_from: Mapping[str, str]) -> "TrainingRun":
         """A new version, or with `resume` the newest one, which must be made from the same things.
 
         `made_from` maps what decides the training (lock, data, ...) to its digest. Raises `ConfigError`
@@ -35,12 +35,12 @@ class Draft:
         """
         root = Path(config.adapters)
         if not config.resume:
-            draft = cls(new_version(root, config.name), config.lock)
-            write_json(draft._made_from, made_from)
-            return draft
-        draft = cls(unfinished(config), config.lock)
-        draft._check(made_from)
-        return draft
+            training_run = cls(new_version(root, config.name), config.lock)
+            write_json(training_run._made_from, made_from)
+            return training_run
+        training_run = cls(unfinished(config), config.lock)
+        training_run._check(made_from)
+        return training_run
 
     def _check(self, made_from: Mapping[str, str]) -> None:
         if not any(self.folder.iterdir()):  # killed as soon as it had its name
@@ -61,12 +61,12 @@ class Draft:
         whole = [path.parent for path in self.checkpoints.glob(f"checkpoint-*/{SEAL}")]
         newest = max(whole, key=_step, default=None)
         if newest:
-            check_seal(newest, self.made_from(), self.lock)
+            check_manifest(newest, self.made_from(), self.lock)
         return newest
 
-    def seal(self, step: int) -> None:
+    def write_manifest(self, step: int) -> None:
         """Says that the checkpoint of a step is whole, and what is in it."""
-        write_seal(self.checkpoints / f"checkpoint-{step}", self.made_from())
+        write_manifest(self.checkpoints / f"checkpoint-{step}", self.made_from())
 
     def made_from(self) -> dict[str, str]:
         """What decides the training (lock, data, ...), and its digest."""
