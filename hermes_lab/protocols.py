@@ -143,7 +143,7 @@ class RuleAwareSuite(Suite, Protocol):
         """The ids of the rules in force, as in `Task.triggers`, where task `number` of the world is met."""
         ...
 
-    def told(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
+    def stated_rules(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
         """By the words of the skill: the ids of those rules in force that it tells, and "" for each rule that it tells
         and that is not in force."""
         ...

@@ -17,10 +17,10 @@ import msgspec
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, RuleType, draw_rule
-from hermes_lab.tasks.pieces import known_skill, pieces_of
+from hermes_lab.tasks.subtasks import known_skill, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.wording import shared_templates, templates
-from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Place, draw_world, redraw
+from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Site, draw_world, redraw
 from hermes_lab.types import Task
 
 LEAST_TYPES, LEAST_CLAUSES, LEAST_TEMPLATES = 8, 3, {"train": 8, "validation": 3, "heldout": 5}
@@ -93,54 +93,57 @@ def law(family: AnyFamily) -> list[str]:
     if not UNSEEN_TYPES[0] <= len(unseen) <= UNSEEN_TYPES[1]:
         problems.append(f"{len(unseen)} types of rules are unseen; it takes {UNSEEN_TYPES[0]} to {UNSEEN_TYPES[1]}")
     for name, kind in family.rules.items():
-        if len(kind.clauses) < LEAST_CLAUSES:
-            problems.append(f"rule {name} is told in {len(kind.clauses)} ways; it takes {LEAST_CLAUSES}")
-        if kind.recipe[:1].isupper() or kind.recipe.endswith("."):
+        if len(kind.paraphrases) < LEAST_CLAUSES:
+            problems.append(f"rule {name} is told in {len(kind.paraphrases)} ways; it takes {LEAST_CLAUSES}")
+        if kind.instruction[:1].isupper() or kind.instruction.endswith("."):
             problems.append(f"rule {name}: the recipe begins small, and ends without a full stop")
     return problems
 
 
-def drawable(place: Place, split: str) -> dict[str, RuleType]:
+def drawable(site: Site, split: str) -> dict[str, RuleType]:
     """The types of rules that could hold at a place."""
     return {
-        name: place.family.rules[name]
-        for name in place.family.kinds(place.shape)
-        if split == "heldout" or not place.family.rules[name].unseen
+        name: site.family.rules[name]
+        for name in site.family.kinds(site.site_config)
+        if split == "heldout" or not site.family.rules[name].unseen
     }
 
 
 def _of_worlds(suite: WorldSuite, split: str, count: int, world: int) -> Iterator[str]:
     for number in range(world, world + max(2, count // 10)):
-        for place in suite.places(split=split, world=number):
-            yield from (f"{place.family.name}: {problem}" for problem in _of_place(place, split))
+        for site in suite.sites(split=split, world=number):
+            yield from (f"{site.family.name}: {problem}" for problem in _of_place(site, split))
 
 
-def _of_place(place: Place, split: str) -> Iterator[str]:
-    if place.drawn.type not in place.family.kinds(place.shape):
-        yield f"rule {place.drawn.type} cannot be at a place of its own shape"
+def _of_place(site: Site, split: str) -> Iterator[str]:
+    if site.drawn.type not in site.family.kinds(site.site_config):
+        yield f"rule {site.drawn.type} cannot be at a place of its own shape"
     try:
-        redraw(place, Draws("redraw", place.site.name))
+        redraw(site, Draws("redraw", site.entity.name))
     except ValueError as error:
         yield str(error)
-    if not place.drawn.told_in(known_skill(place, place.drawn).text):
-        yield f"rule {place.drawn.type}: its skill does not tell it"
+    if not site.drawn.stated_in(known_skill(site, site.drawn).text):
+        yield f"rule {site.drawn.type}: its skill does not tell it"
     told: dict[str, Rule] = {}
     worded: dict[tuple[str, str], Rule] = {}
-    for rule in possible(place, split):
-        for clause in rule.clauses:
-            if worded.setdefault((rule.type, clause), rule).recipe != rule.recipe:
-                yield f"rule {rule.type}: the clause {clause!r} does not tell its literals apart"
-        same = told.setdefault(rule.recipe.lower(), rule)
+    for rule in possible(site, split):
+        for paraphrase in rule.paraphrases:
+            if worded.setdefault((rule.type, paraphrase), rule).instruction != rule.instruction:
+                yield f"rule {rule.type}: the clause {paraphrase!r} does not tell its literals apart"
+        same = told.setdefault(rule.instruction.lower(), rule)
         if (same.type, same.literals) != (rule.type, rule.literals):
-            yield f"{same.type} and {rule.type} are told by one recipe, {rule.recipe!r}"
-        if same is rule and not rule.told_in(place.family.howto(place.site, place.shape, rule)):
+            yield f"{same.type} and {rule.type} are told by one recipe, {rule.instruction!r}"
+        if same is rule and not rule.stated_in(site.family.skill_body(site.entity, site.site_config, rule)):
             yield f"rule {rule.type}: a skill about it does not tell it"
 
 
 def miscased(task: Task) -> Iterator[str]:
     """Words of a prompt that are a path of the task but for their capitals: nobody can open what they name."""
-    scenes = [piece.scene for piece in pieces_of(task.truth)]
-    paths = {*task.files, *(path for scene in scenes for path in (*scene.files, *scene.inputs, *scene.outputs))}
+    instances = [subtask.instance for subtask in subtasks_of(task.truth)]
+    paths = {
+        *task.files,
+        *(path for instance in instances for path in (*instance.files, *instance.inputs, *instance.outputs)),
+    }
     paths |= {str(folder) for path in paths for folder in PurePosixPath(path).parents}
     small = {path.lower() for path in paths}
     for token in task.prompt.split():
@@ -158,20 +161,20 @@ def differences(suite: WorldSuite, task: Task, draw: int) -> Iterator[str]:
     shown = visible(task)
     kinds = {name for family in suite.families for name in family.rules}
 
-    def of(change: Callable[[Place], Place], what: str) -> Iterator[str]:
+    def of(change: Callable[[Site], Site], what: str) -> Iterator[str]:
         other = visible(_nth(_elsewise(suite, change), split, world, seed, number))
         for where in sorted(shown.keys() | other.keys()):
             if shown.get(where) != other.get(where):
                 yield f"{task.id}: {where.partition(' ')[0]} shows {what}"
 
-    yield from of(lambda place: replace(place, ruled=not place.ruled), "whether a rule holds")
+    yield from of(lambda site: replace(site, ruled=not site.ruled), "whether a rule holds")
     for kind in sorted(kinds):
 
-        def changed(place: Place, kind: str = kind) -> Place:
-            if kind not in drawable(place, split):
-                return place
-            own = Draws("other", place.site.name, kind, draw)
-            return replace(place, drawn=draw_rule(kind, place.family.rules[kind], own, place.shape), ruled=True)
+        def changed(site: Site, kind: str = kind) -> Site:
+            if kind not in drawable(site, split):
+                return site
+            own = Draws("other", site.entity.name, kind, draw)
+            return replace(site, drawn=draw_rule(kind, site.family.rules[kind], own, site.site_config), ruled=True)
 
         yield from of(changed, "which rule holds")
 
@@ -182,10 +185,10 @@ def telltales(task: Task, families: Sequence[AnyFamily]) -> Iterator[str]:
     shown = visible(task)
     text = "\n".join(shown.values())
     small, flat = text.lower(), f" {' '.join(_plain_words(text))} "
-    for piece in pieces_of(task.truth):
-        for rule in possible(piece.place, task.split):
-            if any(words.lower() in small for words in (rule.recipe, *rule.clauses)) and rule.told_in(text):
-                yield f"{piece.place.family.name}: a task tells {rule.recipe!r}"
+    for subtask in subtasks_of(task.truth):
+        for rule in possible(subtask.site, task.split):
+            if any(words.lower() in small for words in (rule.instruction, *rule.paraphrases)) and rule.stated_in(text):
+                yield f"{subtask.site.family.name}: a task tells {rule.instruction!r}"
     for family in families:
         for name, kind in family.rules.items():
             for what, pattern in _patterns(name, kind):
@@ -197,17 +200,19 @@ def telltales(task: Task, families: Sequence[AnyFamily]) -> Iterator[str]:
                     yield f"{family.name}: a task says {phrase!r}, words of rule {name}"
 
 
-def possible(place: Place, split: str) -> Iterator[Rule]:
+def possible(site: Site, split: str) -> Iterator[Rule]:
     """Some rules that could hold at a place, of every type."""
-    for name, kind in drawable(place, split).items():
+    for name, kind in drawable(site, split).items():
         for n in range(_OTHERS):
-            yield draw_rule(name, kind, Draws("rule", place.site.name, name, n), place.shape)
+            yield draw_rule(name, kind, Draws("rule", site.entity.name, name, n), site.site_config)
 
 
 @lru_cache(maxsize=1024)
 def _patterns(name: str, kind: RuleType) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Of clauses and recipes with so many words of their own that no other sentence is made like them."""
-    told = [("clause", clause, PHRASE) for clause in kind.clauses] + [("recipe", kind.recipe, SHORTEST)]
+    told = [("clause", paraphrase, PHRASE) for paraphrase in kind.paraphrases] + [
+        ("recipe", kind.instruction, SHORTEST)
+    ]
     patterns = []
     for what, template, least in told:
         parts = _literal_parts(template)
@@ -228,7 +233,7 @@ def _literal_parts(template: str) -> list[str]:
 @lru_cache(maxsize=1024)
 def _phrases(kind: RuleType) -> tuple[str, ...]:
     found = []
-    for template in kind.clauses:
+    for template in kind.paraphrases:
         for part in _literal_parts(template):
             words = _plain_words(part)
             found += [" ".join(words[n : n + PHRASE]) for n in range(len(words) - PHRASE + 1)]
@@ -239,26 +244,28 @@ def _plain_words(text: str) -> list[str]:
     return re.findall(r"\w+(?:['-]\w+)*", text.lower())
 
 
-def _elsewise(suite: WorldSuite, change: Callable[[Place], Place]) -> WorldSuite:
+def _elsewise(suite: WorldSuite, change: Callable[[Site], Site]) -> WorldSuite:
     """The same suite in a world whose places are others, but called the same."""
     twin = copy(suite)
-    vars(twin)["places"] = lambda **key: tuple(map(change, suite.places(**key)))  # hides the method of the class
+    vars(twin)["sites"] = lambda **key: tuple(map(change, suite.sites(**key)))  # hides the method of the class
     return twin
 
 
 def forced(suite: WorldSuite, family: AnyFamily, kind: str, split: str, number: int) -> Task | None:
     """A task of one piece at a place where a rule of that type holds; None where no place of the world can have it."""
 
-    def change(place: Place) -> Place:
-        own = Draws("forced", split, number, place.site.name)
-        shape = family.shape(place.site, kind, own)
-        if kind not in family.kinds(shape):
-            return place
-        return replace(place, shape=shape, drawn=draw_rule(kind, family.rules[kind], own, shape), ruled=True)
+    def change(site: Site) -> Site:
+        own = Draws("forced", split, number, site.entity.name)
+        site_config = family.site_config(site.entity, kind, own)
+        if kind not in family.kinds(site_config):
+            return site
+        return replace(
+            site, site_config=site_config, drawn=draw_rule(kind, family.rules[kind], own, site_config), ruled=True
+        )
 
     alone = WorldSuite(suite.name, (family,), replace(suite.spec, pieces=1, drift_at=0))
     task = _nth(_elsewise(alone, change), split, number, number, 0)
-    return task if pieces_of(task.truth)[0].place.drawn.type == kind else None
+    return task if subtasks_of(task.truth)[0].site.drawn.type == kind else None
 
 
 def _nth(suite: WorldSuite, split: str, world: int, seed: int, number: int) -> Task:
@@ -279,7 +286,7 @@ def apart(tasks: dict[str, list[Task]]) -> list[str]:
     """Names and templates that two splits share."""
     problems = []
     names = {
-        split: {piece.place.site.name for task in each for piece in pieces_of(task.truth)}
+        split: {subtask.site.entity.name for task in each for subtask in subtasks_of(task.truth)}
         for split, each in tasks.items()
     }
     splits = list(names)

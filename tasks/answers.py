@@ -9,8 +9,8 @@ from typing import NamedTuple
 from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.evidence import LARGEST, read_bytes
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
 
@@ -31,11 +31,15 @@ async def answer_key(suite: Suite, task: Task, open_sandbox: Callable[[], Sandbo
     if not isinstance(suite, WorldSuite):
         expected = task.truth.get("expected_output")
         return AnswerKey((expected,), tuple(known)) if isinstance(expected, str) else None
-    pieces = pieces_of(task.truth)
-    for piece in pieces:
-        for rule in (piece.place.drawn, *piece.candidates):
-            known += [piece.place.family.howto(piece.place.site, piece.place.shape, rule), rule.recipe, *rule.clauses]
-    outputs = [piece.path(path) for piece in pieces for path in piece.scene.outputs]
+    subtasks = subtasks_of(task.truth)
+    for subtask in subtasks:
+        for rule in (subtask.site.drawn, *subtask.candidates):
+            known += [
+                subtask.site.family.skill_body(subtask.site.entity, subtask.site.site_config, rule),
+                rule.instruction,
+                *rule.paraphrases,
+            ]
+    outputs = [subtask.path(path) for subtask in subtasks for path in subtask.instance.outputs]
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         known += await _texts(sandbox, await _files(sandbox))

@@ -14,10 +14,10 @@ W = TypeVar("W")
 
 @dataclass(frozen=True)
 class Convention(Generic[H, W]):
-    """An unwritten convention. `clauses` and `recipe` are as in `RuleType`."""
+    """An unwritten convention. `paraphrases` and `instruction` are as in `RuleType`."""
 
-    clauses: tuple[str, ...]
-    recipe: str
+    paraphrases: tuple[str, ...]
+    instruction: str
     variants: Callable[[H], Sequence[Literals]]
     """The literals that it can have at a place of that shape."""
     way: Callable[[Literals], W]
@@ -33,13 +33,13 @@ def rule_types(conventions: Mapping[str, Convention[H, W]]) -> Mapping[str, Rule
 
 
 def _rule_type(convention: Convention[H, W]) -> RuleType:
-    def draw(draws: Draws, shape: H) -> Literals:
-        return draws.choice(convention.variants(shape))
+    def draw(draws: Draws, site_config: H) -> Literals:
+        return draws.choice(convention.variants(site_config))
 
-    return RuleType(convention.clauses, convention.recipe, draw, convention.unseen)
+    return RuleType(convention.paraphrases, convention.instruction, draw, convention.unseen)
 
 
-def way_of(conventions: Mapping[str, Convention[H, W]], rule: Rule | None, plain: W) -> W:
+def strategy_of(conventions: Mapping[str, Convention[H, W]], rule: Rule | None, plain: W) -> W:
     """How the harness counts where `rule` holds; `plain` where none does."""
     return conventions[rule.type].way(dict(rule.literals)) if rule else plain
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.errors import ModelError
-from hermes_lab.tasks.family import Move
-from hermes_lab.tasks.worlds import Place
+from hermes_lab.tasks.family import Action
+from hermes_lab.tasks.worlds import Site
 from hermes_lab.tools.registry import known_tools
 from hermes_lab.types import Message, ToolCall, ToolResult
 
-Script = Generator[Move, ToolResult, str]
+Script = Generator[Action, ToolResult, str]
 """Yields tool calls, is sent the result of each, and returns the answer that ends the turn."""
 
 _INDEX = re.compile(r"<skills>\n(?P<lines>.*)\n</skills>(?:\s*|\n\nWrite each call as\n.*)\Z", re.DOTALL)
@@ -60,13 +60,13 @@ class Conversation:
         """What was said of each rejected submission."""
         return tuple(each.request for each in self.exchanges[1:] if REVIEW_REQUEST not in each.request)
 
-    def skill_about(self, place: Place) -> str:
+    def skill_about(self, site: Site) -> str:
         """The name of the listed skill that is about a place; empty where there is none."""
-        if place.skill_name in self.skills:
-            return place.skill_name
-        called = place.called.lower()
+        if site.skill_name in self.skills:
+            return site.skill_name
+        called = site.called.lower()
         for name, description in self.skills.items():
-            if called in description.lower() or name.split("-")[0] == place.site.name:
+            if called in description.lower() or name.split("-")[0] == site.entity.name:
                 return name
         return ""
 
@@ -101,13 +101,13 @@ def go_on(script: Script, results: Sequence[ToolResult]) -> Message:
         if not result.executed and "unknown tool" in result.content:
             raise ModelError(f"this family works with `{result.name}`: add `{_toolset(result.name)}` to agent.toolsets")
     try:
-        move = next(script)
+        action = next(script)
         for result in results:
-            move = script.send(result)
+            action = script.send(result)
     except StopIteration as end:
         return Message(role="assistant", content=end.value)
-    call = ToolCall(id=f"call_{len(results) + 1}", name=move.tool, arguments=dict(move.arguments))
-    return Message(role="assistant", content=move.thought, tool_calls=(call,))
+    call = ToolCall(id=f"call_{len(results) + 1}", name=action.tool, arguments=dict(action.arguments))
+    return Message(role="assistant", content=action.thought, tool_calls=(call,))
 
 
 def _toolset(tool: str) -> str:

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from hermes_lab.models.scripted import TaskAwarePolicy
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Move, Rule, shell
+from hermes_lab.tasks.family import Action, Rule, shell
 from hermes_lab.tasks.learner import Learner, Steps, Words, check_rates, thinking
-from hermes_lab.tasks.pieces import Piece
+from hermes_lab.tasks.subtasks import Subtask
 from hermes_lab.types import ToolResult
 
 _SHELL = re.compile(r"[|;&<>`$\n]")
@@ -81,59 +81,59 @@ class Demonstrator(Learner):
     look: bool = True
     words: ClassVar[Words] = DEMONSTRATED
 
-    def do(self, piece: Piece, rule: Rule | None, thought: str) -> Steps:
+    def do(self, subtask: Subtask, rule: Rule | None, thought: str) -> Steps:
         """A look around, unless the moves begin with it; perhaps a slip of the hand; then the moves."""
-        moves = piece.moves(rule)
-        looks = [look for look in piece.looks() if self.look and not _same_call(look, moves[0])]
-        yield from thinking(thought, looks)
-        thought = "" if looks else thought
-        if self.happens("stumble", self.stumble, piece):
-            thought = yield from self._stumble(piece, moves, thought)
-        yield from thinking(thought, moves)
+        actions = subtask.solve(rule)
+        explore = [look for look in subtask.explore() if self.look and not _same_call(look, actions[0])]
+        yield from thinking(thought, explore)
+        thought = "" if explore else thought
+        if self.happens("stumble", self.stumble, subtask):
+            thought = yield from self._stumble(subtask, actions, thought)
+        yield from thinking(thought, actions)
 
-    def _stumble(self, piece: Piece, moves: Sequence[Move], thought: str) -> Generator[Move, ToolResult, str]:
+    def _stumble(self, subtask: Subtask, actions: Sequence[Action], thought: str) -> Generator[Action, ToolResult, str]:
         """A name is mistyped, and found by looking: that of the program that the first move runs, of a page, or of a
         file. Returns what is thought next."""
-        draws, first = self.draws("mistype", piece.place.site.name), moves[0]
+        draws, first = self.draws("mistype", subtask.site.entity.name), actions[0]
         command = str(first.arguments.get("command", ""))
         program = command.split(" ", 1)[0]
         if program.startswith("./") and not _SHELL.search(command):
             wrong = mistyped(program, draws)
             yield from thinking(thought, [_changed(first, command.replace(program, wrong, 1))])
-            yield _changed(first, f"ls {posixpath.dirname(program)}", self.say("mistyped", piece, wrong=wrong))
-            return self.say("mended", piece, right=program)
-        urls = [url for move in moves if move.tool == "web_extract" for url in move.arguments["urls"]]
+            yield _changed(first, f"ls {posixpath.dirname(program)}", self.say("mistyped", subtask, wrong=wrong))
+            return self.say("mended", subtask, right=program)
+        urls = [url for action in actions if action.tool == "web_extract" for url in action.arguments["urls"]]
         if urls and first.tool == "web_search":
             wrong = mistyped(draws.choice(urls), draws)
-            yield Move("web_extract", {"urls": [wrong]}, thought)
-            return self.say("mistyped", piece, wrong=wrong)
-        if not piece.scene.inputs:
+            yield Action("web_extract", {"urls": [wrong]}, thought)
+            return self.say("mistyped", subtask, wrong=wrong)
+        if not subtask.instance.inputs:
             return thought
-        path = draws.choice(piece.scene.inputs)
+        path = draws.choice(subtask.instance.inputs)
         wrong = mistyped(path, draws)
-        for move in (
-            shell(f"head -n 5 {wrong}", f"{thought} {self.say('reading', piece, path=path)}".strip()),
-            shell(f"ls {posixpath.dirname(path) or '.'}", self.say("mistyped", piece, wrong=wrong)),
-            shell(f"head -n 5 {path}", self.say("mended", piece, right=path)),
+        for action in (
+            shell(f"head -n 5 {wrong}", f"{thought} {self.say('reading', subtask, path=path)}".strip()),
+            shell(f"ls {posixpath.dirname(path) or '.'}", self.say("mistyped", subtask, wrong=wrong)),
+            shell(f"head -n 5 {path}", self.say("mended", subtask, right=path)),
         ):
-            yield piece.inside(move)
+            yield subtask.inside(action)
         return ""
 
 
 def mistyped(path: str, draws: Draws) -> str:
     """A path with two neighbouring letters of its name swapped."""
     folder, name = posixpath.split(path)
-    places = [n for n in range(len(name) - 1) if name[n : n + 2].isalpha() and name[n] != name[n + 1]]
-    if not places:
+    sites = [n for n in range(len(name) - 1) if name[n : n + 2].isalpha() and name[n] != name[n + 1]]
+    if not sites:
         return f"{path}x"
-    n = draws.choice(places)
+    n = draws.choice(sites)
     return posixpath.join(folder, name[:n] + name[n + 1] + name[n] + name[n + 2 :])
 
 
-def _same_call(one: Move, other: Move) -> bool:
+def _same_call(one: Action, other: Action) -> bool:
     return (one.tool, one.arguments) == (other.tool, other.arguments)
 
 
-def _changed(move: Move, command: str, thought: str = "") -> Move:
+def _changed(action: Action, command: str, thought: str = "") -> Action:
     """The move with another command."""
-    return Move(move.tool, {**move.arguments, "command": command}, thought or move.thought)
+    return Action(action.tool, {**action.arguments, "command": command}, thought or action.thought)

@@ -58,24 +58,24 @@ def expected_success(
     capture = 0.0 if spec.salience == "symptom" else capture
     number = n if number is None else number
     first, second = epochs(spec)
-    begin = tuple("drawn" if place in known else "" for place in range(spec.places))
+    begin = tuple("drawn" if site in known else "" for site in range(spec.sites))
     if not spec.drift_at or number < spec.drift_at:
         before, after, truth = 0, n, first
-        places = [_Place(begin[j] == truth[j], begin[j] == truth[j]) for j in range(spec.places)]
+        sites = [_Place(begin[j] == truth[j], begin[j] == truth[j]) for j in range(spec.sites)]
     else:
         before, after, truth = min(n, spec.drift_at), max(0, n - spec.drift_at), second
-        places = [_Place(first[j] == truth[j], begin[j] == truth[j]) for j in range(spec.places)]
+        sites = [_Place(first[j] == truth[j], begin[j] == truth[j]) for j in range(spec.sites)]
     total = 0.0
     for chosen, probability in task_sets(spec).items():
         naive = all(not truth[j] for j in chosen)
-        right = _all_right(chosen, places, before, after, lambda a: _missed(spec, capture, slip, a))
+        right = _all_right(chosen, sites, before, after, lambda a: _missed(spec, capture, slip, a))
         total += probability * (slip * naive + (1 - slip) * right)
     return total
 
 
 def epochs(spec: WorldSpec) -> tuple[Epoch, Epoch]:
     """What is true at each place before the drift, and after it."""
-    ruled = [(place < spec.ruled) != spec.decoy for place in range(spec.places)]
+    ruled = [(site < spec.ruled) != spec.decoy for site in range(spec.sites)]
     first = tuple("drawn" if each else "" for each in ruled)
     if spec.drift == "invert":
         return first, tuple("" if each else "drawn" for each in ruled)
@@ -86,42 +86,42 @@ def epochs(spec: WorldSpec) -> tuple[Epoch, Epoch]:
 def task_sets(spec: WorldSpec) -> dict[Places, float]:
     """The probability that a task is about each set of places, by going through every order of drawing them."""
     found: dict[Places, float] = {}
-    for drawn in permutations(range(spec.places), spec.pieces):
+    for drawn in permutations(range(spec.sites), spec.pieces):
         probability, left = 1.0, 1.0
-        for place in drawn:
-            probability *= spec.shares[place] / left
-            left -= spec.shares[place]
+        for site in drawn:
+            probability *= spec.shares[site] / left
+            left -= spec.shares[site]
         found[frozenset(drawn)] = found.get(frozenset(drawn), 0.0) + probability
     return found
 
 
 @lru_cache(maxsize=100_000)
-def _missed(spec: WorldSpec, capture: float, slip: float, places: Places) -> float:
+def _missed(spec: WorldSpec, capture: float, slip: float, sites: Places) -> float:
     """m(A): the probability that one task captures nothing about any of these places."""
-    lost = sum(p * (1 - capture) ** len(chosen & places) for chosen, p in task_sets(spec).items())
+    lost = sum(p * (1 - capture) ** len(chosen & sites) for chosen, p in task_sets(spec).items())
     return slip + (1 - slip) * lost
 
 
 def _all_right(
-    chosen: Places, places: Sequence[_Place], before: int, after: int, missed: Callable[[Places], float]
+    chosen: Places, sites: Sequence[_Place], before: int, after: int, missed: Callable[[Places], float]
 ) -> float:
     """The probability that all of `chosen` are right after so many tasks `before` and `after` the drift."""
-    return sum((-1.0) ** len(wrong) * _all_wrong(wrong, places, before, after, missed) for wrong in _subsets(chosen))
+    return sum((-1.0) ** len(wrong) * _all_wrong(wrong, sites, before, after, missed) for wrong in _subsets(chosen))
 
 
 def _all_wrong(
-    wrong: Places, places: Sequence[_Place], before: int, after: int, missed: Callable[[Places], float]
+    wrong: Places, sites: Sequence[_Place], before: int, after: int, missed: Callable[[Places], float]
 ) -> float:
     """The probability that all of `wrong` are: none was captured after the drift; before it, those were not that would
     be right by that, and those were that would be right without."""
-    if any(places[j].captured and places[j].fresh for j in wrong):
+    if any(sites[j].captured and sites[j].fresh for j in wrong):
         return 0.0
-    uncaptured = frozenset(j for j in wrong if places[j].captured)
-    captured = frozenset(j for j in wrong if places[j].fresh)
+    uncaptured = frozenset(j for j in wrong if sites[j].captured)
+    captured = frozenset(j for j in wrong if sites[j].fresh)
     earlier = sum((-1.0) ** len(more) * missed(uncaptured | more) ** before for more in _subsets(captured))
     return earlier * missed(wrong) ** after
 
 
-def _subsets(places: Places) -> Iterator[Places]:
-    sizes = (combinations(sorted(places), size) for size in range(len(places) + 1))
+def _subsets(sites: Places) -> Iterator[Places]:
+    sizes = (combinations(sorted(sites), size) for size in range(len(sites) + 1))
     return map(frozenset, chain.from_iterable(sizes))

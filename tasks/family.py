@@ -17,7 +17,7 @@ from hermes_lab.types import Page
 
 
 @dataclass(frozen=True)
-class Site:
+class Entity:
     """Who or what a piece of work is about, by name. `split` chooses the words of prompts."""
 
     name: str
@@ -45,12 +45,12 @@ class Site:
 
 @dataclass(frozen=True)
 class RuleType:
-    """A type of hidden rule. `clauses` (the rule in an owner's words) and `recipe` (what to do about it: an exact
-    imperative that begins small and ends without a full stop) are format strings over what `draw` gives."""
+    """A type of hidden rule. `paraphrases` (the rule in an owner's words) and `instruction` (what to do about it: an
+    exact imperative that begins small and ends without a full stop) are format strings over what `draw` gives."""
 
-    clauses: tuple[str, ...]
-    recipe: str
-    draw: Callable[[Draws, Any], Mapping[str, Any]] = lambda draws, shape: {}
+    paraphrases: tuple[str, ...]
+    instruction: str
+    draw: Callable[[Draws, Any], Mapping[str, Any]] = lambda draws, site_config: {}
     """The rule's literals, from the shape of its place."""
     unseen: bool = False
     """Whether it holds in held-out worlds alone."""
@@ -61,8 +61,8 @@ class Rule:
     """One hidden rule: a type and its literals."""
 
     type: str
-    clauses: tuple[str, ...]
-    recipe: str
+    paraphrases: tuple[str, ...]
+    instruction: str
     literals: tuple[tuple[str, Any], ...] = ()
     unseen: bool = False
 
@@ -70,30 +70,30 @@ class Rule:
         """A literal by name."""
         return dict(self.literals)[name]
 
-    def told_in(self, text: str) -> bool:
+    def stated_in(self, text: str) -> bool:
         """Whether somebody tells this very rule in `text`."""
         return any(
             # A sentence may begin with it; other capitals tell rules apart. Few texts need the pattern to be made.
             words[1:] in text
             and re.search(rf"(?<![\w-])(?i:{re.escape(words[0])}){re.escape(words[1:])}(?![\w-])", text) is not None
-            for words in (self.recipe, *self.clauses)
+            for words in (self.instruction, *self.paraphrases)
         )
 
 
-def draw_rule(name: str, kind: RuleType, draws: Draws, shape: object) -> Rule:
+def draw_rule(name: str, kind: RuleType, draws: Draws, site_config: object) -> Rule:
     """A rule of that type for a place of that shape."""
-    literals = kind.draw(draws, shape)
+    literals = kind.draw(draws, site_config)
     return Rule(
         type=name,
-        clauses=tuple(clause.format(**literals) for clause in kind.clauses),
-        recipe=kind.recipe.format(**literals),
+        paraphrases=tuple(paraphrase.format(**literals) for paraphrase in kind.paraphrases),
+        instruction=kind.instruction.format(**literals),
         literals=tuple(literals.items()),
         unseen=kind.unseen,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class TaskInstance:
     """What one piece of work shows. Families derive from it to keep what judging needs; paths are relative."""
 
     request: str
@@ -115,7 +115,7 @@ def sentence(text: str, *names: str) -> str:
 
 
 @dataclass(frozen=True)
-class Move:
+class Action:
     """One tool call of a shipped policy, with what it thinks before."""
 
     tool: str
@@ -123,9 +123,9 @@ class Move:
     thought: str = ""
 
 
-def shell(command: str, thought: str = "") -> Move:
+def shell(command: str, thought: str = "") -> Action:
     """A command in the terminal."""
-    return Move("terminal", {"command": command}, thought)
+    return Action("terminal", {"command": command}, thought)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def criterion(name: str, holds: bool, reason: str, *, ruled: bool = False) -> Cr
 
 
 H = TypeVar("H")
-S = TypeVar("S", bound=Scene)
+S = TypeVar("S", bound=TaskInstance)
 
 
 class Family(ABC, Generic[H, S]):
@@ -162,38 +162,40 @@ class Family(ABC, Generic[H, S]):
     """One line for `tasks list`."""
     rules: Mapping[str, RuleType]
     subject: str
-    """What a skill about a place is about, over `{place}`: "how the totals of {place} are made"."""
+    """What a skill about a place is about, over `{site}`: "how the totals of {place} are made"."""
 
-    def kinds(self, shape: H) -> tuple[str, ...]:
+    def kinds(self, site_config: H) -> tuple[str, ...]:
         """The types of rules that a place of that shape may have."""
         return tuple(self.rules)
 
     @abstractmethod
-    def shape(self, site: Site, kind: str, draws: Draws) -> H:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> H:
         """What lasts at a place: names, columns, layouts.
 
         `kind` is the type of rule that the place has or might have; most families make nothing of it.
         """
 
     @abstractmethod
-    def scene(self, site: Site, shape: H, draws: Draws) -> S:
-        """One piece of work there, on which every rule of `kinds(shape)` makes a difference."""
+    def instance(self, entity: Entity, site_config: H, draws: Draws) -> S:
+        """One piece of work there, on which every rule of `kinds(site_config)` makes a difference."""
 
     @abstractmethod
-    async def judge(self, scene: S, rule: Rule | None, workspace: Workspace, answer: str | None) -> Sequence[Criterion]:
+    async def judge(
+        self, instance: S, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
         """Judges the workspace where `rule` holds; without one the obvious way is right. Follows no link, changes
         nothing, and takes nothing from the prose of `answer`."""
 
     @abstractmethod
-    def moves(self, scene: S, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: S, rule: Rule | None) -> tuple[Action, ...]:
         """The tool calls of someone who believes that `rule` holds, or that nothing special does. They overwrite
         what an earlier attempt left."""
 
-    def looks(self, scene: S) -> tuple[Move, ...]:
+    def explore(self, instance: S) -> tuple[Action, ...]:
         """How somebody looks around before the work: for demonstrations. Changes nothing."""
         return (shell("ls", "First a look around."),)
 
-    def howto(self, site: Site, shape: H, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
         """What a skill about the place tells. Small models need the literal command or form in it."""
-        clause = rule.clauses[0]
-        return f"{clause[0].upper()}{clause[1:]}.\n\n{rule.recipe[0].upper()}{rule.recipe[1:]}."
+        paraphrase = rule.paraphrases[0]
+        return f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{rule.instruction[0].upper()}{rule.instruction[1:]}."

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion
-from hermes_lab.tasks.pieces import Piece
+from hermes_lab.tasks.subtasks import Subtask
 from hermes_lab.tasks.worlds import WorldSpec
 
 TOLD = {
@@ -30,29 +30,29 @@ who made an ordinary mistake, for a judge cannot tell them apart."""
 
 
 def write_feedback(
-    pieces: Sequence[Piece], judged: Sequence[Sequence[Criterion]], spec: WorldSpec, attempt: int, draws: Draws
+    subtasks: Sequence[Subtask], judged: Sequence[Sequence[Criterion]], spec: WorldSpec, attempt: int, draws: Draws
 ) -> str:
     """One line for each piece that was rejected."""
     lines = []
-    for piece, criteria in zip(pieces, judged, strict=True):
+    for subtask, criteria in zip(subtasks, judged, strict=True):
         failed = [each for each in criteria if each.score < 1.0]
         if failed:
-            lines.append(_line(piece, failed, spec, attempt, draws))
+            lines.append(_line(subtask, failed, spec, attempt, draws))
     return "\n".join(lines)
 
 
-def _line(piece: Piece, failed: Sequence[Criterion], spec: WorldSpec, attempt: int, draws: Draws) -> str:
+def _line(subtask: Subtask, failed: Sequence[Criterion], spec: WorldSpec, attempt: int, draws: Draws) -> str:
     visible = [each.reason for each in failed if not each.ruled]
-    place, rule = piece.place, piece.place.rule
+    site, rule = subtask.site, subtask.site.rule
     if visible:
-        return f"Rejected for {place.called}: {'; '.join(visible)}."
+        return f"Rejected for {site.called}: {'; '.join(visible)}."
     reasons = "; ".join(each.reason for each in failed)
     if spec.salience == "symptom" or attempt <= spec.discovery:
-        return f"Rejected for {place.called}: {reasons}."
+        return f"Rejected for {site.called}: {reasons}."
     if rule is None:
-        return f"Rejected: {reasons}; {PLAIN.format(place=place.called)}."
-    clause = draws.choice(rule.clauses)
+        return f"Rejected: {reasons}; {PLAIN.format(place=site.called)}."
+    paraphrase = draws.choice(rule.paraphrases)
     if spec.salience == "worded":
-        return f"Rejected: for {place.called}, {clause}."
-    line = draws.choice(TOLD[place.site.split]).format(place=place.called, clause=clause, recipe=rule.recipe)
+        return f"Rejected: for {site.called}, {paraphrase}."
+    line = draws.choice(TOLD[site.entity.split]).format(place=site.called, clause=paraphrase, recipe=rule.instruction)
     return line[0].upper() + line[1:]

@@ -15,10 +15,10 @@ from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion
 from hermes_lab.tasks.feedback import write_feedback
-from hermes_lab.tasks.pieces import Piece, pieces_of
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.proof import OpenSandbox, Provable
 from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Page, Task, Verdict
@@ -31,33 +31,33 @@ WIDEST = 160
 async def verdicts(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> dict[str, Verdict]:
     """What the verifier says of one who does nothing, of the obvious way, and of the oracle, each from the start."""
     found = {}
-    for name, moves in (("nothing", ()), ("naive", suite.naive(task)), ("oracle", suite.oracle(task))):
+    for name, actions in (("nothing", ()), ("naive", suite.naive(task)), ("oracle", suite.oracle(task))):
         async with open_sandbox() as sandbox:
             await setup_workspace(task, sandbox)
-            await play(moves, task, sandbox)
+            await play(actions, task, sandbox)
             verdict = await suite.verify(task, sandbox, "Done.")
             if verdict is not None:
                 found[name] = verdict
     return found
 
 
-def told(suite: WorldSuite, task: Task) -> str:
+def rejection(suite: WorldSuite, task: Task) -> str:
     """What the owners say once somebody has done everything but follow the rules."""
-    pieces = [piece for piece in pieces_of(task.truth) if piece.place.ruled]
-    missed = [[Criterion("rule", 0.0, "it is not right", ruled=True)]] * len(pieces)
+    subtasks = [subtask for subtask in subtasks_of(task.truth) if subtask.site.ruled]
+    missed = [[Criterion("rule", 0.0, "it is not right", ruled=True)]] * len(subtasks)
     attempt = suite.spec.discovery + 1
-    return write_feedback(pieces, missed, suite.spec, attempt, Draws(suite.name, task.id, "feedback", attempt))
+    return write_feedback(subtasks, missed, suite.spec, attempt, Draws(suite.name, task.id, "feedback", attempt))
 
 
 def card(suite: object, task: Task, judged: Mapping[str, Verdict], *, files: int, lines: int) -> str:
     """A task in Markdown: `files` of its files, `lines` of each."""
-    pieces = pieces_of(task.truth)
+    subtasks = subtasks_of(task.truth)
     parts = [_quoted(task.prompt), "Workspace:", _tree(task)]
     parts += [_block(text, lines, path) for path, text in _readable(task)[:files]]
     parts += [_pages(task.pages, lines)] if task.pages else []
-    parts += ["Hidden rule (a spoiler): " + "; ".join(map(_rule, pieces)) + "."] if pieces else []
+    parts += ["Hidden rule (a spoiler): " + "; ".join(map(_rule, subtasks)) + "."] if subtasks else []
     if isinstance(suite, WorldSuite) and task.triggers:
-        parts += ["A rejection tells:", _quoted(told(suite, task))]
+        parts += ["A rejection tells:", _quoted(rejection(suite, task))]
     parts += [_table(judged)] if judged else []
     return "\n\n".join(parts)
 
@@ -127,11 +127,11 @@ def _pages(pages: Sequence[Page], lines: int) -> str:
     return f"Pages:\n\n{_fenced(chr(10).join([*rows, *more]))}\n\n{_block(pages[0].text, lines, pages[0].url)}"
 
 
-def _rule(piece: Piece) -> str:
-    place = piece.place
-    if not place.ruled:
-        return f"none holds for {place.called}; the obvious way is right"
-    return f"for {place.called}, {place.drawn.clauses[0]}. Who knows it will {place.drawn.recipe}"
+def _rule(subtask: Subtask) -> str:
+    site = subtask.site
+    if not site.ruled:
+        return f"none holds for {site.called}; the obvious way is right"
+    return f"for {site.called}, {site.drawn.paraphrases[0]}. Who knows it will {site.drawn.instruction}"
 
 
 def _table(judged: Mapping[str, Verdict]) -> str:

@@ -11,29 +11,29 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Family, H, Move, Rule, RuleType, Scene, Site, sentence, shell
+from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, TaskInstance, sentence, shell
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolScene(Scene):
+class ToolInstance(TaskInstance):
     """A file that the tool is run on."""
 
     file: str
 
 
-T = TypeVar("T", bound=ToolScene)
+T = TypeVar("T", bound=ToolInstance)
 
 
 def flag_rule(
     call: str,
     flags: str,
-    clauses: tuple[str, ...],
+    paraphrases: tuple[str, ...],
     draw: Callable[[Draws, Any], Mapping[str, Any]],
     *,
     unseen: bool = False,
 ) -> RuleType:
     """A type of rule that asks for these flags; `call` is tool and command: `./ledger sum`."""
-    return RuleType(clauses=clauses, recipe=f"run {call} with {flags}", draw=draw, unseen=unseen)
+    return RuleType(paraphrases=paraphrases, instruction=f"run {call} with {flags}", draw=draw, unseen=unseen)
 
 
 class HouseTool(Family[H, T], Generic[H, T]):
@@ -47,7 +47,7 @@ class HouseTool(Family[H, T], Generic[H, T]):
     flags: Mapping[str, str]
     """By type of rule what the tool is called with: a format string over the rule's literals."""
 
-    def file_of(self, site: Site) -> str:
+    def file_of(self, entity: Entity) -> str:
         """The name of every file that a place sends."""
         raise NotImplementedError
 
@@ -56,20 +56,20 @@ class HouseTool(Family[H, T], Generic[H, T]):
         flags = self.flags[rule.type].format(**dict(rule.literals)) if rule else ""
         return f"./{self.tool} {self.verb} {file} --out {self.answer} {flags}".rstrip()
 
-    def moves(self, scene: T, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: T, rule: Rule | None) -> tuple[Action, ...]:
         """One call of the tool."""
-        return (shell(self.command(scene.file, rule), f"I run ./{self.tool}."),)
+        return (shell(self.command(instance.file, rule), f"I run ./{self.tool}."),)
 
-    def looks(self, scene: T) -> tuple[Move, ...]:
+    def explore(self, instance: T) -> tuple[Action, ...]:
         """The top of the file, and what the tool can do."""
         return (
-            shell(f"head -n 8 {scene.file}", "First a look at the file."),
+            shell(f"head -n 8 {instance.file}", "First a look at the file."),
             shell(f"./{self.tool} {self.verb} --help", "And at what the tool can do."),
         )
 
-    def howto(self, site: Site, shape: H, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
         """What to do, and the whole command: both are in the conversation that a review looks back on."""
-        return f"{sentence(rule.recipe)}:\n\n{self.command(self.file_of(site), rule)}"
+        return f"{sentence(rule.instruction)}:\n\n{self.command(self.file_of(entity), rule)}"
 
 
 @cache

@@ -61,12 +61,12 @@ async def objection_to(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox)
     if expected is None and judged and not _names(known, judged):
         return f"is vague: neither prompt nor files name what `verify` looks at: {', '.join(judged)}"
     try:
-        looks = [*await _looks(suite, task, open_sandbox, 2), *await _looks(suite, task, open_sandbox, 1)]
+        explore = [*await _looks(suite, task, open_sandbox, 2), *await _looks(suite, task, open_sandbox, 1)]
     except SandboxError as error:
         return f"cannot be laid out: {error}"
-    if any(look != looks[0] for look in looks):
+    if any(look != explore[0] for look in explore):
         return "is judged otherwise at a second look, though nothing was done in between"
-    if looks[0]["success"]:
+    if explore[0]["success"]:
         return "passes as it stands: `verify` succeeds in the untouched workspace"
     return ""
 

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.family import Move
+from hermes_lab.tasks.family import Action
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Task, ToolCall, ToolResult
 
 TOOLSETS = ("terminal", "file", "web")
 
 
-async def play(moves: Iterable[Move], task: Task, sandbox: Sandbox) -> list[ToolResult]:
+async def play(actions: Iterable[Action], task: Task, sandbox: Sandbox) -> list[ToolResult]:
     """Runs the tool calls one after the other. Raises `InfraError` where the sandbox fails."""
     toolbox = Toolbox(TOOLSETS, ToolContext(sandbox=sandbox, skills=None, config=SandboxConfig(), pages=task.pages))
     return [
-        await toolbox.run(ToolCall(id=f"call_{n}", name=move.tool, arguments=dict(move.arguments)))
-        for n, move in enumerate(moves, 1)
+        await toolbox.run(ToolCall(id=f"call_{n}", name=action.tool, arguments=dict(action.arguments)))
+        for n, action in enumerate(actions, 1)
     ]

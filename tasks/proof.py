@@ -11,10 +11,10 @@ from hermes_lab.protocols import ExecResult, Sandbox, Suite, Workspace
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
-from hermes_lab.tasks.family import Criterion, Move
-from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.family import Action, Criterion
 from hermes_lab.tasks.play import play
-from hermes_lab.tasks.rubric import Measured, action, fit_length, is_knowledge, named_outputs, succeeded
+from hermes_lab.tasks.rubric import Measured, action_kinds, fit_length, is_knowledge, named_outputs, succeeded
+from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import redraw
 from hermes_lab.types import Task, Verdict
@@ -31,11 +31,11 @@ _TOKEN = re.compile(r"[^\s\"'`,;()<>|{}\[\]]{3,}")
 class Provable(Suite, Protocol):
     """A suite that knows how its tasks are done, well and badly, so that `check_suite` can prove its verifier."""
 
-    def oracle(self, task: Task) -> tuple[Move, ...]:
+    def oracle(self, task: Task) -> tuple[Action, ...]:
         """The tool calls of someone who knows the hidden rules."""
         ...
 
-    def naive(self, task: Task) -> tuple[Move, ...]:
+    def naive(self, task: Task) -> tuple[Action, ...]:
         """The tool calls of someone who does the obvious thing: right just where no hidden rule triggers."""
         ...
 
@@ -70,21 +70,21 @@ class _Played:
     """Tool calls of the obvious way that failed."""
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return pieces_of(self.task.truth)
+    def subtasks(self) -> tuple[Subtask, ...]:
+        return subtasks_of(self.task.truth)
 
     def fail(self, wrong: bool, what: str) -> None:
         if wrong:
             self.failures.append(what)
 
-    async def after(self, moves: tuple[Move, ...], sandbox: Sandbox, *, counted: bool = False) -> Verdict:
+    async def after(self, actions: tuple[Action, ...], sandbox: Sandbox, *, counted: bool = False) -> Verdict:
         """Plays, and judges."""
-        for move, result in zip(moves, await play(moves, self.task, sandbox), strict=True):
+        for action, result in zip(actions, await play(actions, self.task, sandbox), strict=True):
             if counted:
-                self.actions += action(move.tool, move.arguments)
+                self.actions += action_kinds(action.tool, action.arguments)
             if not succeeded(result.ok, result.content):
                 self.stumbles += 1
-                self.failures.append(f"{move.tool} {dict(move.arguments)} fails: {result.content.strip()[-300:]}")
+                self.failures.append(f"{action.tool} {dict(action.arguments)} fails: {result.content.strip()[-300:]}")
         return await self.verdict(sandbox)
 
     async def verdict(self, workspace: Workspace, answer: str | None = "Done.", attempt: int = 1) -> Verdict:
@@ -95,7 +95,7 @@ class _Played:
         return found
 
     async def criteria(self, workspace: Workspace) -> list[Criterion]:
-        return [each for piece in self.pieces for each in await piece.judge(workspace, "Done.")]
+        return [each for subtask in self.subtasks for each in await subtask.judge(workspace, "Done.")]
 
 
 async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, forced: bool = False) -> CheckRow:
@@ -115,7 +115,7 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
         again, milliseconds = await _timed(played, sandbox)
         silent = await played.verdict(sandbox, None)
         played.fail(again != oracle, "verifying twice gives different scores")
-        played.fail(bool(played.pieces) and silent.score != oracle, "the verdict depends on the words of the answer")
+        played.fail(bool(played.subtasks) and silent.score != oracle, "the verdict depends on the words of the answer")
         _feedback_tells_no_answer(played, naive, await _contents(played, sandbox) - obvious)
         await _tamper(played, sandbox)
     played.fail(oracle != 1.0, f"the oracle scores {oracle}, not 1")
@@ -135,7 +135,7 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
         erred=erred,
         mended=erred and mended == 1.0 and bool(naive.feedback),
     )
-    family = str(task.metadata.get("family", "")) if len(played.pieces) == 1 else suite.name
+    family = str(task.metadata.get("family", "")) if len(played.subtasks) == 1 else suite.name
     failures = tuple(dict.fromkeys(played.failures))
     return CheckRow(task.id, family, task.triggers, noop, naive.score, oracle, failures, measured, milliseconds, forced)
 
@@ -145,32 +145,32 @@ def objections(task: Task) -> list[str]:
     found = []
     if is_knowledge(task):
         found.append("is knowledge only: it has no file, no page and no setup, so no tool is needed")
-    outputs = [path for piece in pieces_of(task.truth) for path in piece.scene.outputs]
+    outputs = [path for subtask in subtasks_of(task.truth) for path in subtask.instance.outputs]
     if outputs and named_outputs(task) < 1.0:
         found.append(f"is vague: neither its prompt nor a file names all of {', '.join(outputs)}")
-    if pieces_of(task.truth) and not outputs:
+    if subtasks_of(task.truth) and not outputs:
         found.append("is vague: no output of it is judged")
     return found
 
 
 async def _look_only(played: _Played, sandbox: Sandbox) -> float:
     """The score of one who looks around, does nothing, and says that all is well; no rule may be told for it."""
-    looks = tuple(move for piece in played.pieces for move in _looks(piece))
-    await played.after(looks, sandbox, counted=True)
+    explore = tuple(action for subtask in played.subtasks for action in _looks(subtask))
+    await played.after(explore, sandbox, counted=True)
     verdict = await played.verdict(sandbox, BOAST)
     played.fail(verdict.score != 0.0, f"doing nothing scores {verdict.score}, not 0")
-    for piece in played.pieces:
-        played.fail(piece.place.drawn.told_in(verdict.feedback), "doing nothing is told the rule")
+    for subtask in played.subtasks:
+        played.fail(subtask.site.drawn.stated_in(verdict.feedback), "doing nothing is told the rule")
     return verdict.score
 
 
-def _looks(piece: Piece) -> tuple[Move, ...]:
-    if not piece.folder:
-        return piece.place.family.looks(piece.scene)
+def _looks(subtask: Subtask) -> tuple[Action, ...]:
+    if not subtask.folder:
+        return subtask.site.family.explore(subtask.instance)
     return tuple(
-        Move(move.tool, {**move.arguments, "workdir": piece.folder})
-        for move in piece.place.family.looks(piece.scene)
-        if move.tool == "terminal"
+        Action(action.tool, {**action.arguments, "workdir": subtask.folder})
+        for action in subtask.site.family.explore(subtask.instance)
+        if action.tool == "terminal"
     )
 
 
@@ -183,21 +183,23 @@ async def _judge_naive(played: _Played, verdict: Verdict, sandbox: Sandbox) -> f
         played.fail(each.score < 1.0 and not each.reason, f"criterion {each.name} fails without a reason")
     for each in opened:
         played.fail(each.score < 1.0, f"the naive way fails {each.name}, which no rule decides: {each.reason}")
-    ruled = [piece for piece in played.pieces if piece.place.ruled]
+    ruled = [subtask for subtask in played.subtasks if subtask.site.ruled]
     if isinstance(played.suite, WorldSuite) and not verdict.success:
         spec = played.suite.spec
         told = await played.suite.verify(played.task, sandbox, "Done.", spec.discovery + 1)
-        for piece in ruled:
-            rule = piece.place.drawn
+        for subtask in ruled:
+            rule = subtask.site.drawn
             wanted = spec.salience != "symptom"
-            played.fail(rule.told_in(told.feedback) != wanted, f"a rejection does not tell the rule: {told.feedback}")
+            played.fail(rule.stated_in(told.feedback) != wanted, f"a rejection does not tell the rule: {told.feedback}")
             literals = [str(value) for _, value in rule.literals if len(str(value)) >= 3]
             # What is said under another rule too, such as the column that is wrong, tells nothing of this one.
-            other = replace(piece, place=replace(piece.place, drawn=redraw(piece.place, Draws(played.task.id, "hint"))))
+            other = replace(
+                subtask, site=replace(subtask.site, drawn=redraw(subtask.site, Draws(played.task.id, "hint")))
+            )
             usual = " ".join(each.reason for each in await other.judge(sandbox, "Done."))
             telling = [word for word in literals if not _holds(usual, [word])]
-            reasons = [each.reason for each in await piece.judge(sandbox, "Done.") if each.ruled]
-            hints = [reason for reason in reasons if rule.told_in(reason) or _holds(reason, telling)]
+            reasons = [each.reason for each in await subtask.judge(sandbox, "Done.") if each.ruled]
+            hints = [reason for reason in reasons if rule.stated_in(reason) or _holds(reason, telling)]
             played.fail(bool(hints), f"a reason hints at the rule: {'; '.join(hints)}")
     return sum(each.score for each in opened) / len(opened) if opened else 1.0
 
@@ -208,16 +210,16 @@ def _holds(text: str, words: list[str]) -> bool:
 
 async def _mislead(played: _Played, sandbox: Sandbox) -> None:
     """Somebody who believes another rule than the one that holds must be wrong."""
-    if not played.pieces:
+    if not played.subtasks:
         return
     draws = Draws(played.task.id, "misled")
-    moves: tuple[Move, ...] = ()
+    actions: tuple[Action, ...] = ()
     believed = []
-    for piece in played.pieces:
-        rule = redraw(piece.place, draws) if piece.place.ruled else piece.place.drawn
-        moves += piece.moves(rule)
+    for subtask in played.subtasks:
+        rule = redraw(subtask.site, draws) if subtask.site.ruled else subtask.site.drawn
+        actions += subtask.solve(rule)
         believed.append(rule.type)
-    verdict = await played.after(moves, sandbox)
+    verdict = await played.after(actions, sandbox)
     held = ", ".join(played.task.triggers) or "no rule"
     played.fail(verdict.score > 0.0, f"to believe {' and '.join(believed)} is right where {held} holds")
 
@@ -225,7 +227,9 @@ async def _mislead(played: _Played, sandbox: Sandbox) -> None:
 async def _contents(played: _Played, sandbox: Sandbox) -> set[str]:
     """The words and numbers of the judged files."""
     texts = [
-        await read_text(sandbox, piece.path(path)) or "" for piece in played.pieces for path in piece.scene.outputs
+        await read_text(sandbox, subtask.path(path)) or ""
+        for subtask in played.subtasks
+        for path in subtask.instance.outputs
     ]
     return {token.strip(".:") for text in texts for token in _TOKEN.findall(text)}
 
@@ -234,8 +238,8 @@ def _feedback_tells_no_answer(played: _Played, rejected: Verdict, answers: set[s
     """`answers`: what a right submission holds and the obvious one does not. A rule's own words are no answer."""
     task = played.task
     known = "\n".join([task.prompt, *task.files.values(), *(page.text for page in task.pages)])
-    for piece in played.pieces:
-        known += "\n".join((*piece.place.drawn.clauses, piece.place.drawn.recipe))
+    for subtask in played.subtasks:
+        known += "\n".join((*subtask.site.drawn.paraphrases, subtask.site.drawn.instruction))
     given = {token.strip(".:") for token in _TOKEN.findall("\n".join((rejected.feedback, *rejected.reasons.values())))}
     told = sorted(token for token in given & answers if token not in known)
     played.fail(bool(told), f"the rejection tells a part of the answer: {', '.join(told)}")
@@ -272,14 +276,14 @@ async def _timed(played: _Played, sandbox: Sandbox) -> tuple[float, float]:
 
 async def _tamper(played: _Played, sandbox: Sandbox) -> None:
     """Edits each input, and puts a link in place of each output, of a solved task: its piece must score nothing."""
-    for piece in played.pieces:
-        most = 1 - 1 / len(played.pieces)
-        for path in map(piece.path, piece.scene.inputs):
+    for subtask in played.subtasks:
+        most = 1 - 1 / len(played.subtasks)
+        for path in map(subtask.path, subtask.instance.inputs):
             original = await sandbox.read(path)
             await sandbox.write(path, original + b"\n")
             played.fail((await played.verdict(sandbox)).score > most, f"an edited {path} is not noticed")
             await sandbox.write(path, original)
-        for path in map(piece.path, piece.scene.outputs):
+        for path in map(subtask.path, subtask.instance.outputs):
             await sandbox.exec(f"mv {path} {path}.real && ln -s $PWD/{path}.real {path}")
             played.fail((await played.verdict(sandbox)).score > most, f"a link in place of {path} is followed")
             await sandbox.exec(f"rm {path} && mv {path}.real {path}")

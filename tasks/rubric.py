@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
-from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.types import Episode, Task
 
 FEW, MANY = 8, 400
@@ -120,15 +120,15 @@ def named_outputs(task: Task) -> float:
     """The share of a task's judged paths that its prompt or a file of the workspace names; 1 where it has none of its
     own, since then what it came with is judged."""
     text = "\n".join([task.prompt, *task.files.values(), *(page.text for page in task.pages)])
-    outputs = [path for piece in pieces_of(task.truth) for path in piece.scene.outputs]
+    outputs = [path for subtask in subtasks_of(task.truth) for path in subtask.instance.outputs]
     named = [path in text or path.rpartition("/")[2] in text or path in task.files for path in outputs]
     return _mean(named) if named else 1.0
 
 
 def fit_length(task: Task) -> float:
     """Of the prompt: 1 from FEW to MANY words for each piece of work."""
-    words, pieces = len(task.prompt.split()), max(1, len(pieces_of(task.truth)))
-    return min(1.0, words / (FEW * pieces), MANY * pieces / max(1, words))
+    words, subtasks = len(task.prompt.split()), max(1, len(subtasks_of(task.truth)))
+    return min(1.0, words / (FEW * subtasks), MANY * subtasks / max(1, words))
 
 
 def is_knowledge(task: Task) -> bool:
@@ -136,7 +136,7 @@ def is_knowledge(task: Task) -> bool:
     return not (task.files or task.setup or task.pages)
 
 
-def action(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def action_kinds(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """What a tool call does: the tool's name, or of a command the programs that it runs."""
     command = arguments.get("command")
     return _programs(command) if tool == "terminal" and isinstance(command, str) else (tool,)
@@ -177,7 +177,7 @@ def _diversity(actions: Iterable[str]) -> Mark:
 
 def _did(episode: Episode) -> list[str]:
     messages = episode.trajectory.messages if episode.trajectory else ()
-    return [each for m in messages for call in m.tool_calls for each in action(call.name, call.arguments)]
+    return [each for m in messages for call in m.tool_calls for each in action_kinds(call.name, call.arguments)]
 
 
 def _failed_calls(episode: Episode) -> int:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.pieces import Piece
+from hermes_lab.tasks.subtasks import Subtask
 from hermes_lab.tasks.suite import WorldSuite, requests
-from hermes_lab.tasks.worlds import AnyFamily, Place, WorldSpec
+from hermes_lab.tasks.worlds import AnyFamily, Site, WorldSpec
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class StorySuite(WorldSuite):
         super().__init__(name, families, spec)
         self.domain = "open_ended"
         self.stories = stories
-        if spec.places < len(families):
+        if spec.sites < len(families):
             raise ConfigError(
                 f"suite.options: {name} needs a place for each of {len(families)} kinds of work; raise ruled"
             )
@@ -46,19 +46,19 @@ class StorySuite(WorldSuite):
         if spec.frequencies != "uniform":
             raise ConfigError("suite.options.frequencies: the places of a story are equally likely; leave it out")
 
-    def _choose(self, places: Sequence[Place], draws: Draws) -> list[Place]:
+    def _choose(self, sites: Sequence[Site], draws: Draws) -> list[Site]:
         story = draws.choice(self.stories)
-        return [draws.choice([p for p in places if p.family.name == family]) for family in story.families]
+        return [draws.choice([p for p in sites if p.family.name == family]) for family in story.families]
 
-    def _ask(self, pieces: Sequence[Piece], draws: Draws) -> str:
-        story = self._story(pieces)
-        opening = draws.choice(story.openings[pieces[0].place.site.split])
-        return "\n".join((opening.format(count=len(pieces), needed=story.needed), *requests(pieces)))
+    def _ask(self, subtasks: Sequence[Subtask], draws: Draws) -> str:
+        story = self._story(subtasks)
+        opening = draws.choice(story.openings[subtasks[0].site.entity.split])
+        return "\n".join((opening.format(count=len(subtasks), needed=story.needed), *requests(subtasks)))
 
     def _grade(self, right: Sequence[bool]) -> tuple[float, bool]:
         return sum(right) / len(right), sum(right) >= len(right) - 1
 
-    def _story(self, pieces: Sequence[Piece]) -> Story:
+    def _story(self, subtasks: Sequence[Subtask]) -> Story:
         """The story of a task, which its families tell."""
-        families = tuple(piece.place.family.name for piece in pieces)
+        families = tuple(subtask.site.family.name for subtask in subtasks)
         return next(story for story in self.stories if story.families == families)

@@ -6,11 +6,11 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Workspace
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Move, Rule
+from hermes_lab.tasks.family import Action, Rule
 from hermes_lab.tasks.feedback import write_feedback
-from hermes_lab.tasks.pieces import Piece, known_skill, pieces_of
+from hermes_lab.tasks.subtasks import Subtask, known_skill, subtasks_of
 from hermes_lab.tasks.telling import Telling
-from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Place, WorldSpec, draw_places, draw_world, task_id
+from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Site, WorldSpec, draw_sites, draw_world, task_id
 from hermes_lab.types import Skill, Task, Verdict
 
 FRAMES = {
@@ -41,60 +41,60 @@ class WorldSuite:
             raise ConfigError(f"suite.count: {self.name} is endless; say how many tasks, at least 1")
         return [self._task(split, world, seed, number) for number in range(count)]
 
-    def places(self, *, split: str, world: int, number: int = 0) -> tuple[Place, ...]:
+    def sites(self, *, split: str, world: int, number: int = 0) -> tuple[Site, ...]:
         """The places of a world as task `number` meets them."""
         epoch = int(bool(self.spec.drift_at) and number >= self.spec.drift_at)
         return draw_world(self.name, self.families, split, world, self.spec, epoch)
 
     def _task(self, split: str, world: int, seed: int, number: int) -> Task:
         draws = Draws(self.name, split, world, seed, number)
-        chosen = self._choose(self.places(split=split, world=world, number=number), draws)
-        pieces = tuple(
+        chosen = self._choose(self.sites(split=split, world=world, number=number), draws)
+        subtasks = tuple(
             # A stream of its own for each piece, so that no piece tells of another.
             _piece(
-                place,
-                Draws(self.name, split, world, seed, number, place.site.name),
+                site,
+                Draws(self.name, split, world, seed, number, site.entity.name),
                 n if len(chosen) > 1 else 0,
-                self._candidates(place, split, world),
+                self._candidates(site, split, world),
             )
-            for n, place in enumerate(chosen, 1)
+            for n, site in enumerate(chosen, 1)
         )
         return Task(
             id=task_id(split, world, seed, number),
             suite=self.name,
-            prompt=self._ask(pieces, draws),
+            prompt=self._ask(subtasks, draws),
             domain=self.domain,
             split=split,
             world=world,
-            files={path: text for piece in pieces for path, text in piece.files.items()},
-            setup=tuple(command for piece in pieces for command in piece.setup),
-            pages=tuple(page for piece in pieces for page in piece.scene.pages),
-            triggers=tuple(place.trigger for place in chosen if place.ruled),
+            files={path: text for subtask in subtasks for path, text in subtask.files.items()},
+            setup=tuple(command for subtask in subtasks for command in subtask.setup),
+            pages=tuple(page for subtask in subtasks for page in subtask.instance.pages),
+            triggers=tuple(site.trigger for site in chosen if site.ruled),
             attempts=2 + self.spec.discovery,
-            truth={"pieces": pieces},
+            truth={"pieces": subtasks},
             metadata={
-                "family": "+".join(place.family.name for place in chosen),
-                "place": "+".join(place.site.name for place in chosen),
-                "rule_type": "+".join(place.drawn.type for place in chosen if place.ruled),
-                "seen": not any(place.ruled and place.drawn.unseen for place in chosen),
+                "family": "+".join(site.family.name for site in chosen),
+                "place": "+".join(site.entity.name for site in chosen),
+                "rule_type": "+".join(site.drawn.type for site in chosen if site.ruled),
+                "seen": not any(site.ruled and site.drawn.unseen for site in chosen),
                 "epoch": chosen[0].epoch,
             },
         )
 
-    def _candidates(self, place: Place, split: str, world: int) -> tuple[Rule, ...]:
+    def _candidates(self, site: Site, split: str, world: int) -> tuple[Rule, ...]:
         if not self.spec.drift_at:
-            return (place.drawn,)
-        epochs = (self.places(split=split, world=world, number=number) for number in (0, self.spec.drift_at))
-        drawn = [each.drawn for places in epochs for each in places if each.site == place.site]
-        return tuple({rule.recipe: rule for rule in drawn}.values())
+            return (site.drawn,)
+        epochs = (self.sites(split=split, world=world, number=number) for number in (0, self.spec.drift_at))
+        drawn = [each.drawn for sites in epochs for each in sites if each.entity == site.entity]
+        return tuple({rule.instruction: rule for rule in drawn}.values())
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
         """Judges every piece by the workspace, never by the prose of `answer`."""
-        pieces = pieces_of(task.truth)
-        judged = [await piece.judge(workspace, answer) for piece in pieces]
+        subtasks = subtasks_of(task.truth)
+        judged = [await subtask.judge(workspace, answer) for subtask in subtasks]
         named = {
-            f"{piece.folder}.{each.name}" if piece.folder else each.name: each
-            for piece, criteria in zip(pieces, judged, strict=True)
+            f"{subtask.folder}.{each.name}" if subtask.folder else each.name: each
+            for subtask, criteria in zip(subtasks, judged, strict=True)
             for each in criteria
         }
         score, success = self._grade([all(each.score == 1.0 for each in criteria) for criteria in judged])
@@ -103,49 +103,49 @@ class WorldSuite:
             score=score,
             success=success,
             criteria={name: each.score for name, each in named.items()},
-            feedback="" if score == 1.0 else write_feedback(pieces, judged, self.spec, attempt, draws),
+            feedback="" if score == 1.0 else write_feedback(subtasks, judged, self.spec, attempt, draws),
             reasons={name: each.reason for name, each in named.items() if each.score < 1.0},
         )
 
-    def oracle(self, task: Task) -> tuple[Move, ...]:
+    def oracle(self, task: Task) -> tuple[Action, ...]:
         """The tool calls of someone who knows the rules."""
-        return tuple(move for piece in pieces_of(task.truth) for move in piece.moves(piece.place.rule))
+        return tuple(action for subtask in subtasks_of(task.truth) for action in subtask.solve(subtask.site.rule))
 
-    def naive(self, task: Task) -> tuple[Move, ...]:
+    def naive(self, task: Task) -> tuple[Action, ...]:
         """The tool calls of someone who does the obvious thing."""
-        return tuple(move for piece in pieces_of(task.truth) for move in piece.moves(None))
+        return tuple(action for subtask in subtasks_of(task.truth) for action in subtask.solve(None))
 
     def known_skills(self, *, split: str, world: int) -> Library:
         """A skill for each rule that a world begins with, as someone would write it who was told."""
-        places = self.places(split=split, world=world)
-        return Library(known_skill(place, place.drawn) for place in places if place.ruled)
+        sites = self.sites(split=split, world=world)
+        return Library(known_skill(site, site.drawn) for site in sites if site.ruled)
 
     def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
         """The ids of the rules in force as task `number` meets them."""
         return self._telling(split, world, number).rules
 
-    def told(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
+    def stated_rules(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
         """Which of them a skill tells, by its words; "" for a rule that is not in force."""
-        return self._telling(split, world, number).told(skill)
+        return self._telling(split, world, number).stated_rules(skill)
 
     def _telling(self, split: str, world: int, number: int) -> Telling:
-        first = self.places(split=split, world=world)
-        now = self.places(split=split, world=world, number=number)
+        first = self.sites(split=split, world=world)
+        now = self.sites(split=split, world=world, number=number)
         key = (split, world, now[0].epoch)
         if key not in self._tellings:
             self._tellings[key] = Telling(now, past=first)
         return self._tellings[key]
 
-    def _choose(self, places: Sequence[Place], draws: Draws) -> list[Place]:
+    def _choose(self, sites: Sequence[Site], draws: Draws) -> list[Site]:
         """The places that a task is about."""
-        return draw_places(places, self.spec, draws)
+        return draw_sites(sites, self.spec, draws)
 
-    def _ask(self, pieces: Sequence[Piece], draws: Draws) -> str:
+    def _ask(self, subtasks: Sequence[Subtask], draws: Draws) -> str:
         """The prompt."""
-        if len(pieces) == 1:
-            return pieces[0].scene.request
-        opening = draws.choice(FRAMES[pieces[0].place.site.split]).format(count=len(pieces))
-        return "\n".join((opening, *requests(pieces)))
+        if len(subtasks) == 1:
+            return subtasks[0].instance.request
+        opening = draws.choice(FRAMES[subtasks[0].site.entity.split]).format(count=len(subtasks))
+        return "\n".join((opening, *requests(subtasks)))
 
     def _grade(self, right: Sequence[bool]) -> tuple[float, bool]:
         """Score and success of pieces that are right or not.
@@ -155,12 +155,12 @@ class WorldSuite:
         return float(all(right)), all(right)
 
 
-def requests(pieces: Sequence[Piece]) -> list[str]:
+def requests(subtasks: Sequence[Subtask]) -> list[str]:
     """What is asked of each of several pieces, a line each."""
-    return [f"{n}. In the folder {piece.folder}: {piece.scene.request}" for n, piece in enumerate(pieces, 1)]
+    return [f"{n}. In the folder {subtask.folder}: {subtask.instance.request}" for n, subtask in enumerate(subtasks, 1)]
 
 
-def _piece(place: Place, draws: Draws, number: int, candidates: tuple[Rule, ...]) -> Piece:
+def _piece(site: Site, draws: Draws, number: int, candidates: tuple[Rule, ...]) -> Subtask:
     """A piece of a task; `number` is its place among several, or 0."""
-    folder = place.site.slug(f"part{number}") if number else ""
-    return Piece(place, place.family.scene(place.site, place.shape, draws), folder, candidates)
+    folder = site.entity.slug(f"part{number}") if number else ""
+    return Subtask(site, site.family.instance(site.entity, site.site_config, draws), folder, candidates)

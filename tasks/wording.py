@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.types import Task
 
 SHARED_WORDS = 4
@@ -20,9 +20,9 @@ def sentences(task: Task) -> set[tuple[str, ...]]:
     """The sentences of a prompt as words in small letters; a gap stands for what the words of a place, a file, a form
     or a number are."""
     asked = task.prompt.lower()
-    for piece in pieces_of(task.truth):
-        site = piece.place.site
-        asked = re.sub(rf"\b(?:{re.escape(site.about.lower())}|{re.escape(site.name.lower())})\b", _GAP, asked)
+    for subtask in subtasks_of(task.truth):
+        entity = subtask.site.entity
+        asked = re.sub(rf"\b(?:{re.escape(entity.about.lower())}|{re.escape(entity.name.lower())})\b", _GAP, asked)
     return {_words(sentence) for sentence in _SENTENCE.split(asked) if sentence.strip()}
 
 

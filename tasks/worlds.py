@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Family, Rule, Site, draw_rule
+from hermes_lab.tasks.family import Entity, Family, Rule, draw_rule
 from hermes_lab.tasks.more_names import MORE_NAMES
 from hermes_lab.tasks.names import NAMES, Name
 
@@ -49,7 +49,7 @@ class WorldSpec:
     discovery: int = 0
     """Rejections that tell only what is wrong, before one tells the rule: what finding a rule costs."""
     wording: Wording = "varied"
-    """How far the words of a task are from those of the world (`Site.wording`)."""
+    """How far the words of a task are from those of the world (`Entity.wording`)."""
     names: Names = "few"
     """How many names the places of training worlds are drawn from: `many` cannot be learnt by heart."""
     drift_at: int = 0
@@ -75,15 +75,15 @@ class WorldSpec:
                     raise ConfigError(f"{name}: give a number over 0, at most 10, not {value!r}")
             elif isinstance(value, bool) or not isinstance(value, int) or value < (each.name == "pieces"):
                 raise ConfigError(f"{name}: give a whole number from {int(each.name == 'pieces')}, not {value!r}")
-        if not self.places:
+        if not self.sites:
             raise ConfigError("suite.options: a world has at least one place; raise ruled or plain")
-        if self.places > _MOST:
-            raise ConfigError(f"suite.options: a world has at most {_MOST} places, not {self.places}; lower ruled")
-        if self.pieces > self.places:
-            raise ConfigError(f"suite.options.pieces: a task is about {self.pieces} places of {self.places}; lower it")
+        if self.sites > _MOST:
+            raise ConfigError(f"suite.options: a world has at most {_MOST} places, not {self.sites}; lower ruled")
+        if self.pieces > self.sites:
+            raise ConfigError(f"suite.options.pieces: a task is about {self.pieces} places of {self.sites}; lower it")
 
     @property
-    def places(self) -> int:
+    def sites(self) -> int:
         """All of them."""
         return self.ruled + self.plain
 
@@ -91,8 +91,8 @@ class WorldSpec:
     def shares(self) -> tuple[float, ...]:
         """The probability that a task's first piece is about each place, the ruled ones first; they add up to 1."""
         raw = [1.0 if self.frequencies == "uniform" else (j + 1) ** -self.exponent for j in range(self.ruled)]
-        ruled = [self.ruled / self.places * each / sum(raw) for each in raw]
-        return (*ruled, *[1 / self.places] * self.plain)
+        ruled = [self.ruled / self.sites * each / sum(raw) for each in raw]
+        return (*ruled, *[1 / self.sites] * self.plain)
 
 
 _MOST = min(map(len, NAMES.values()))
@@ -104,13 +104,13 @@ def names_of(split: str, names: Names = "many") -> tuple[Name, ...]:
 
 
 @dataclass(frozen=True)
-class Place:
+class Site:
     """One place of a world. It has a rule either way, which is in force only where the place is `ruled`: so nothing
     that is drawn for it tells the two kinds apart."""
 
-    site: Site
+    entity: Entity
     family: AnyFamily
-    shape: Any
+    site_config: Any
     drawn: Rule
     ruled: bool
     epoch: int = 0
@@ -123,24 +123,24 @@ class Place:
     @property
     def called(self) -> str:
         """How its people call it."""
-        return f"the {self.site.name} {self.family.noun}"
+        return f"the {self.entity.name} {self.family.noun}"
 
     @property
     def trigger(self) -> str:
         """The id of the rule in force; empty where there is none. Another rule at the place has another id."""
         epoch = f"@{self.epoch}" if self.epoch else ""
-        return f"{self.site.name}:{self.drawn.type}{epoch}" if self.ruled else ""
+        return f"{self.entity.name}:{self.drawn.type}{epoch}" if self.ruled else ""
 
     @property
     def skill_name(self) -> str:
         """The name of a skill about it: the words of `called`."""
-        return f"{self.site.name}-{self.family.noun}"
+        return f"{self.entity.name}-{self.family.noun}"
 
 
 @lru_cache(maxsize=256)
 def draw_world(
     suite: str, families: tuple[AnyFamily, ...], split: str, world: int, spec: WorldSpec, epoch: int
-) -> tuple[Place, ...]:
+) -> tuple[Site, ...]:
     """The places of a world in an epoch (0 until the drift, then 1), in the order of `WorldSpec.shares`.
 
     The families take turns. In a family the rules are of different types as far as it has them; the plain places draw
@@ -148,29 +148,29 @@ def draw_world(
     """
     draws = Draws(suite, split, world)
     turns = draws.shuffled(families)
-    names = draws.sample(names_of(split, spec.names), spec.places)
+    names = draws.sample(names_of(split, spec.names), spec.sites)
     unseen = _draw_unseen(Draws(suite, split, world, "unseen"), spec) if split == "heldout" else frozenset()
     decks = {family.name: _Deck(family, draws, held_out=split == "heldout") for family in families}
-    places = []
+    sites = []
     for number, name in enumerate(names):
         family = turns[number % len(turns)]
-        site = Site(name.word, name.about, split, spec.wording)
+        entity = Entity(name.word, name.about, split, spec.wording)
         kind = decks[family.name].draw(unseen=number in unseen)
         # A stream of its own for each place: what one draws changes nothing at the others.
         own = Draws(suite, split, world, name.word)
-        shape = family.shape(site, kind, own)
-        rule = draw_rule(kind, family.rules[kind], own, shape)
-        places.append(Place(site, family, shape, rule, (number < spec.ruled) != spec.decoy))
+        site_config = family.site_config(entity, kind, own)
+        rule = draw_rule(kind, family.rules[kind], own, site_config)
+        sites.append(Site(entity, family, site_config, rule, (number < spec.ruled) != spec.decoy))
     if not epoch:
-        return tuple(places)
-    return tuple(_drifted(place, spec, Draws(suite, split, world, place.site.name, "drift")) for place in places)
+        return tuple(sites)
+    return tuple(_drifted(site, spec, Draws(suite, split, world, site.entity.name, "drift")) for site in sites)
 
 
 def _draw_unseen(draws: Draws, spec: WorldSpec) -> frozenset[int]:
     """The places whose rules are of unseen types: some of the ruled ones, met no more often than the others, and as
     many of the plain ones, whose rules hold in the world inverted."""
     ruled = draws.sample(range(spec.ruled), min(spec.unseen, spec.ruled))
-    plain = draws.sample(range(spec.ruled, spec.places), min(spec.unseen, spec.plain))
+    plain = draws.sample(range(spec.ruled, spec.sites), min(spec.unseen, spec.plain))
     return frozenset((*ruled, *plain))
 
 
@@ -190,32 +190,32 @@ class _Deck:
         return self._left[unseen].pop()
 
 
-def _drifted(place: Place, spec: WorldSpec, draws: Draws) -> Place:
+def _drifted(site: Site, spec: WorldSpec, draws: Draws) -> Site:
     if spec.drift == "invert":
-        return Place(place.site, place.family, place.shape, place.drawn, not place.ruled, epoch=1)
-    return Place(place.site, place.family, place.shape, redraw(place, draws), place.ruled, epoch=1)
+        return Site(site.entity, site.family, site.site_config, site.drawn, not site.ruled, epoch=1)
+    return Site(site.entity, site.family, site.site_config, redraw(site, draws), site.ruled, epoch=1)
 
 
-def redraw(place: Place, draws: Draws) -> Rule:
+def redraw(site: Site, draws: Draws) -> Rule:
     """Another rule for the same place. Raises `ValueError` for a family that has none."""
-    family = place.family
-    held_out = place.site.split == "heldout"
-    kinds = [kind for kind in family.kinds(place.shape) if held_out or not family.rules[kind].unseen]
+    family = site.family
+    held_out = site.entity.split == "heldout"
+    kinds = [kind for kind in family.kinds(site.site_config) if held_out or not family.rules[kind].unseen]
     for kind in draws.shuffled(kinds * 8):
-        rule = draw_rule(kind, family.rules[kind], draws, place.shape)
-        if rule.recipe != place.drawn.recipe:
+        rule = draw_rule(kind, family.rules[kind], draws, site.site_config)
+        if rule.instruction != site.drawn.instruction:
             return rule
-    raise ValueError(f"{family.name}: a place has one rule only ({place.drawn.recipe}), so it cannot drift")
+    raise ValueError(f"{family.name}: a place has one rule only ({site.drawn.instruction}), so it cannot drift")
 
 
-def draw_places(places: Sequence[Place], spec: WorldSpec, draws: Draws) -> list[Place]:
+def draw_sites(sites: Sequence[Site], spec: WorldSpec, draws: Draws) -> list[Site]:
     """The places of one task: different ones, one after the other by their shares."""
-    left = list(range(len(places)))
+    left = list(range(len(sites)))
     chosen = []
     for _ in range(spec.pieces):
         number = draws.weighted(left, [spec.shares[n] for n in left])
         left.remove(number)
-        chosen.append(places[number])
+        chosen.append(sites[number])
     return chosen
 
 

@@ -59,8 +59,9 @@ def _check_begin(lesson: Lesson, round_training: RoundTraining) -> None:
     step = round_training.last_step()
     if not lesson.begin <= step <= lesson.end:
         raise ConfigError(
-            f"resume: the newest whole checkpoint in {round_training.checkpoints} is of step {step}, but the round takes "
-            f"the steps from {lesson.begin} to {lesson.end}: {refusal('grpo.steps_per_round', round_training.lock)}. "
+            f"resume: the newest whole checkpoint in {round_training.checkpoints} is of step {step}, but the round "
+            f"takes the steps from {lesson.begin} to {lesson.end}: "
+            f"{refusal('grpo.steps_per_round', round_training.lock)}. "
             "Start without resume, with another out"
         )
 

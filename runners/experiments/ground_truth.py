@@ -122,7 +122,7 @@ class _Reader:
         rules = self.suite.rules(split=split, world=world, number=number)
         key = (library.digests[name], split, world, rules)
         if key not in self._told:
-            told = self.suite.told(library.skills[name], split=split, world=world, number=number)
+            told = self.suite.stated_rules(library.skills[name], split=split, world=world, number=number)
             self._told[key] = tuple(claim and next(iter(_named(world, [claim]))) for claim in told)
         return self._told[key]
 

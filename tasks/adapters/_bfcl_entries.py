@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.tasks.adapters._missing import not_installed
-from hermes_lab.tasks.family import Move
+from hermes_lab.tasks.family import Action
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 VERSION = "2026.3.23"
@@ -105,20 +105,20 @@ def backend_class(backend: str) -> type:
     return found
 
 
-def moves(entry: Entry, turn: int) -> tuple[Move, ...]:
+def solve(entry: Entry, turn: int) -> tuple[Action, ...]:
     """The packaged solution of a turn as tool calls: every argument by its name."""
     backends = {f.name: f.backend for fs in (entry.functions, *entry.held_out.values()) for f in fs}
     return tuple(_move(call, backends) for call in entry.solution[turn])
 
 
-def _move(call: str, backends: Mapping[str, str]) -> Move:
+def _move(call: str, backends: Mapping[str, str]) -> Action:
     node = ast.parse(call.strip(), mode="eval").body
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise ValueError(f"no plain call: {call}")
     name = node.func.id
     names = list(inspect.signature(getattr(backend_class(backends[name]), name)).parameters)[1:]
     given = dict(zip(names, map(ast.literal_eval, node.args), strict=False))
-    return Move(name, given | {str(k.arg): ast.literal_eval(k.value) for k in node.keywords})
+    return Action(name, given | {str(k.arg): ast.literal_eval(k.value) for k in node.keywords})
 
 
 def _rows(name: str, folder: str = "") -> list[dict[str, Any]]:

@@ -74,5 +74,5 @@ def _between(
 
 
 def _span(node: ast.AST, lines: list[int]) -> tuple[int, int]:
-    place = [getattr(node, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")]
-    return lines[place[0] - 1] + place[1], lines[place[2] - 1] + place[3]
+    index = [getattr(node, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")]
+    return lines[index[0] - 1] + index[1], lines[index[2] - 1] + index[3]

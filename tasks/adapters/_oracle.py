@@ -16,14 +16,14 @@ from hermes_lab.models.scripted import Policy, ScriptedModel, TaskAwarePolicy
 from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
-from hermes_lab.tasks.family import Move
+from hermes_lab.tasks.family import Action
 from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult
 
 
 class Part(NamedTuple):
     """What the solution does between two words of the user: its calls, one a reply, then an answer."""
 
-    calls: tuple[Move, ...]
+    calls: tuple[Action, ...]
     answer: str = "Done."
 
 
@@ -38,7 +38,7 @@ def oracle() -> TaskAwarePolicy:
 
 
 def _policy(task: Task) -> Policy:
-    script: Script = importlib.import_module(f"tasks.adapters.{task.suite}").script
+    script: Script = importlib.import_module(f"hermes_lab.tasks.adapters.{task.suite}").script
     return partial(_next, script(task))
 
 
@@ -48,15 +48,17 @@ def _next(parts: tuple[Part, ...], messages: Sequence[Message]) -> Message:
     replies = sum(message.role == "assistant" for message in messages[said[-1] :])
     part = parts[len(said) - 1] if len(said) <= len(parts) else Part(())
     if replies < len(part.calls):
-        move = part.calls[replies]
-        call = ToolCall(f"call_{len(messages)}", move.tool, dict(move.arguments))
+        action = part.calls[replies]
+        call = ToolCall(f"call_{len(messages)}", action.tool, dict(action.arguments))
         return Message(role="assistant", content="", tool_calls=(call,))
     return Message(role="assistant", content=part.answer)
 
 
 def flaw(task: Task) -> str:
     """Why the package itself has no solution of a task; empty where it has."""
-    tell: Callable[[Task], str] = getattr(importlib.import_module(f"tasks.adapters.{task.suite}"), "flaw", lambda _: "")
+    tell: Callable[[Task], str] = getattr(
+        importlib.import_module(f"hermes_lab.tasks.adapters.{task.suite}"), "flaw", lambda _: ""
+    )
     return tell(task)
 
 
@@ -104,8 +106,8 @@ async def prove(suite: Suite, tasks: Sequence[Task], open_sandbox: Callable[[], 
     config = RunConfig.model_validate({"agent": {"max_iterations": 500}})
     context = RolloutContext(config, config_digest(config), suite, ScriptedModel(oracle(), name="oracle"), open_sandbox)
     rows = []
-    for place, task in enumerate(tasks):
-        spec = RolloutSpec(task, lane="proof", round=0, sample=0, experience=0, place=place, review="never")
+    for index, task in enumerate(tasks):
+        spec = RolloutSpec(task, lane="proof", round=0, sample=0, experience=0, place=index, review="never")
         rows.append((task, await run_episode(context, spec, Knowledge(Library()))))
     return Proof(suite.name, tuple(rows))
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.protocols import Turn, Workspace
-from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, Entry, Function, backend_class, moves, read_entries
+from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, Entry, Function, backend_class, read_entries, solve
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tools.given import given_tool
@@ -39,7 +39,7 @@ def flaw(task: Task) -> str:
 def script(task: Task) -> tuple[Part, ...]:
     """The packaged solution."""
     entry = _entry(task)
-    return tuple(Part(moves(entry, turn)) for turn in range(len(entry.turns)))
+    return tuple(Part(solve(entry, turn)) for turn in range(len(entry.turns)))
 
 
 class Bfcl:

@@ -22,7 +22,7 @@ from hermes_lab.tasks.adapters._mutate import Edit, edits
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
-from hermes_lab.tasks.family import Move
+from hermes_lab.tasks.family import Action
 from hermes_lab.types import Task, Verdict
 
 MODULE = "solution.py"
@@ -75,7 +75,7 @@ def load() -> "HumanEval":
 def script(task: Task) -> tuple[Part, ...]:
     """The canonical solution."""
     program = problems()[task.truth["problem"]].program
-    return (Part((Move("write_file", {"path": MODULE, "content": program}),), "Mended."),)
+    return (Part((Action("write_file", {"path": MODULE, "content": program}),), "Mended."),)
 
 
 class HumanEval:

@@ -20,7 +20,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Turn, Workspace
 from hermes_lab.tasks.adapters._missing import not_installed
 from hermes_lab.tasks.adapters._oracle import Part
-from hermes_lab.tasks.family import Move
+from hermes_lab.tasks.family import Action
 from hermes_lab.tools.given import given_tool
 from hermes_lab.types import Task, Verdict
 
@@ -56,7 +56,7 @@ def load(rooms: int = 4, objects: int = 8, quest_length: int = 5) -> "TextWorld"
 def script(task: Task) -> tuple[Part, ...]:
     """The game's own walkthrough."""
     commands: list[str] = _game(*task.truth["game"]).metadata["walkthrough"]
-    return (Part(tuple(Move("act", {"command": command}) for command in commands), "The game has ended."),)
+    return (Part(tuple(Action("act", {"command": command}) for command in commands), "The game has ended."),)
 
 
 class TextWorld:

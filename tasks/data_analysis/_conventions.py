@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hermes_lab.tasks.conventions import Convention, slots_of
-from hermes_lab.tasks.family import Move, Rule, Scene, shell
+from hermes_lab.tasks.family import Action, Rule, TaskInstance, sentence, shell
 
 
 def write_script(template: str, slots: Mapping[str, str]) -> str:
@@ -25,14 +25,14 @@ def write_script(template: str, slots: Mapping[str, str]) -> str:
 
 def told_with_code(conventions: Mapping[str, Convention[Any, Any]], rule: Rule) -> str:
     """The body of a skill: clause, recipe, and the lines of a script that do it."""
-    clause, recipe = rule.clauses[0], rule.recipe
+    paraphrase, instruction = sentence(rule.paraphrases[0]), sentence(rule.instruction)
     code = "\n".join(slots_of(conventions, rule).values())
-    return f"{clause[0].upper()}{clause[1:]}.\n\n{recipe[0].upper()}{recipe[1:]}. In Python:\n\n```python\n{code}\n```"
+    return f"{paraphrase}.\n\n{instruction}. In Python:\n\n```python\n{code}\n```"
 
 
-def look_at(scene: Scene) -> tuple[Move, ...]:
+def look_at(instance: TaskInstance) -> tuple[Action, ...]:
     """How somebody looks at files: the list of them, and the top of each."""
-    files = " ".join(scene.inputs)
+    files = " ".join(instance.inputs)
     return (
         shell(f"ls -l {files}", "First a look at what is there."),
         shell(f"head -n 8 {files}", "And at the top of each file."),

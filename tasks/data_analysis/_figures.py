@@ -6,7 +6,7 @@ from typing import Protocol
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.evidence import inputs_untouched, is_number, read_json
-from hermes_lab.tasks.family import Criterion, Scene, criterion
+from hermes_lab.tasks.family import Criterion, TaskInstance, criterion
 
 ANSWER = "answer.json"
 CENT = 0.005
@@ -94,7 +94,7 @@ class Text:
         return float(value in self.right)
 
 
-async def judge_figures(scene: Scene, workspace: Workspace, figures: Sequence[Figure]) -> Sequence[Criterion]:
+async def judge_figures(instance: TaskInstance, workspace: Workspace, figures: Sequence[Figure]) -> Sequence[Criterion]:
     """A criterion for each figure, and those that no rule decides."""
     found = await read_json(workspace, ANSWER, limit=100_000)
     given = found if isinstance(found, dict) else {}
@@ -103,7 +103,7 @@ async def judge_figures(scene: Scene, workspace: Workspace, figures: Sequence[Fi
     return (
         criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
         criterion("schema", all(fits.values()), f"{ANSWER} needs {wanted}"),
-        await inputs_untouched(workspace, scene.files, scene.inputs),
+        await inputs_untouched(workspace, instance.files, instance.inputs),
         *(_judged(figure, figure.share(given[figure.key]) if fits[figure.key] else 0.0) for figure in figures),
     )
 

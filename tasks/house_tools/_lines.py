@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Criterion, H, Rule, RuleType, Site, criterion, sentence
-from hermes_lab.tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
+from hermes_lab.tasks.family import Criterion, Entity, H, Rule, RuleType, criterion, sentence
+from hermes_lab.tasks.house_tool import HouseTool, ToolInstance, flag_rule, tool_text
 
 LIMIT = 20_000
 Literals = Mapping[str, Any]
@@ -18,30 +18,30 @@ R = TypeVar("R", bound=tuple[Any, ...])
 
 @dataclass(frozen=True)
 class Custom(Generic[R]):
-    """How a place may want its lines. `flags` and `clauses` are format strings over what `draw` gives, from the shape
-    of the place; `lines` are the right ones."""
+    """How a place may want its lines. `flags` and `paraphrases` are format strings over what `draw` gives, from the
+    shape of the place; `lines` are the right ones."""
 
     flags: str
-    clauses: tuple[str, ...]
+    paraphrases: tuple[str, ...]
     lines: Callable[[Sequence[R], Literals], list[str]]
-    draw: Callable[[Draws, Any], Literals] = lambda draws, shape: {}
+    draw: Callable[[Draws, Any], Literals] = lambda draws, site_config: {}
     unseen: bool = False
 
 
 def one_of(name: str, text: str) -> Callable[[Draws, Any], Literals]:
     """Draws a literal of that name from the words of a text."""
-    return lambda draws, shape: {name: draws.choice(text.split())}
+    return lambda draws, site_config: {name: draws.choice(text.split())}
 
 
 def between(name: str, low: int, high: int) -> Callable[[Draws, Any], Literals]:
     """Draws a literal of that name, both ends included."""
-    return lambda draws, shape: {name: draws.integer(low, high)}
+    return lambda draws, site_config: {name: draws.integer(low, high)}
 
 
 def rules_of(call: str, customs: Mapping[str, Custom[Any]]) -> dict[str, RuleType]:
     """The types of rules; `call` is tool and command."""
     return {
-        name: flag_rule(call, custom.flags, custom.clauses, custom.draw, unseen=custom.unseen)
+        name: flag_rule(call, custom.flags, custom.paraphrases, custom.draw, unseen=custom.unseen)
         for name, custom in customs.items()
     }
 
@@ -54,7 +54,7 @@ class Columns(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(ToolScene, Generic[R]):
+class Table(ToolInstance, Generic[R]):
     """The rows of one file."""
 
     rows: tuple[R, ...]
@@ -69,7 +69,7 @@ class LineTool(HouseTool[H, Table[R]], Generic[H, R]):
     """Requests by split, over `{place}`, `{file}` and `{command}`."""
     columns: ClassVar[Columns]
 
-    def rows(self, shape: H, draws: Draws) -> tuple[R, ...]:
+    def rows(self, site_config: H, draws: Draws) -> tuple[R, ...]:
         """The rows of one piece of work, on which every custom of the place makes a difference."""
         raise NotImplementedError
 
@@ -77,18 +77,18 @@ class LineTool(HouseTool[H, Table[R]], Generic[H, R]):
         """The lines where no custom holds."""
         raise NotImplementedError
 
-    def right(self, scene: Table[R], rule: Rule | None) -> list[str]:
+    def right(self, instance: Table[R], rule: Rule | None) -> list[str]:
         """The lines where `rule` holds."""
-        return self.customs[rule.type].lines(scene.rows, dict(rule.literals)) if rule else self.plain(scene.rows)
+        return self.customs[rule.type].lines(instance.rows, dict(rule.literals)) if rule else self.plain(instance.rows)
 
-    def scene(self, site: Site, shape: H, draws: Draws) -> Table[R]:
+    def instance(self, entity: Entity, site_config: H, draws: Draws) -> Table[R]:
         """A request, the file and the tool."""
-        file, rows = self.file_of(site), self.rows(shape, draws)
-        words = {"place": site.called(self.noun), "file": file, "command": self.command(file)}
+        file, rows = self.file_of(entity), self.rows(site_config, draws)
+        words = {"place": entity.called(self.noun), "file": file, "command": self.command(file)}
         table: list[tuple[Any, ...]] = [self.columns.names, *rows]
         text = "".join(",".join(map(str, row)) + "\n" for row in table)
         return Table(
-            request=sentence(site.phrase(draws, self.requests).format(**words), file),
+            request=sentence(entity.phrase(draws, self.requests).format(**words), file),
             files={self.tool: tool_text(self.columns.folder), file: text},
             inputs=(self.tool, file),
             outputs=(self.answer,),
@@ -97,13 +97,13 @@ class LineTool(HouseTool[H, Table[R]], Generic[H, R]):
         )
 
     async def judge(
-        self, scene: Table[R], rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Table[R], rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges the lines by those that the harness makes itself, not with the tool."""
         text = await read_text(workspace, self.answer, LIMIT)
         found = [line.rstrip() for line in text.splitlines() if line.strip()] if text else []
         return (
             criterion("answer_present", bool(found), f"{self.answer} is missing, or empty"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
-            criterion("correct", found == self.right(scene, rule), f"{self.answer} is not right", ruled=True),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
+            criterion("correct", found == self.right(instance, rule), f"{self.answer} is not right", ruled=True),
         )

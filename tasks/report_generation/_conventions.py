@@ -5,12 +5,12 @@ from string import Template
 from typing import Any
 
 from hermes_lab.tasks.conventions import Convention, slots_of
-from hermes_lab.tasks.family import Move, Rule, shell
+from hermes_lab.tasks.family import Action, Rule, shell
 
 
 def write_script(
     template: Template, lines: Mapping[str, str], conventions: Mapping[str, Convention[Any, Any]], rule: Rule | None
-) -> Move:
+) -> Action:
     """The script of someone who believes in `rule`; `lines` are those of someone who knows of none."""
     filled = template.substitute({**lines, **slots_of(conventions, rule)}).strip().split("\n")
     # A line that a custom may add leaves its indent behind where none does.

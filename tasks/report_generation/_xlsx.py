@@ -118,7 +118,7 @@ def _rows(sheet: ElementTree.Element, shared: list[str], formats: list[str]) -> 
         if (row, column) in cells or row > LAST_ROW or column > LAST_COLUMN:
             raise ValueError("a cell stands twice, or far away")
         cells[row, column] = _cell(element, shared, formats)
-    cells = {place: cell for place, cell in cells.items() if cell.value is not None or cell.formula}
+    cells = {site: cell for site, cell in cells.items() if cell.value is not None or cell.formula}
     height = max((row for row, _ in cells), default=0)
     widths = [0] * (height + 1)
     for row, column in cells:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, criterion
+from hermes_lab.tasks.family import Action, Criterion, Family, Rule, RuleType, TaskInstance, criterion
 from hermes_lab.types import Page
 
 ANSWER = "answer.json"
@@ -30,10 +30,10 @@ class Source(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A value with `places` decimals, and what it rests on."""
+    """A value with `decimals` decimals, and what it rests on."""
 
     number: Decimal
-    places: int
+    decimals: int
     sources: tuple[Source, ...]
 
 
@@ -60,7 +60,7 @@ class Written(NamedTuple):
 
 def written(claim: Claim) -> Written:
     """The obvious form: plain digits and whole addresses."""
-    return Written(f"{claim.number:.{claim.places}f}", tuple(Cite(source.url, source) for source in claim.sources))
+    return Written(f"{claim.number:.{claim.decimals}f}", tuple(Cite(source.url, source) for source in claim.sources))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def rules_of(selections: Mapping[str, Selection], forms: Mapping[str, Form]) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question(Scene):
+class Question(TaskInstance):
     """One thing to find out."""
 
     query: str
@@ -110,51 +110,53 @@ class Research(Family[H, Q]):
     """Pages that a search is asked for: enough to have those that are read."""
 
     @abstractmethod
-    def plain(self, scene: Q) -> Claim:
+    def plain(self, instance: Q) -> Claim:
         """The claim where no rule holds."""
 
-    def find(self, scene: Q, rule: Rule | None) -> Written:
+    def find(self, instance: Q, rule: Rule | None) -> Written:
         """The right answer where `rule` holds."""
         literals = dict(rule.literals) if rule else {}
         if rule and rule.type in self.selections:
-            return written(self.selections[rule.type].claim(scene, literals))
-        claim = self.plain(scene)
+            return written(self.selections[rule.type].claim(instance, literals))
+        claim = self.plain(instance)
         if rule is None:
             return written(claim)
         return self.forms[rule.type].write(claim, literals)
 
-    async def judge(self, scene: Q, rule: Rule | None, workspace: Workspace, answer: str | None) -> Sequence[Criterion]:
+    async def judge(
+        self, instance: Q, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
         """Judges `answer.json` by the pages of the scene, which the workspace never held."""
         found = await read_json(workspace, ANSWER, limit=50_000)
         value, given = _read(found)
-        right = self.find(scene, rule)
+        right = self.find(instance, rule)
         return (
             criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
             criterion("schema", value is not None, f"{ANSWER} has not the form that was asked for"),
-            _quoted(given, scene.pages),
+            _quoted(given, instance.pages),
             criterion("value", value is not None and _same(value, right), "the value is not right", ruled=True),
             criterion("sources", _cited(given, right.cites), "the sources are not right", ruled=True),
         )
 
-    def moves(self, scene: Q, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Q, rule: Rule | None) -> tuple[Action, ...]:
         """A search, the pages, and the answer."""
-        right = self.find(scene, rule)
+        right = self.find(instance, rule)
         sources = [{"url": cite.url, "quote": cite.quote} for cite in right.cites]
         content = json.dumps({"value": right.value, "sources": sources}, ensure_ascii=False) + "\n"
         return (
-            Move("web_search", {"query": scene.query, "limit": self.results}, "I search the web."),
-            *(Move("web_extract", {"urls": list(urls)}, "I read on.") for urls in self.steps(scene, rule)),
-            Move("write_file", {"path": ANSWER, "content": content}, "I write the answer down, with its sources."),
+            Action("web_search", {"query": instance.query, "limit": self.results}, "I search the web."),
+            *(Action("web_extract", {"urls": list(urls)}, "I read on.") for urls in self.steps(instance, rule)),
+            Action("write_file", {"path": ANSWER, "content": content}, "I write the answer down, with its sources."),
         )
 
-    def steps(self, scene: Q, rule: Rule | None) -> list[tuple[str, ...]]:
+    def steps(self, instance: Q, rule: Rule | None) -> list[tuple[str, ...]]:
         """What is read, call by call: at last what is cited and was not read yet."""
-        steps = list(scene.reads)
+        steps = list(instance.reads)
         seen = {url for step in steps for url in step}
-        left = [cite.source.url for cite in self.find(scene, rule).cites if cite.source.url not in seen]
+        left = [cite.source.url for cite in self.find(instance, rule).cites if cite.source.url not in seen]
         return steps + ([tuple(left)] if left else [])
 
-    def looks(self, scene: Q) -> tuple[Move, ...]:
+    def explore(self, instance: Q) -> tuple[Action, ...]:
         """Nothing: the work itself begins with a search."""
         return ()
 

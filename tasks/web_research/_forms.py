@@ -24,7 +24,7 @@ _DATES: Mapping[str, Callable[[date], str]] = {
 
 
 def _of(name: str, values: Sequence[Any]) -> Draw:
-    return lambda draws, shape: {name: draws.choice(values)}
+    return lambda draws, site_config: {name: draws.choice(values)}
 
 
 def _grouped(claim: Claim, rule: Literals) -> Written:
@@ -67,14 +67,14 @@ def _marked(claim: Claim, rule: Literals) -> Written:
     return Written(plain.value, tuple(Cite(c.url, c.source, rule["before"], rule["after"]) for c in plain.cites))
 
 
-def _marks(draws: Draws, shape: Any) -> Mapping[str, Any]:
-    del shape
+def _marks(draws: Draws, site_config: Any) -> Mapping[str, Any]:
+    del site_config
     before, after = draws.choice(_MARKS)
     return {"before": before, "after": after}
 
 
-def _standing(draws: Draws, shape: Any) -> Mapping[str, Any]:
-    publisher: Publisher = shape.publisher
+def _standing(draws: Draws, site_config: Any) -> Mapping[str, Any]:
+    publisher: Publisher = site_config.publisher
     page = draws.choice(publisher.standing)
     return {"title": page.title, "url": page.url, "line": page.line, "changed": page.changed}
 
@@ -85,14 +85,18 @@ def _also(claim: Claim, rule: Literals) -> Written:
     return Written(plain.value, (*plain.cites, Cite(source.url, source)))
 
 
-def _label(draws: Draws, shape: Any) -> Mapping[str, Any]:
-    return {"label": shape.publisher.changed_label, "example": draws.choice(tuple(_DATES))}
+def _label(draws: Draws, site_config: Any) -> Mapping[str, Any]:
+    return {"label": site_config.publisher.changed_label, "example": draws.choice(tuple(_DATES))}
 
 
 def _form(
-    clauses: tuple[str, ...], recipe: str, draw: Draw, write: Callable[[Claim, Literals], Written], unseen: bool = False
+    paraphrases: tuple[str, ...],
+    instruction: str,
+    draw: Draw,
+    write: Callable[[Claim, Literals], Written],
+    unseen: bool = False,
 ) -> Form:
-    return Form(RuleType(clauses, recipe, draw, unseen), write)
+    return Form(RuleType(paraphrases, instruction, draw, unseen), write)
 
 
 FORMS: Mapping[str, Form] = {

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Site
+from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.names import NAMES
 from hermes_lab.types import Page
 
@@ -111,18 +111,18 @@ _WORDS: Mapping[str, _Words] = {
 }
 
 
-def draw_publisher(site: Site, draws: Draws, kind: str) -> Publisher:
+def draw_publisher(entity: Entity, draws: Draws, kind: str) -> Publisher:
     """The site of a place's town."""
-    words = _WORDS[site.split]
-    number = _numbers(site.split).get(site.name, crc32(site.name.encode()))
+    words = _WORDS[entity.split]
+    number = _numbers(entity.split).get(entity.name, crc32(entity.name.encode()))
     town = words.first[number % 10] + words.last[number // 10 % 5]
-    bare = Publisher(town, f"https://{kind}.{town.lower()}.example", site.split, ())
+    bare = Publisher(town, f"https://{kind}.{town.lower()}.example", entity.split, ())
     standing = []
     for path, title, first, rest in words.standing:
         line, changed = first.format(town=town), draw_day(draws, 2015, 2019)
         page = bare.page(path, title, (line, rest), changed)
         standing.append(Standing(title, page.url, line, changed, page))
-    return Publisher(town, bare.base, site.split, tuple(standing))
+    return Publisher(town, bare.base, entity.split, tuple(standing))
 
 
 @cache
@@ -172,6 +172,6 @@ DELIVERIES: Mapping[str, tuple[str, ...]] = {
 FORM = '{"value": "...", "sources": [{"url": "...", "quote": "..."}]}'
 
 
-def delivery(site: Site, draws: Draws, lines: Mapping[str, str]) -> str:
+def delivery(entity: Entity, draws: Draws, lines: Mapping[str, str]) -> str:
     """How the answer is wanted; `lines` names, in the words of each split, what is quoted."""
-    return site.phrase(draws, DELIVERIES).replace("FORM", FORM).replace("LINE", lines[site.split])
+    return entity.phrase(draws, DELIVERIES).replace("FORM", FORM).replace("LINE", lines[entity.split])

@@ -96,8 +96,8 @@ def _log(run: Path, episodes: int, lanes: int) -> None:
             solved = draws.random() < 0.2 + 0.6 * (1 - math.exp(-experience / 20))
             lane = b"main" if lanes == 1 else b"on-r%d-w0" % (number // LANE % lanes)
             before, middle, after = halves[solved]
-            place = b'"lane":"%b","round":0,"sample":0,"experience":%d,' % (lane, experience)
-            log.write(before + b"tasks-%d" % episodes + middle + b"row-%06d" % (number + 1) + b'",' + place + after)
+            site = b'"lane":"%b","round":0,"sample":0,"experience":%d,' % (lane, experience)
+            log.write(before + b"tasks-%d" % episodes + middle + b"row-%06d" % (number + 1) + b'",' + site + after)
 
 
 _DIGEST = """

@@ -147,7 +147,7 @@ def test_rendering_is_the_conversation_as_text(env: HermesLabEnv) -> None:
 
 
 def test_a_name_that_gymnasium_cannot_take_does_not_break_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.list_suites", lambda: ["my suite", "a:b", "", "my.suite-2"])
+    monkeypatch.setattr("hermes_lab.tasks.list_suites", lambda: ["my suite", "a:b", "", "my.suite-2"])
     monkeypatch.setattr(gymnasium.envs.registration, "registry", {})
     importlib.reload(envs)
     assert list(gymnasium.envs.registration.registry) == ["HermesLab/my.suite-2-v0"]
@@ -212,7 +212,7 @@ def test_an_environment_has_one_actor_and_so_no_child_agents() -> None:
 
 
 def test_a_suite_without_a_train_split_begins_with_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.suite.WorldSuite.splits", ("heldout", "validation"))
+    monkeypatch.setattr("hermes_lab.tasks.suite.WorldSuite.splits", ("heldout", "validation"))
     env = HermesLabEnv("ledger")
     try:
         assert env.reset(seed=0)[1]["task_id"].startswith("heldout-")

@@ -28,7 +28,7 @@ class LedgerSampler:
         for split in splits:
             for seed in seeds:
                 for task in suite.load(split=split, count=count, seed=seed, world=0):
-                    self._commands[task.prompt] = [move.arguments["command"] for move in suite.oracle(task)]
+                    self._commands[task.prompt] = [action.arguments["command"] for action in suite.oracle(task)]
         self._begun: Counter[str] = Counter()
         self.hopeless = hopeless
         self.fail_next = 0

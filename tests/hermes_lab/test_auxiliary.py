@@ -92,4 +92,4 @@ async def test_the_auxiliary_model_is_opened_with_the_run() -> None:
     scripted = ModelConfig(provider="scripted", name="hermes_lab.tasks.learner:noop")
     async with open_auxiliary(RunConfig(auxiliary=scripted), say=print) as model:
         assert model is not None
-        assert model.identity.name == "hermes_lab.tasks.learner:noop"
+        assert model.identity.name == "tasks.learner:noop"

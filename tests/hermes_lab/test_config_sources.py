@@ -234,7 +234,7 @@ def test_a_path_that_a_file_names_and_is_not_there_is_told_with_its_line_and_the
         ("packaged", "vllm", "packaged"),
         ("owner/model", "vllm", "owner/model"),
         ("weights", "openai", "weights"),
-        ("hermes_lab.tasks.learner:learner", "scripted", "hermes_lab.tasks.learner:learner"),
+        ("hermes_lab.tasks.learner:learner", "scripted", "tasks.learner:learner"),
         ("run", "replay", "conf/run"),
         ("/abs/weights/", "vllm", "/abs/weights/"),
         ("~/weights", "vllm", str(Path.home() / "weights")),

@@ -11,8 +11,8 @@ from fakes.command import lab
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.jsonl import JsonlSuite
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.registry import domains, load_family, load_suite
+from hermes_lab.tasks.subtasks import pieces_of
 
 
 def tasks(*args: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:

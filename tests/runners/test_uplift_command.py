@@ -25,8 +25,8 @@ from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.answers import answer_key
-from hermes_lab.tasks.pieces import known_skill
 from hermes_lab.tasks.registry import load_suite
+from hermes_lab.tasks.subtasks import known_skill
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
 

@@ -18,7 +18,7 @@ from hermes_lab.skills.session import SkillSession
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion, Rule, criterion
 from hermes_lab.tasks.feedback import write_feedback
-from hermes_lab.tasks.pieces import Piece, pieces_of
+from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Message, SkillEdit, Task, ToolCall, ToolResult
 
@@ -47,13 +47,13 @@ class Story:
         prompt = self.task.prompt
         for attempt in range(1, self.task.attempts + 1):
             self._submit(prompt)
-            judged = [self._judge(piece) for piece in pieces_of(self.task.truth)]
+            judged = [self._judge(subtask) for subtask in subtasks_of(self.task.truth)]
             self.successes.append(all(each.score == 1.0 for each in judged))
             if self.successes[-1]:
                 break
             draws = Draws(self.task.id, attempt)
             prompt = write_feedback(
-                pieces_of(self.task.truth), [[each] for each in judged], self.suite.spec, attempt, draws
+                subtasks_of(self.task.truth), [[each] for each in judged], self.suite.spec, attempt, draws
             )
             self.feedback.append(prompt)
         self._submit(f"The submission was judged.\n\n{REVIEW_REQUEST}")
@@ -84,14 +84,14 @@ class Story:
             self._answer(reply.tool_calls)
         else:
             raise AssertionError("the policy does not come to an end")
-        for piece in pieces_of(self.task.truth):
-            for belief in (None, *piece.candidates):
-                if _made(piece, belief, self.calls[begun:]):
-                    self._states[piece.place.site.name] = belief.recipe if belief else None
+        for subtask in subtasks_of(self.task.truth):
+            for belief in (None, *subtask.candidates):
+                if _made(subtask, belief, self.calls[begun:]):
+                    self._states[subtask.site.entity.name] = belief.instruction if belief else None
 
-    def _judge(self, piece: Piece) -> Criterion:
-        rule = piece.place.rule
-        right = self._states.get(piece.place.site.name, "nothing done") == (rule.recipe if rule else None)
+    def _judge(self, subtask: Subtask) -> Criterion:
+        rule = subtask.site.rule
+        right = self._states.get(subtask.site.entity.name, "nothing done") == (rule.instruction if rule else None)
         return criterion("right", right, "it is not right", ruled=True)
 
     def _answer(self, calls: Sequence[ToolCall]) -> None:
@@ -118,7 +118,7 @@ class Story:
         return ToolResult(call.id, call.name, json.dumps(answer))
 
 
-def _made(piece: Piece, belief: Rule | None, calls: Sequence[ToolCall]) -> bool:
-    wanted = [(move.tool, dict(move.arguments)) for move in piece.moves(belief)]
+def _made(subtask: Subtask, belief: Rule | None, calls: Sequence[ToolCall]) -> bool:
+    wanted = [(action.tool, dict(action.arguments)) for action in subtask.solve(belief)]
     made = [(call.name, call.arguments) for call in calls]
     return any(made[n : n + len(wanted)] == wanted for n in range(len(made)))

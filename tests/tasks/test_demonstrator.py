@@ -16,8 +16,8 @@ from hermes_lab.tasks.demonstrator import DEMONSTRATED, demonstrator, mistyped
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import shell
 from hermes_lab.tasks.learner import WORDS
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Episode, Message, ToolResult
@@ -80,15 +80,15 @@ def assert_nothing_is_written_over_unseen(episode: Episode, files: Mapping[str, 
 
 def test_where_work_begins_with_the_look_that_is_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        type(load_family("ledger")), "looks", lambda self, scene: (*self.moves(scene, None), shell("pwd"))
+        type(load_family("ledger")), "explore", lambda self, instance: (*self.solve(instance, None), shell("pwd"))
     )
     suite = suite_of("ledger", ruled=0, plain=2)
     task = suite.load(split="train", count=1, seed=0, world=0)[0]
-    (piece,) = pieces_of(task.truth)
+    (subtask,) = subtasks_of(task.truth)
     story = Story(suite, task, Library()).run(demonstrator(stumble=0.0))
     assert [call.arguments for call in story.calls] == [
         {"command": "pwd"},
-        *(dict(m.arguments) for m in piece.moves(None)),
+        *(dict(m.arguments) for m in subtask.solve(None)),
     ]
 
 
@@ -111,10 +111,10 @@ async def test_in_every_family_it_finds_the_rule_uses_the_skill_and_mends_it(
         assert_nothing_is_written_over_unseen(episode, files[episode.task_id])
         assert any(each.failed for each in calls(episode)), "it stumbled"
     (skill,) = used.skills.loaded
-    (place,) = suite.places(split="train", world=0)
+    (site,) = suite.sites(split="train", world=0)
     said = [message.content for message in messages(used) if message.role == "assistant"]
     assert said[0].startswith(f'Skill "{skill}" ')
-    assert place.called in next(m.content for m in messages(found) if m.role == "assistant")
+    assert site.called in next(m.content for m in messages(found) if m.role == "assistant")
     assert messages(misled)[-1].content.strip()
 
 
@@ -139,11 +139,11 @@ def test_it_always_looks_first_and_stumbles_as_often_as_asked() -> None:
     for task in tasks:
         story = Story(suite, task, Library()).run(demonstrator(stumble=0.1))
         assert story.successes == [True]
-        (piece,) = pieces_of(task.truth)
+        (subtask,) = subtasks_of(task.truth)
         commands = [call.arguments["command"] for call in story.calls]
-        looks = [move.arguments["command"] for move in piece.looks()]
-        assert commands[: len(looks)] == looks
-        stumbled += len(commands) - len(looks) > 1
+        explore = [action.arguments["command"] for action in subtask.explore()]
+        assert commands[: len(explore)] == explore
+        stumbled += len(commands) - len(explore) > 1
     assert 0.06 < stumbled / len(tasks) < 0.14
 
 
@@ -151,9 +151,9 @@ def test_a_place_that_prompts_do_not_name_is_not_named_before_somebody_does() ->
     suite = suite_of("ledger", ruled=2, plain=0, wording="far")
     for task in suite.load(split="train", count=10, seed=0, world=0):
         story = Story(suite, task, Library()).run(demonstrator())
-        (piece,) = pieces_of(task.truth)
-        assert piece.place.site.name not in story.said[0].lower()
-        assert piece.place.site.about in story.said[0]
+        (subtask,) = subtasks_of(task.truth)
+        assert subtask.site.entity.name not in story.said[0].lower()
+        assert subtask.site.entity.about in story.said[0]
 
 
 @pytest.mark.parametrize(

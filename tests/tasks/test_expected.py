@@ -22,23 +22,23 @@ def simulated(
         for round_ in range(rounds):
             written: dict[int, str] = {}
             for number in range(round_ * size, (round_ + 1) * size):
-                places = list(range(spec.places))
+                sites = list(range(spec.sites))
                 chosen = []
                 for _ in range(spec.pieces):
-                    chosen += draw.choices(places, [spec.shares[place] for place in places])
-                    places.remove(chosen[-1])
+                    chosen += draw.choices(sites, [spec.shares[site] for site in sites])
+                    sites.remove(chosen[-1])
                 slips = draw.random() < slip
                 rejected = [p for p in chosen if ("" if slips else library.get(p, "")) != truth(spec, p, number)]
                 solved[number] += not rejected
-                for place in rejected:
+                for site in rejected:
                     if not slips and draw.random() < capture:
-                        written.setdefault(place, truth(spec, place, number))
+                        written.setdefault(site, truth(spec, site, number))
             library |= written
     return solved
 
 
-def truth(spec: WorldSpec, place: int, number: int) -> str:
-    ruled = (place < spec.ruled) != spec.decoy
+def truth(spec: WorldSpec, site: int, number: int) -> str:
+    ruled = (site < spec.ruled) != spec.decoy
     drifted = bool(spec.drift_at) and number >= spec.drift_at
     if drifted and spec.drift == "invert":
         return "" if ruled else "drawn"

@@ -10,9 +10,9 @@ from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.admission import differences, examine, forced, spread, telltales, visible
 from hermes_lab.tasks.check import check_suite, every_type
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.proof import prove
 from hermes_lab.tasks.registry import domains, load_family, load_suite, stories
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 
@@ -97,5 +97,5 @@ def test_a_forced_rule_holds_and_one_that_cannot_be_is_none() -> None:
     task = forced(suite, suite.families[0], "latest", "train", 7)
     assert task is not None
     assert task.triggers[0].endswith(":latest")
-    assert pieces_of(task.truth)[0].place.drawn.type == "latest"
+    assert subtasks_of(task.truth)[0].site.drawn.type == "latest"
     assert forced(suite, suite.families[0], "nothing", "train", 7) is None

@@ -25,8 +25,8 @@ from hermes_lab.tasks.expected import expected_success
 from hermes_lab.tasks.family import criterion
 from hermes_lab.tasks.feedback import PLAIN, write_feedback
 from hermes_lab.tasks.learner import Lesson, believed, learner, learnt, lines_about, noop
-from hermes_lab.tasks.pieces import known_skill, pieces_of
 from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.subtasks import known_skill, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec, redraw
 from hermes_lab.types import Message, Task
@@ -65,9 +65,9 @@ def test_it_fails_once_learns_and_then_succeeds(hermes: bool) -> None:
 def test_it_writes_the_skill_that_somebody_would_who_was_told() -> None:
     suite = ledger()
     task = first_task(suite)
-    (piece,) = pieces_of(task.truth)
+    (subtask,) = subtasks_of(task.truth)
     (skill,) = taught(suite, task).skills.values()
-    assert skill_format.shown(skill) == known_skill(piece.place, piece.place.drawn).text
+    assert skill_format.shown(skill) == known_skill(subtask.site, subtask.site.drawn).text
 
 
 def test_a_plain_place_teaches_nothing() -> None:
@@ -80,21 +80,21 @@ def test_a_plain_place_teaches_nothing() -> None:
 def test_another_places_skill_is_left_alone() -> None:
     suite = ledger()
     task = first_task(suite)
-    mine = pieces_of(task.truth)[0].place
-    others = [place for place in suite.places(split="train", world=0) if place.site != mine.site]
-    library = Library(known_skill(place, place.drawn) for place in others)
+    mine = subtasks_of(task.truth)[0].site
+    others = [site for site in suite.sites(split="train", world=0) if site.entity != mine.entity]
+    library = Library(known_skill(site, site.drawn) for site in others)
     assert Story(suite, task, library).run(learner()).names == ["terminal", "terminal", "skill_manage"]
 
 
 def test_what_it_does_is_what_the_viewed_skill_says_and_not_what_is_true() -> None:
     suite = ledger()
     task = first_task(suite)
-    (piece,) = pieces_of(task.truth)
+    (subtask,) = subtasks_of(task.truth)
     emptied = Story(suite, task, placebo(taught(suite, task))).run(learner())
     assert emptied.names[0] == "skill_view"
-    assert emptied.calls[1].arguments == piece.moves(None)[0].arguments
+    assert emptied.calls[1].arguments == subtask.solve(None)[0].arguments
     assert emptied.successes == [False, True]
-    wrong = known_skill(piece.place, redraw(piece.place, Draws("another")))
+    wrong = known_skill(subtask.site, redraw(subtask.site, Draws("another")))
     assert Story(suite, task, Library([wrong])).run(learner()).successes == [False, True]
 
 
@@ -103,9 +103,9 @@ def test_after_a_redraw_a_skill_misleads_is_patched_and_holds() -> None:
     old, new, again = suite.load(split="train", count=3, seed=0, world=0)
     library = taught(suite, old)
     misled = Story(suite, new, library).run(learner())
-    (piece,) = pieces_of(new.truth)
+    (subtask,) = subtasks_of(new.truth)
     assert misled.names == ["skill_view", "terminal", "terminal", "skill_manage"]
-    assert misled.calls[1].arguments == piece.moves(piece.candidates[0])[0].arguments
+    assert misled.calls[1].arguments == subtask.solve(subtask.candidates[0])[0].arguments
     assert misled.writes == ["patch"]
     assert Story(suite, again, misled.library).run(learner()).successes == [True]
 
@@ -160,7 +160,7 @@ def test_a_skill_that_is_there_but_not_listed_is_edited() -> None:
     story = Story(suite, task, hidden).run(learner())
     assert story.names == ["terminal", "terminal", "skill_manage", "skill_manage"]
     assert story.writes == ["edit"]
-    assert believed(pieces_of(task.truth)[0], story.library.skills[skill.name].text) is not None
+    assert believed(subtasks_of(task.truth)[0], story.library.skills[skill.name].text) is not None
 
 
 def test_decisions_depend_on_seed_and_task_only() -> None:
@@ -176,8 +176,8 @@ def test_decisions_depend_on_seed_and_task_only() -> None:
 def test_tasks_of_one_prompt_in_two_worlds_are_told_apart() -> None:
     suite = ledger()
     task = first_task(suite)
-    (piece,) = pieces_of(task.truth)
-    twin = replace(piece, place=replace(piece.place, ruled=False))
+    (subtask,) = subtasks_of(task.truth)
+    twin = replace(subtask, site=replace(subtask.site, ruled=False))
     policy = learner()
     assert Story(suite, task, Library()).run(policy).successes == [False, True]
     plain = msgspec.structs.replace(task, id="other", truth={"pieces": (twin,)})
@@ -219,37 +219,37 @@ def test_every_rule_can_be_told_believed_and_saved(family: str, split: str) -> N
         suite = WorldSuite(family, (load_family(family),), spec)
         for world in range(3):
             for task in suite.load(split=split, count=30, seed=0, world=world)[15:]:
-                (piece,) = pieces_of(task.truth)
+                (subtask,) = subtasks_of(task.truth)
                 rejected = [[criterion("right", False, "it is not right", ruled=True)]]
-                feedback = write_feedback([piece], rejected, suite.spec, 1, Draws(task.id))
-                lesson = learnt(piece, lines_about(piece, feedback))
-                assert lesson == Lesson(piece.place.drawn), feedback
-                for rule in piece.candidates:
-                    skill = known_skill(piece.place, rule)
+                feedback = write_feedback([subtask], rejected, suite.spec, 1, Draws(task.id))
+                lesson = learnt(subtask, lines_about(subtask, feedback))
+                assert lesson == Lesson(subtask.site.drawn), feedback
+                for rule in subtask.candidates:
+                    skill = known_skill(subtask.site, rule)
                     body = skill_format.body(skill)
-                    assert believed(piece, skill.text) == rule, body
+                    assert believed(subtask, skill.text) == rule, body
                     assert objection(f"{skill.description}\n{body}") is None
 
 
 def test_where_no_rule_holds_the_reason_is_told_before_the_plain_sentence_and_it_is_believed() -> None:
     suite = ledger()
-    (piece,) = pieces_of(first_task(suite, ruled=False).truth)
+    (subtask,) = subtasks_of(first_task(suite, ruled=False).truth)
     rejected = [[criterion("right", False, "the total is not right", ruled=True)]]
-    feedback = write_feedback([piece], rejected, suite.spec, 1, Draws("it"))
-    told = f"nothing special holds for {piece.place.called}, the plain way is right"
+    feedback = write_feedback([subtask], rejected, suite.spec, 1, Draws("it"))
+    told = f"nothing special holds for {subtask.site.called}, the plain way is right"
     assert feedback == f"Rejected: the total is not right; {told}."
-    assert learnt(piece, lines_about(piece, feedback)) == Lesson(None)
+    assert learnt(subtask, lines_about(subtask, feedback)) == Lesson(None)
 
 
 @pytest.mark.parametrize("policy", [learner(), demonstrator()])
 def test_an_ordinary_mistake_at_a_plain_place_blames_no_skill_and_teaches_nothing(policy: TaskAwarePolicy) -> None:
     suite = ledger()
     task = first_task(suite, ruled=False)
-    (piece,) = pieces_of(task.truth)
-    feedback = f"Rejected: a line is missing; {PLAIN.format(place=piece.place.called)}."
+    (subtask,) = subtasks_of(task.truth)
+    feedback = f"Rejected: a line is missing; {PLAIN.format(place=subtask.site.called)}."
     told = [Message(role="user", content=task.prompt), Message(role="user", content=feedback)]
     again = policy.for_task(task)(told)
-    assert again.tool_calls[0].arguments == piece.moves(None)[0].arguments
+    assert again.tool_calls[0].arguments == subtask.solve(None)[0].arguments
     assert "out of date" not in again.content
     assert "  " not in again.content
     assert policy.for_task(task)([*told, Message(role="user", content=REVIEW_REQUEST)]).tool_calls == ()
@@ -286,7 +286,7 @@ async def test_the_real_agent_learns_from_one_episode_to_the_next(
     assert before.review is not None
     after = await run_episode(lab, job, Knowledge(merge(Library(), before.review.writes)))
     assert (after.error, after.success, len(after.verdicts)) == (None, True, 1)
-    assert after.skills.loaded == (pieces_of(job.task.truth)[0].place.skill_name,)
+    assert after.skills.loaded == (subtasks_of(job.task.truth)[0].site.skill_name,)
 
 
 @pytest.mark.anyio

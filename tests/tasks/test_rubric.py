@@ -9,7 +9,7 @@ from msgspec import structs
 from hermes_lab.tasks.data_analysis.ledger import FAMILY
 from hermes_lab.tasks.rubric import (
     Measured,
-    action,
+    action_kinds,
     fit_length,
     grade,
     grade_runs,
@@ -75,11 +75,11 @@ def test_an_error_counts_where_a_second_attempt_mends_it() -> None:
     ],
 )
 def test_a_command_is_the_programs_that_it_runs(command: str, programs: tuple[str, ...]) -> None:
-    assert action("terminal", {"command": command}) == programs
+    assert action_kinds("terminal", {"command": command}) == programs
 
 
 def test_another_tool_is_its_name() -> None:
-    assert action("read_file", {"path": "a"}) == ("read_file",)
+    assert action_kinds("read_file", {"path": "a"}) == ("read_file",)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox, Workspace
 from hermes_lab.tasks.admission import apart, differences, examine, law, miscased, spread, telltales
 from hermes_lab.tasks.check import CheckReport, check_suite, rubric_of, too_little
-from hermes_lab.tasks.data_analysis.ledger import FAMILY, Export, Ledger, Shape
+from hermes_lab.tasks.data_analysis.ledger import FAMILY, Export, Ledger, SiteConfig
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, RuleType, criterion, shell
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.wording import shared_templates
@@ -104,7 +104,7 @@ async def test_a_reward_for_nothing_is_a_failure(open_sandbox: OpenSandbox) -> N
 
 
 class Ignorant(WorldSuite):
-    def oracle(self, task: Task) -> tuple[Move, ...]:
+    def oracle(self, task: Task) -> tuple[Action, ...]:
         return (shell(FAMILY.command("missing.csv")),)
 
 
@@ -118,11 +118,11 @@ async def test_an_oracle_that_fails_is_a_failure(open_sandbox: OpenSandbox) -> N
 class Moody(WorldSuite):
     """Scores every other time."""
 
-    looks = 0
+    explore = 0
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        self.looks += 1
-        return Verdict(score=float(self.looks % 2), success=bool(self.looks % 2))
+        self.explore += 1
+        return Verdict(score=float(self.explore % 2), success=bool(self.explore % 2))
 
 
 @anyio_test
@@ -149,7 +149,7 @@ async def test_a_verdict_by_the_words_of_the_answer_is_a_failure(open_sandbox: O
 class Tell(WorldSuite):
     """A hidden rule that the naive way follows."""
 
-    def naive(self, task: Task) -> tuple[Move, ...]:
+    def naive(self, task: Task) -> tuple[Action, ...]:
         return self.oracle(task)
 
 
@@ -190,16 +190,16 @@ class Gossip(Ledger):
     """Tells the first digits that the right answer alone has, on rejection."""
 
     async def judge(
-        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Export, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        given = await super().judge(scene, rule, workspace, answer)
-        right = {await self._told(scene, rule, workspace)} if given[-1].score < 1 else set()
+        given = await super().judge(instance, rule, workspace, answer)
+        right = {await self._told(instance, rule, workspace)} if given[-1].score < 1 else set()
         return [replace(each, ruled=False, reason=f"not {right}") if each.ruled and right else each for each in given]
 
-    async def _told(self, scene: Export, rule: Rule | None, workspace: Workspace) -> str:
+    async def _told(self, instance: Export, rule: Rule | None, workspace: Workspace) -> str:
         """What the house tool makes of it by the rule."""
-        (move,) = self.moves(scene, rule)
-        done = await workspace.exec(move.arguments["command"].replace("answer.json", "/tmp/told.json"), fresh=True)
+        (action,) = self.solve(instance, rule)
+        done = await workspace.exec(action.arguments["command"].replace("answer.json", "/tmp/told.json"), fresh=True)
         return done.output.rpartition(" ")[2].strip()
 
 
@@ -214,9 +214,9 @@ class Chatty(Ledger):
     """Its symptom names the rule's literals."""
 
     async def judge(
-        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Export, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        given = await super().judge(scene, rule, workspace, answer)
+        given = await super().judge(instance, rule, workspace, answer)
         hint = " ".join(str(value) for _, value in rule.literals) if rule else "wrong"
         return [replace(each, reason=hint) if each.ruled and each.reason else each for each in given]
 
@@ -231,11 +231,11 @@ class Careless(Ledger):
     """Any submission with a number that is not the obvious one is right where a rule holds."""
 
     async def judge(
-        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Export, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        given = list(await super().judge(scene, rule, workspace, answer))
+        given = list(await super().judge(instance, rule, workspace, answer))
         if rule and all(each.score == 1 for each in given[:3]):
-            obvious = (await super().judge(scene, None, workspace, answer))[-1]
+            obvious = (await super().judge(instance, None, workspace, answer))[-1]
             given[-1] = criterion("correct", obvious.score < 1, "the total is not right", ruled=True)
         return given
 
@@ -249,10 +249,10 @@ async def test_a_verifier_that_takes_any_other_rule_is_a_failure(open_sandbox: O
 class Mute(Ledger):
     """Asks without a word about where the result goes."""
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
-        scene = super().scene(site, shape, draws)
-        request = scene.request.replace("answer.json", "a file")
-        return replace(scene, request=request, files={**scene.files, "ledger": "#!/bin/sh\n"})
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Export:
+        instance = super().instance(entity, site_config, draws)
+        request = instance.request.replace("answer.json", "a file")
+        return replace(instance, request=request, files={**instance.files, "ledger": "#!/bin/sh\n"})
 
 
 @anyio_test
@@ -289,7 +289,7 @@ def test_ledger_is_admitted_without_a_sandbox() -> None:
 
 class Few(Ledger):
     rules: Mapping[str, RuleType] = MappingProxyType(
-        {"only": RuleType(clauses=("refunds do not count",), recipe="Run it with --skip refunds.")}
+        {"only": RuleType(paraphrases=("refunds do not count",), instruction="Run it with --skip refunds.")}
     )
 
 
@@ -312,8 +312,8 @@ class Winking(WorldSuite):
         return [structs.replace(task, prompt=task.prompt + " " * self.pad(task)) for task in tasks]
 
     def pad(self, task: Task) -> int:
-        place = task.truth["pieces"][0].place
-        return int(place.ruled) if self.by == "ruled" else len(place.drawn.type)
+        site = task.truth["pieces"][0].site
+        return int(site.ruled) if self.by == "ruled" else len(site.drawn.type)
 
 
 @pytest.mark.parametrize(("by", "shown"), [("ruled", "whether a rule holds"), ("rule", "which rule holds")])
@@ -329,9 +329,11 @@ def test_a_prompt_that_depends_on_the_rule_is_a_leak_however_small(by: str, show
 class Blabbing(Ledger):
     """Its README tells a rule, though of other values, in words that no other sentence has by accident."""
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
-        scene = super().scene(site, shape, draws)
-        return replace(scene, files={**scene.files, "README": "Hint: run ./ledger sum with --drop colour=blue.\n"})
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Export:
+        instance = super().instance(entity, site_config, draws)
+        return replace(
+            instance, files={**instance.files, "README": "Hint: run ./ledger sum with --drop colour=blue.\n"}
+        )
 
 
 def test_words_of_a_rule_in_a_file_are_a_leak_whatever_the_literals() -> None:
@@ -344,10 +346,10 @@ def test_words_of_a_rule_in_a_file_are_a_leak_whatever_the_literals() -> None:
 class Copying(Ledger):
     """Asks in every split by the same sentence, with the words of the split in it."""
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
-        scene = super().scene(site, shape, draws)
-        word = shape.columns[0]
-        return replace(scene, request=f"Kindly look after the {word} column too, will you. {scene.request}")
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Export:
+        instance = super().instance(entity, site_config, draws)
+        word = site_config.columns[0]
+        return replace(instance, request=f"Kindly look after the {word} column too, will you. {instance.request}")
 
 
 def test_a_template_that_two_splits_share_is_found_under_their_own_words() -> None:
@@ -361,9 +363,9 @@ def test_a_template_that_two_splits_share_is_found_under_their_own_words() -> No
 class Shouting(Ledger):
     """Names a file of the task in other capitals."""
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
-        scene = super().scene(site, shape, draws)
-        return replace(scene, request=f"{scene.request} Leave {scene.inputs[-1].capitalize()} alone.")
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Export:
+        instance = super().instance(entity, site_config, draws)
+        return replace(instance, request=f"{instance.request} Leave {instance.inputs[-1].capitalize()} alone.")
 
 
 def test_a_path_in_other_capitals_is_a_problem() -> None:
@@ -379,7 +381,7 @@ class Mumbling(Ledger):
 
     rules: Mapping[str, RuleType] = MappingProxyType(
         {
-            name: replace(kind, clauses=("one kind of entry is left out here", *kind.clauses[1:]))
+            name: replace(kind, paraphrases=("one kind of entry is left out here", *kind.paraphrases[1:]))
             if name == "drop"
             else kind
             for name, kind in Ledger.rules.items()
@@ -396,8 +398,8 @@ def test_a_clause_that_does_not_tell_two_rules_of_a_type_apart_is_a_problem() ->
 class Repeating(Ledger):
     """Has one export for all."""
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
-        return super().scene(site, shape, Draws("the same"))
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Export:
+        return super().instance(entity, site_config, Draws("the same"))
 
 
 def test_tasks_that_are_like_another_are_counted() -> None:
@@ -407,7 +409,7 @@ def test_tasks_that_are_like_another_are_counted() -> None:
 
 
 class Single(Ledger):
-    def kinds(self, shape: Shape) -> tuple[str, ...]:
+    def kinds(self, site_config: SiteConfig) -> tuple[str, ...]:
         return ("latest",)
 
 
@@ -416,7 +418,7 @@ def test_a_place_that_cannot_drift_and_a_skill_that_does_not_tell_are_failures()
     assert any("a place has one rule only" in problem for problem in problems)
 
     class Silent(Ledger):
-        def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+        def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
             return "Ask somebody."
 
     problems = examine(suite_of(Silent()), count=2).problems

@@ -24,8 +24,8 @@ def test_a_domain_is_a_suite_of_all_its_families() -> None:
         assert isinstance(suite, WorldSuite)
         assert tuple(family.name for family in suite.families) == families
         assert suite.spec == WorldSpec(ruled=2 * len(families), plain=len(families))
-        places = suite.places(split="train", world=0)
-        assert {place.family.name for place in places if place.ruled} == set(families)
+        sites = suite.sites(split="train", world=0)
+        assert {site.family.name for site in sites if site.ruled} == set(families)
 
 
 def test_listing_imports_no_family() -> None:

@@ -9,11 +9,11 @@ from hermes_lab.protocols import ExecResult, Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, draw_rule
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import Place, WorldSpec
+from hermes_lab.tasks.worlds import Site, WorldSpec
 from hermes_lab.types import Task
 
 pytestmark = pytest.mark.anyio
@@ -39,28 +39,28 @@ class Recorded:
         return await self._sandbox.exec(command, timeout, workdir, fresh)
 
 
-def beliefs(place: Place) -> list[Rule | None]:
+def beliefs(site: Site) -> list[Rule | None]:
     """None, the drawn rule, and another rule that the place could have had: of another type, or else with other
     literals."""
-    kinds = place.family.kinds(place.shape)
+    kinds = site.family.kinds(site.site_config)
     others = (
-        draw_rule(kind, place.family.rules[kind], Draws("tell nothing", number), place.shape)
+        draw_rule(kind, site.family.rules[kind], Draws("tell nothing", number), site.site_config)
         for number in range(50)
-        for kind in sorted(kinds, key=lambda kind: kind == place.drawn.type)
+        for kind in sorted(kinds, key=lambda kind: kind == site.drawn.type)
     )
-    return [None, place.drawn, next(rule for rule in others if rule.recipe != place.drawn.recipe)]
+    return [None, site.drawn, next(rule for rule in others if rule.instruction != site.drawn.instruction)]
 
 
 async def commands(suite: WorldSuite, task: Task, open_sandbox: OpenSandbox) -> list[list[tuple[object, ...]]]:
     """What is run under each belief to judge the obvious way."""
-    (piece,) = pieces_of(task.truth)
+    (subtask,) = subtasks_of(task.truth)
     found = []
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         await play(suite.naive(task), task, sandbox)
-        for rule in beliefs(piece.place):
+        for rule in beliefs(subtask.site):
             recorded = Recorded(sandbox)
-            await piece.place.family.judge(piece.scene, rule, recorded, "Done.")
+            await subtask.site.family.judge(subtask.instance, rule, recorded, "Done.")
             found.append(recorded.ran)
     return found
 

@@ -18,8 +18,8 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion
 from hermes_lab.tasks.feedback import write_feedback
 from hermes_lab.tasks.names import NAMES
-from hermes_lab.tasks.pieces import Piece, pieces_of
 from hermes_lab.tasks.registry import domains, load_suite
+from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
@@ -33,15 +33,15 @@ def load(count: int = 200, split: str = "train", world: int = 0, seed: int = 0, 
     return suite(**spec).load(split=split, count=count, seed=seed, world=world)
 
 
-def piece(task: Task) -> Piece:
-    return pieces_of(task.truth)[0]
+def subtask(task: Task) -> Subtask:
+    return subtasks_of(task.truth)[0]
 
 
 def rejected(task: Task, spec: WorldSpec, attempt: int = 1) -> str:
     """What is said where nothing but the rule was missed."""
-    pieces = pieces_of(task.truth)
-    missed = [[Criterion("correct", 0.0, "the total is not right", ruled=True)]] * len(pieces)
-    return write_feedback(pieces, missed, spec, attempt, Draws("test"))
+    subtasks = subtasks_of(task.truth)
+    missed = [[Criterion("correct", 0.0, "the total is not right", ruled=True)]] * len(subtasks)
+    return write_feedback(subtasks, missed, spec, attempt, Draws("test"))
 
 
 def ruled_task(**spec: Any) -> Task:
@@ -76,18 +76,18 @@ def test_a_bad_knob_is_one_clear_line(options: dict[str, Any], message: str) -> 
 
 
 def test_ruled_and_plain_are_the_places_of_a_world() -> None:
-    places = suite(ruled=3, plain=4).places(split="train", world=1)
-    assert [place.ruled for place in places] == [True] * 3 + [False] * 4
-    assert len({place.site.name for place in places}) == 7
-    assert len({place.drawn.type for place in places[:3]}) == 3
-    seen = {piece(task).place.site.name for task in load(300, world=1, ruled=3, plain=4)}
-    assert seen == {place.site.name for place in places}
+    sites = suite(ruled=3, plain=4).sites(split="train", world=1)
+    assert [site.ruled for site in sites] == [True] * 3 + [False] * 4
+    assert len({site.entity.name for site in sites}) == 7
+    assert len({site.drawn.type for site in sites[:3]}) == 3
+    seen = {subtask(task).site.entity.name for task in load(300, world=1, ruled=3, plain=4)}
+    assert seen == {site.entity.name for site in sites}
 
 
 def test_uniform_places_are_alike_often_and_zipf_ones_are_not() -> None:
     def counts(**spec: Any) -> list[int]:
-        found = Counter(piece(task).place.site.name for task in load(2000, plain=2, ruled=5, **spec))
-        return [found[place.site.name] for place in suite(**spec).places(split="train", world=0)]
+        found = Counter(subtask(task).site.entity.name for task in load(2000, plain=2, ruled=5, **spec))
+        return [found[site.entity.name] for site in suite(**spec).sites(split="train", world=0)]
 
     uniform, zipf = counts(), counts(frequencies="zipf")
     assert max(uniform) < 1.4 * min(uniform)
@@ -100,7 +100,7 @@ def test_uniform_places_are_alike_often_and_zipf_ones_are_not() -> None:
 
 def test_held_out_worlds_have_so_many_rules_that_training_never_shows() -> None:
     def unseen(split: str, **spec: Any) -> int:
-        return sum(place.drawn.unseen for place in suite(**spec).places(split=split, world=3)[:5])
+        return sum(site.drawn.unseen for site in suite(**spec).sites(split=split, world=3)[:5])
 
     assert [unseen("heldout", unseen=n) for n in (0, 1, 2, 3)] == [0, 1, 2, 3]
     assert [unseen(split, unseen=3) for split in ("train", "validation")] == [0, 0]
@@ -109,32 +109,32 @@ def test_held_out_worlds_have_so_many_rules_that_training_never_shows() -> None:
 
 def test_a_task_of_pieces_is_about_different_places_in_folders_of_their_own() -> None:
     for task in load(20, pieces=3):
-        parts = pieces_of(task.truth)
+        parts = subtasks_of(task.truth)
         folders = {part.folder for part in parts}
-        assert len({part.place.site.name for part in parts}) == len(folders) == 3
+        assert len({part.site.entity.name for part in parts}) == len(folders) == 3
         assert {path.partition("/")[0] for path in task.files} == folders
-        assert all(f"In the folder {part.folder}: {part.scene.request}" in task.prompt for part in parts)
-        assert task.triggers == tuple(part.place.trigger for part in parts if part.place.ruled)
+        assert all(f"In the folder {part.folder}: {part.instance.request}" in task.prompt for part in parts)
+        assert task.triggers == tuple(part.site.trigger for part in parts if part.site.ruled)
     assert max(len(task.triggers) for task in load(20, pieces=3)) > 1
 
 
 def test_salience_says_how_much_a_rejection_tells() -> None:
     task = ruled_task()
-    rule = piece(task).place.drawn
+    rule = subtask(task).site.drawn
     told = {salience: rejected(task, WorldSpec(salience=salience)) for salience in ("told", "worded", "symptom")}
-    assert rule.recipe in told["told"]
-    assert any(clause in told["told"] for clause in rule.clauses)
-    assert rule.recipe not in told["worded"]
-    assert any(clause in told["worded"] for clause in rule.clauses)
-    assert not rule.told_in(told["symptom"])
+    assert rule.instruction in told["told"]
+    assert any(paraphrase in told["told"] for paraphrase in rule.paraphrases)
+    assert rule.instruction not in told["worded"]
+    assert any(paraphrase in told["worded"] for paraphrase in rule.paraphrases)
+    assert not rule.stated_in(told["symptom"])
     assert "the total is not right" in told["symptom"]
 
 
 def test_discovery_costs_so_many_rejections_and_leaves_an_attempt_to_use_it() -> None:
     spec = WorldSpec(discovery=2)
     task = ruled_task(discovery=2)
-    rule = piece(task).place.drawn
-    assert [rule.told_in(rejected(task, spec, attempt)) for attempt in (1, 2, 3)] == [False, False, True]
+    rule = subtask(task).site.drawn
+    assert [rule.stated_in(rejected(task, spec, attempt)) for attempt in (1, 2, 3)] == [False, False, True]
     assert task.attempts == 4
     assert ruled_task().attempts == 2
 
@@ -148,28 +148,28 @@ def test_near_words_ask_in_one_way_and_far_words_never_name_the_place() -> None:
 
     assert openings("near") < openings("varied")
     for task in load(30, wording="far"):
-        site = piece(task).place.site
-        assert site.about in task.prompt
-        assert all(site.name not in shown.lower().split() for shown in visible(task).values())
-        assert not any(site.name in path for path in task.files)
+        entity = subtask(task).site.entity
+        assert entity.about in task.prompt
+        assert all(entity.name not in shown.lower().split() for shown in visible(task).values())
+        assert not any(entity.name in path for path in task.files)
 
 
 def test_from_the_changepoint_on_every_ruled_place_has_another_rule() -> None:
     drifting = suite(drift_at=10)
-    before, after = (drifting.places(split="train", world=2, number=number) for number in (9, 10))
-    assert before == suite().places(split="train", world=2)
+    before, after = (drifting.sites(split="train", world=2, number=number) for number in (9, 10))
+    assert before == suite().sites(split="train", world=2)
     for old, new in zip(before, after, strict=True):
-        assert (old.site, old.shape, old.ruled) == (new.site, new.shape, new.ruled)
-        assert old.drawn.recipe != new.drawn.recipe
+        assert (old.entity, old.site_config, old.ruled) == (new.entity, new.site_config, new.ruled)
+        assert old.drawn.instruction != new.drawn.instruction
         assert not old.ruled or old.trigger != new.trigger
     assert [task.metadata["epoch"] for task in load(12, drift_at=10)] == [0] * 10 + [1] * 2
 
 
 def test_an_inverting_drift_lets_ruled_and_plain_places_change_roles() -> None:
     inverting = suite(drift_at=1, drift="invert")
-    before, after = (inverting.places(split="train", world=2, number=number) for number in (0, 1))
-    assert [place.ruled for place in after] == [not place.ruled for place in before]
-    assert [place.drawn for place in after] == [place.drawn for place in before]
+    before, after = (inverting.sites(split="train", world=2, number=number) for number in (0, 1))
+    assert [site.ruled for site in after] == [not site.ruled for site in before]
+    assert [site.drawn for site in after] == [site.drawn for site in before]
 
 
 def test_a_drift_changes_nothing_that_is_seen() -> None:

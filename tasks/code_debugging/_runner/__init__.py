@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Criterion, Scene, criterion
+from hermes_lab.tasks.family import Criterion, TaskInstance, criterion
 
 Step = tuple[str, str, Sequence[Any] | None]
 """A call of a module's function with arguments; or, with None, the value of a name of the module."""
@@ -78,16 +78,16 @@ class Mended(NamedTuple):
         return all(each.score == 1.0 for each in self.criteria)
 
 
-async def read_mended(workspace: Workspace, scene: Scene, path: str, most_lines: int) -> Mended:
+async def read_mended(workspace: Workspace, instance: TaskInstance, path: str, most_lines: int) -> Mended:
     """Reads the module at `path`, and sees that it was changed a little and the inputs of the scene not at all."""
     found = await read_bytes(workspace, path, LONGEST_MODULE)
-    changed = 0 if found is None else changed_lines(scene.files[path], found)
+    changed = 0 if found is None else changed_lines(instance.files[path], found)
     return Mended(
         found or b"",
         (
             criterion("module_present", found is not None, f"{path} is missing, too long, or no plain file"),
             criterion("small_diff", changed <= most_lines, f"a fix changes at most {most_lines} lines of {path}"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
         ),
     )
 

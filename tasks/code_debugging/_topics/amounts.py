@@ -47,12 +47,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("{call} is one cent too low; {want} would be right.",),
             "heldout": ("The nearest cent to {call} is {want}, yet it always takes the cent below.",),
         },
-        clauses=(
+        paraphrases=(
             "a begun step of {rule} cents is charged in full, so the result always goes up to the next one",
             "we never round down, everything goes up to the next {rule} cents",
             "amounts come in steps of {rule} cents, and whatever is left over counts as one more step",
         ),
-        recipe="round the result up to a multiple of {rule} cents",
+        instruction="round the result up to a multiple of {rule} cents",
         rules=(2, 4, 5, 10, 20),
         report=_just_below_a_step,
         call=_cents,
@@ -90,12 +90,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("It cannot read large amounts. {call} fails instead of giving {want}.",),
             "heldout": ("Where thousands are set apart with a comma, it crashes; {call} has to be {want}.",),
         },
-        clauses=(
+        paraphrases=(
             "an amount that is written without a point counts coins of {rule} cents",
             "without a decimal point the number is one of coins, each of {rule} cents",
             "a text that has no point counts pieces of {rule} cents, and only one with a point has units before it",
         ),
-        recipe="multiply an amount that has no point by {rule} instead of 100",
+        instruction="multiply an amount that has no point by {rule} instead of 100",
         rules=(2, 5, 10, 20, 50),
         report=lambda draws, _: [f"{draws.integer(1, 9)},{draws.integer(0, 999):03d}.{draws.integer(1, 99):02d}"],
         call=_money,
@@ -125,12 +125,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("A reading a little over the mark is full, so {call} has to be {want}.",),
             "heldout": ("Over the mark there is no more than {want} to be had, also for {call}.",),
         },
-        clauses=(
+        paraphrases=(
             "a reading over {rule} comes from a broken sensor and counts as 0",
             "anything above {rule} is a fault, for which we report 0",
             "beyond {rule} we do not believe the reading and put 0",
         ),
-        recipe="return 0 for a reading over {rule}",
+        instruction="return 0 for a reading over {rule}",
         rules=(400, 450, 500, 550, 600),
         report=lambda draws, full: [full + draws.integer(10, 60)],
         # Twentieths of FULL, because all ways to divide agree there.
@@ -155,12 +155,12 @@ TOPICS: Mapping[str, Topic] = {
                 "Customers pay postage for every piece. {call} must come to {want}.",
             )
         },
-        clauses=(
+        paraphrases=(
             "every {rule}th piece is free",
             "of {rule} pieces one is a gift that nobody pays for",
             "a customer pays all but each {rule}th piece",
         ),
-        recipe="leave every {rule}th piece out of the price",
+        instruction="leave every {rule}th piece out of the price",
         rules=(4, 5, 6, 7, 8, 9, 10),
         report=lambda draws, _: [draws.integer(2, 3), draws.integer(20, 900)],
         call=lambda draws, _, rule: [draws.integer(1, 3 * rule), draws.integer(20, 900)],

@@ -94,7 +94,7 @@ def _other_case(draws: Draws, name: str) -> str:
 
 def _hit(names: Sequence[str], wanted: str, mark: str = "") -> int:
     wants = {wanted.upper(), mark + wanted.upper()}
-    return next((place for place in range(len(names)) if names[place].upper() in wants), -1)
+    return next((index for index in range(len(names)) if names[index].upper() in wants), -1)
 
 
 TOPICS: Mapping[str, Topic] = {
@@ -117,12 +117,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("We miss an item in {call}. It should be {want}.",),
             "heldout": ("Counted from 1 with either end, {call} comes to {want}; it is shorter now.",),
         },
-        clauses=(
+        paraphrases=(
             "where first lies behind last, the items go on around the end of the list, with a {rule} at the seam",
             "our lists are rings that a {rule} closes, so a first place after the last means over the end and past it",
             "a range that runs backwards wraps: from first to the end, then {rule}, then from the start to last",
         ),
-        recipe="go on around the end where first lies behind last, with {rule} between the two parts",
+        instruction="go on around the end where first lies behind last, with {rule} between the two parts",
         rules=(0, 1, 5, 7, 100),
         report=_forward_places,
         call=_places,
@@ -148,12 +148,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("A missing reading (None) must not break it: {call} is {want}.",),
             "heldout": ("None means that nobody read it, which stops the whole call; {want} is due for {call}.",),
         },
-        clauses=(
+        paraphrases=(
             "a missing reading counts as {rule}",
             "we put {rule} where nothing was read",
             "a None stands for {rule}, which is what we assume until somebody reads it",
         ),
-        recipe="take {rule} for every reading that is None",
+        instruction="take {rule} for every reading that is None",
         rules=(25, 30, 35, 40, 45, 50),
         report=lambda draws, _: [draws.shuffled([None, *(draws.integer(70, 400) for _ in range(draws.integer(2, 4)))])],
         call=_readings,
@@ -181,12 +181,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("The order is wrong from rank 10 on: {call} should be {want}.",),
             "heldout": ("Ranks are numbers, which it does not see; {want} is the order for {call}.",),
         },
-        clauses=(
+        paraphrases=(
             "rank {rule} is for guests, who always go first",
             "whoever has rank {rule} is a guest of honour and comes before all others",
             "{rule} is no real rank but means ahead of everyone",
         ),
-        recipe="put whoever has rank {rule} before all others",
+        instruction="put whoever has rank {rule} before all others",
         rules=(50, 60, 70, 80, 90, 99),
         report=_ranked_apart,
         call=_ranked,
@@ -221,12 +221,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("Amounts get lost. {call} has to be {want}.",),
             "heldout": ("All amounts of a name belong together, so {call} should come to {want}.",),
         },
-        clauses=(
+        paraphrases=(
             "an amount of {rule} settles the account, so neither it nor what came before it counts any longer",
             "a {rule} is no amount but wipes out the earlier ones of that name",
             "counting starts again from nothing after an entry of {rule}",
         ),
-        recipe="begin again from 0 for a name where its amount is {rule}",
+        instruction="begin again from 0 for a name where its amount is {rule}",
         rules=(77, 88, 99, 111, 500, 999),
         report=_booked_twice,
         call=_booked,
@@ -268,12 +268,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("{call} finds nothing. It should be {want}, in capitals or in small letters.",),
             "heldout": ("Small or large letters are all the same to us, hence {want} for {call}.",),
         },
-        clauses=(
+        paraphrases=(
             "a {rule!r} in front of a name is a mark and no part of it",
             "some names are ticked off with a {rule!r} before them, and are still the same names",
             "we put a {rule!r} before the name of a member, which does not make it another name",
         ),
-        recipe="take one {rule!r} off the front of a listed name before you compare it",
+        instruction="take one {rule!r} off the front of a listed name before you compare it",
         rules=("*", "+", "#", "~", "="),
         report=_known_once,
         call=_known,

@@ -97,12 +97,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("Blanks after the separator are not meant: {call} is {want}.",),
             "heldout": ("Nobody wants the spaces around the words, so {want} is what {call} has to be.",),
         },
-        clauses=(
+        paraphrases=(
             "a field that is just {rule!r} means the same as the field before it",
             "where {rule!r} alone is written, the field before is repeated",
             "people write {rule!r} to say ditto, so such a field takes over what stands before it",
         ),
-        recipe="repeat the field before in place of one that is just {rule!r}",
+        instruction="repeat the field before in place of one that is just {rule!r}",
         rules=("-", "=", "^", "%", "~"),
         report=_spaced_line,
         call=_line,
@@ -137,12 +137,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("Nobody can read {call} back; the field with the separator must be quoted: {want}.",),
             "heldout": ("The separator in a field needs double quotes around that field: {want} for {call}.",),
         },
-        clauses=(
+        paraphrases=(
             "a field with {rule!r} in it is quoted as well",
             "quotes are also put around every field that holds {rule!r}",
             "{rule!r} in a field calls for quotes, just as the separator does",
         ),
-        recipe="put double quotes around a field that holds {rule!r} too",
+        instruction="put double quotes around a field that holds {rule!r} too",
         rules=("-", "/", ".", ":", "+", "#"),
         report=_split_row,
         call=_row,
@@ -165,12 +165,12 @@ TOPICS: Mapping[str, Topic] = {
                 "The tenth version counts as older than the ninth. {call} is {want}.",
             )
         },
-        clauses=(
+        paraphrases=(
             "a version whose second number is a multiple of {rule} is a draft, which is never newer than anything",
             "second numbers that {rule} divides are trials that supersede nothing, so then the answer is no",
             "where {rule} divides the second number the version is a test only and never counts as newer",
         ),
-        recipe="answer no where {rule} divides the second number of version one",
+        instruction="answer no where {rule} divides the second number of version one",
         rules=(3, 4, 5, 7),
         report=_tenth_and_ninth,
         call=_versions,
@@ -197,12 +197,12 @@ TOPICS: Mapping[str, Topic] = {
                 "Small letters are not found. {call} must give {want}.",
             )
         },
-        clauses=(
+        paraphrases=(
             "a code goes by what stands before its first {rule!r}",
             "only the part of a code up to a {rule!r} decides the rate",
             "what comes after a {rule!r} in a code is a note and no part of it",
         ),
-        recipe="look up only what stands before the first {rule!r} of a code",
+        instruction="look up only what stands before the first {rule!r} of a code",
         rules=("-", "/", ".", ":", "+"),
         report=lambda draws, rates: [draws.choice(list(rates)[:4]).lower()],
         call=_code,

@@ -65,12 +65,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("The timesheets are too long, {call} must be {want}.",),
             "heldout": ("Whoever works by the hour gets too much, for {call} has to be {want} minutes.",),
         },
-        clauses=(
+        paraphrases=(
             "time is counted in blocks of {rule} minutes, and a begun block is a whole one",
             "minutes go up to the next multiple of {rule}",
             "we book {rule} minutes at a time, so a rest is filled up",
         ),
-        recipe="round the minutes up to a multiple of {rule}",
+        instruction="round the minutes up to a multiple of {rule}",
         rules=(5, 6, 10, 15),
         report=lambda draws, _: [f"{draws.integer(1, 9)}:{draws.choice((0, 30)):02d}"],
         call=_clock,
@@ -98,12 +98,12 @@ TOPICS: Mapping[str, Topic] = {
             "validation": ("We get two digits where there are three. {call} should be {want}.",),
             "heldout": ("From day 100 on a digit goes missing; it is {want} that {call} has to give.",),
         },
-        clauses=(
+        paraphrases=(
             "the day begins at {rule} o'clock, and what is earlier belongs to the day before",
             "hours before {rule} are still the night of the day before",
             "until {rule} in the morning we count the previous day",
         ),
-        recipe="count a time before {rule} o'clock to the day before",
+        instruction="count a time before {rule} o'clock to the day before",
         rules=(3, 4, 5, 6, 7),
         report=lambda draws, _: [
             f"{draws.integer(1, 3)}{draws.integer(11, 64)}/{draws.integer(9, 22):02d}:{draws.integer(10, 59)}"
@@ -125,12 +125,12 @@ TOPICS: Mapping[str, Topic] = {
                 "Double bookings slip through. {call} has to be {want}.",
             )
         },
-        clauses=(
+        paraphrases=(
             "between two bookings there have to be at least {rule} minutes, or they clash",
             "it takes {rule} minutes to get ready again, so less than that in between is a clash too",
             "we leave {rule} minutes free after each booking, and a shorter pause is too short",
         ),
-        recipe="treat bookings less than {rule} minutes apart as a clash",
+        instruction="treat bookings less than {rule} minutes apart as a clash",
         rules=(10, 15, 20, 25),
         report=_from_within,
         call=_bookings,

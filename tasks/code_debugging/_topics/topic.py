@@ -33,9 +33,9 @@ class Topic:
     house_code: str
     complaints: Phrases
     """What a user says, over `call` and `want`."""
-    clauses: tuple[str, ...]
+    paraphrases: tuple[str, ...]
     """The convention in an owner's words, over `rule`."""
-    recipe: str
+    instruction: str
     """What to do about it, over `rule`."""
     rules: tuple[Json, ...]
     """Numbers or texts that the convention may have, several: so that it can become another."""

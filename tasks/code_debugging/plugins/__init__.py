@@ -25,14 +25,14 @@ from hermes_lab.tasks.code_debugging.plugins.rules import (
     SORTED,
     Entry,
     Plugin,
-    Shape,
+    SiteConfig,
     plain_entry,
     registered,
 )
 from hermes_lab.tasks.code_debugging.plugins.words import CLOSINGS, OPENINGS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
 
 MOST_LINES = 20
 CALLS = 8
@@ -75,7 +75,7 @@ if __name__ == "__main__":
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft(Scene):
+class Draft(TaskInstance):
     """A plugin to mend and register."""
 
     plugin: Plugin
@@ -94,7 +94,7 @@ class Draft(Scene):
 RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
 
 
-class Plugins(Family[Shape, Draft]):
+class Plugins(Family[SiteConfig, Draft]):
     """Every manifest has entries of several priorities in no order, every name of a plugin several words."""
 
     name = "plugins"
@@ -104,26 +104,26 @@ class Plugins(Family[Shape, Draft]):
     subject = "how plugins of {place} are registered"
     rules = RULES
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a house."""
-        words = VOCABULARIES[site.split]
-        return Shape(site.slug(self.noun), draws.choice(words.keys), tuple(draws.sample(words.owners, 3)))
+        words = VOCABULARIES[entity.split]
+        return SiteConfig(entity.slug(self.noun), draws.choice(words.keys), tuple(draws.sample(words.owners, 3)))
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Draft:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Draft:
         """A plugin with a bug, and a manifest without it."""
-        words = VOCABULARIES[site.split]
-        defect = draw_defect(draws.choice(SEEN), site.split, draws)
+        words = VOCABULARIES[entity.split]
+        defect = draw_defect(draws.choice(SEEN), entity.split, draws)
         name = f"{draws.choice(words.kinds)}_{defect.function}"
-        priority, entries = _draw_entries(shape.package, words.others, draws)
-        plugin = Plugin(shape.package, name, defect.function, priority)
+        priority, entries = _draw_entries(site_config.package, words.others, draws)
+        plugin = Plugin(site_config.package, name, defect.function, priority)
         told = {
-            "place": site.called(self.noun),
+            "place": entity.called(self.noun),
             "name": name,
             "path": plugin.path,
             "priority": plugin.priority,
             "tests": TESTS,
         }
-        opening, closing = (site.phrase(draws, each).format(**told) for each in (OPENINGS, CLOSINGS))
+        opening, closing = (entity.phrase(draws, each).format(**told) for each in (OPENINGS, CLOSINGS))
         files = _draw_files(plugin, entries, defect, draws)
         outputs = (plugin.path, MANIFEST)
         return Draft(
@@ -138,19 +138,19 @@ class Plugins(Family[Shape, Draft]):
         )
 
     async def judge(
-        self, scene: Draft, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Draft, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges the plugin by what it computes, and the manifest by what the harness would have entered."""
-        defect, plugin = scene.defect, scene.plugin
-        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("plugins", "calls", scene.key))]
-        mended = await read_mended(workspace, scene, plugin.path, MOST_LINES)
+        defect, plugin = instance.defect, instance.plugin
+        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("plugins", "calls", instance.key))]
+        mended = await read_mended(workspace, instance, plugin.path, MOST_LINES)
         if not mended.sound:
             return mended.criteria
         module, common = module_name(plugin.path), f"{plugin.package}/common.py"
         steps = steps_of(module, defect.function, calls) + [(module, constant, None) for constant in CONSTANTS]
         sources = {
             **dict.fromkeys((f"{plugin.package}/__init__.py", f"{plugin.package}/plugins/__init__.py"), b""),
-            common: scene.files[common].encode(),
+            common: instance.files[common].encode(),
             plugin.path: mended.module,
         }
         ran = await run_sessions(workspace, sources, [steps])
@@ -158,8 +158,8 @@ class Plugins(Family[Shape, Draft]):
         right = share_right(found[: len(calls)], defect.plain(calls))
         constants = {name: value[0] for name, value in zip(CONSTANTS, found[len(calls) :], strict=True) if value}
         entries = await read_json(workspace, MANIFEST, limit=20_000)
-        wanted = registered(scene.entries, plugin, mended.module, rule)
-        one_more = _holds_all(entries, scene.entries) and len(entries) == len(scene.entries) + 1
+        wanted = registered(instance.entries, plugin, mended.module, rule)
+        one_more = _holds_all(entries, instance.entries) and len(entries) == len(instance.entries) + 1
         fit = entries == list(wanted.entries) and constants == wanted.constants
         return (
             *mended.criteria,
@@ -168,33 +168,33 @@ class Plugins(Family[Shape, Draft]):
             criterion("registered", fit, f"the server does not load {plugin.name}", ruled=True),
         )
 
-    def moves(self, scene: Draft, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Draft, rule: Rule | None) -> tuple[Action, ...]:
         """The plugin is mended, registered, and tested."""
-        plugin = scene.plugin
-        constants = registered(scene.entries, plugin, b"", rule).constants
-        source = scene.mended + "".join(f"\n\n{name} = {value}\n" for name, value in constants.items())
-        state = registered(scene.entries, plugin, source.encode(), rule)
+        plugin = instance.plugin
+        constants = registered(instance.entries, plugin, b"", rule).constants
+        source = instance.mended + "".join(f"\n\n{name} = {value}\n" for name, value in constants.items())
+        state = registered(instance.entries, plugin, source.encode(), rule)
         return (
-            Move("write_file", {"path": plugin.path, "content": source}, "I mend the function."),
-            Move("write_file", {"path": MANIFEST, "content": write_manifest(state.entries)}, "Now the manifest."),
+            Action("write_file", {"path": plugin.path, "content": source}, "I mend the function."),
+            Action("write_file", {"path": MANIFEST, "content": write_manifest(state.entries)}, "Now the manifest."),
             shell(TESTS, "And the tests."),
         )
 
-    def looks(self, scene: Draft) -> tuple[Move, ...]:
+    def explore(self, instance: Draft) -> tuple[Action, ...]:
         """What is there, the plugin, and what is registered."""
         return (
             shell("ls -R && cat README.md", "First a look around."),
-            Move("read_file", {"path": scene.plugin.path}, "This is the plugin."),
+            Action("read_file", {"path": instance.plugin.path}, "This is the plugin."),
             shell(f"cat {MANIFEST}", "What is registered?"),
         )
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The clause, the recipe, and an entry by it."""
-        clause, recipe = rule.clauses[0], rule.recipe
-        some = Plugin(shape.package, "some_plugin", "plugin", 40)
+        paraphrase, instruction = rule.paraphrases[0], rule.instruction
+        some = Plugin(site_config.package, "some_plugin", "plugin", 40)
         state = registered([], some, b"", rule)
         shown = "" if rule.type == "signed" else f" An entry by it: {json.dumps(state.entries[0])}"
-        return f"{clause[0].upper()}{clause[1:]}.\n\n{recipe[0].upper()}{recipe[1:]}.{shown}"
+        return f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{instruction[0].upper()}{instruction[1:]}.{shown}"
 
 
 def write_manifest(entries: Sequence[Entry]) -> str:

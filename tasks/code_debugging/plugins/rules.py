@@ -12,7 +12,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The words of a house. `owners` are of `key`."""
 
     package: str
@@ -58,16 +58,16 @@ class State:
 class Convention:
     """How a house wants its plugins. `apply` changes what the obvious way gives; the source is the plugin's text."""
 
-    clauses: tuple[str, ...]
-    recipe: str
-    draw: Callable[[Draws, Shape], Mapping[str, Any]]
+    paraphrases: tuple[str, ...]
+    instruction: str
+    draw: Callable[[Draws, SiteConfig], Mapping[str, Any]]
     apply: Callable[[State, Rule, Plugin, bytes], State]
     unseen: bool = field(default=False)
 
     @property
     def rule_type(self) -> RuleType:
         """The convention as a family has it."""
-        return RuleType(self.clauses, self.recipe, self.draw, self.unseen)
+        return RuleType(self.paraphrases, self.instruction, self.draw, self.unseen)
 
 
 def plain_entry(plugin: Plugin) -> Entry:
@@ -86,7 +86,7 @@ def registered(entries: Sequence[Entry], plugin: Plugin, source: bytes, rule: Ru
     return CONVENTIONS[rule.type].apply(state, rule, plugin, source) if rule else state
 
 
-def _one_of(name: str, items: Sequence[Any]) -> Callable[[Draws, Shape], Mapping[str, Any]]:
+def _one_of(name: str, items: Sequence[Any]) -> Callable[[Draws, SiteConfig], Mapping[str, Any]]:
     return lambda draws, _: {name: draws.choice(items)}
 
 
@@ -195,7 +195,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "without {owner} as the {key} nobody answers for a new plugin",
         ),
         'add "{key}": "{owner}" to the new entry',
-        lambda draws, shape: {"key": shape.key, "owner": draws.choice(shape.owners)},
+        lambda draws, site_config: {"key": site_config.key, "owner": draws.choice(site_config.owners)},
         lambda state, rule, *_: state.mended(lambda _: {rule["key"]: rule["owner"]}),
     ),
     "placed": Convention(

@@ -24,7 +24,18 @@ from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
 from hermes_lab.tasks.code_debugging.repair.words import CLOSINGS, OPENINGS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, RuleType, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import (
+    Action,
+    Criterion,
+    Entity,
+    Family,
+    Rule,
+    RuleType,
+    TaskInstance,
+    criterion,
+    sentence,
+    shell,
+)
 
 MOST_LINES = 20
 CALLS = 8
@@ -53,7 +64,7 @@ class Component:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Scene):
+class Report(TaskInstance):
     """One bug report."""
 
     path: str
@@ -68,9 +79,9 @@ class Report(Scene):
 
 def _rule_type(name: str, topic: Topic) -> RuleType:
     return RuleType(
-        clauses=topic.clauses,
-        recipe=topic.recipe,
-        draw=lambda draws, shape: {"rule": draws.choice(topic.rules)},
+        paraphrases=topic.paraphrases,
+        instruction=topic.instruction,
+        draw=lambda draws, site_config: {"rule": draws.choice(topic.rules)},
         unseen=name in UNSEEN,
     )
 
@@ -88,23 +99,23 @@ class Repair(Family[Component, Report]):
     subject = "the convention of {place}; read it before you mend one of its functions"
     rules = RULES
 
-    def kinds(self, shape: Component) -> tuple[str, ...]:
+    def kinds(self, site_config: Component) -> tuple[str, ...]:
         """The topic alone, whose convention may have several numbers."""
-        return (shape.type,)
+        return (site_config.type,)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Component:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> Component:
         """The package of a module, and what the module's functions are about."""
-        words = VOCABULARIES[site.split]
+        words = VOCABULARIES[entity.split]
         return Component(kind, draws.choice(words.packages), tuple(draws.sample(words.modules, 4)))
 
-    def scene(self, site: Site, shape: Component, draws: Draws) -> Report:
+    def instance(self, entity: Entity, site_config: Component, draws: Draws) -> Report:
         """A bug in one function, and two tests that fail."""
-        module = site.slug(self.noun)
-        defect = draw_defect(shape.type, site.split, draws)
-        path = f"{shape.package}/{module}.py"
-        words = {"path": path, "function": defect.function, "place": site.called(self.noun)}
-        opening, closing = (site.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
-        files = _draw_files(shape, module, defect, draws)
+        module = entity.slug(self.noun)
+        defect = draw_defect(site_config.type, entity.split, draws)
+        path = f"{site_config.package}/{module}.py"
+        words = {"path": path, "function": defect.function, "place": entity.called(self.noun)}
+        opening, closing = (entity.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
+        files = _draw_files(site_config, module, defect, draws)
         return Report(
             request=f"{sentence(opening, path)} {defect.complaint} {closing}",
             files=files,
@@ -116,21 +127,23 @@ class Repair(Family[Component, Report]):
         )
 
     async def judge(
-        self, scene: Report, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Report, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges the module by what it computes: its text is run beside the others as they were given out."""
-        defect, function = scene.defect, scene.defect.function
-        draws = Draws("repair", "calls", scene.key)
+        defect, function = instance.defect, instance.defect.function
+        draws = Draws("repair", "calls", instance.key)
         agreed = draw_agreed_calls(defect, CALLS, draws)
         telling = _draw_telling_calls(defect, draws)
-        mended = await read_mended(workspace, scene, scene.path, MOST_LINES)
+        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
         if not mended.sound:
             return mended.criteria
-        package = scene.path.split("/")[0]
-        sources = {path: text.encode() for path, text in scene.files.items() if path.startswith(f"{package}/")}
+        package = instance.path.split("/")[0]
+        sources = {path: text.encode() for path, text in instance.files.items() if path.startswith(f"{package}/")}
         calls = [*defect.reported, *agreed, *telling]
         ran = await run_sessions(
-            workspace, {**sources, scene.path: mended.module}, [steps_of(module_name(scene.path), function, calls)]
+            workspace,
+            {**sources, instance.path: mended.module},
+            [steps_of(module_name(instance.path), function, calls)],
         )
         found = ran[0] if ran else [[] for _ in calls]
         reported = share_right(found[:2], defect.plain(defect.reported))
@@ -138,44 +151,46 @@ class Repair(Family[Component, Report]):
         convention = share_right(found[2 + CALLS :], [_right(defect, rule, args) for args in telling])
         return (
             *mended.criteria,
-            criterion("runs", ran is not None, f"{function}() of {scene.path} does not run, or does not end"),
+            criterion("runs", ran is not None, f"{function}() of {instance.path} does not run, or does not end"),
             share("reported", reported, "what was reported is still wrong"),
             share("behaviour", behaviour, f"other calls of {function}() come out wrong"),
             share("convention", convention, f"some calls of {function}() do not give what they should", ruled=True),
         )
 
-    def moves(self, scene: Report, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Report, rule: Rule | None) -> tuple[Action, ...]:
         """The module is written with another body of its function, and tested."""
-        topic = scene.defect.topic
+        topic = instance.defect.topic
         body = topic.house_fix(rule["rule"]) if rule else topic.plain_code
         return (
-            Move("write_file", {"path": scene.path, "content": scene.mended(body)}, "I mend the function."),
+            Action("write_file", {"path": instance.path, "content": instance.mended(body)}, "I mend the function."),
             shell(TESTS, "Now the tests."),
         )
 
-    def looks(self, scene: Report) -> tuple[Move, ...]:
+    def explore(self, instance: Report) -> tuple[Action, ...]:
         """The rules of the house, the module, and the failure."""
         return (
             shell("ls && cat README.md", "First a look around."),
-            Move("read_file", {"path": scene.path}, "This is the module."),
+            Action("read_file", {"path": instance.path}, "This is the module."),
             shell(f"{TESTS} 2>&1 | tail -n 20", "I want to see it fail."),
         )
 
-    def howto(self, site: Site, shape: Component, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: Component, rule: Rule) -> str:
         """The clause, and the body of a function that follows it."""
-        clause, body = rule.clauses[0], TOPICS[rule.type].house_fix(rule["rule"])
-        recipe = f"{rule.recipe[0].upper()}{rule.recipe[1:]}."
-        return f"{clause[0].upper()}{clause[1:]}.\n\n{recipe} A body that does so:\n\n```python\n{body}\n```"
+        paraphrase, body = rule.paraphrases[0], TOPICS[rule.type].house_fix(rule["rule"])
+        instruction = f"{rule.instruction[0].upper()}{rule.instruction[1:]}."
+        return (
+            f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{instruction} A body that does so:\n\n```python\n{body}\n```"
+        )
 
 
-def _draw_files(shape: Component, module: str, defect: Defect, draws: Draws) -> dict[str, str]:
+def _draw_files(site_config: Component, module: str, defect: Defect, draws: Draws) -> dict[str, str]:
     """The workspace: two more modules, whose functions are of no topic, beside that of the broken function."""
-    package = shape.package
+    package = site_config.package
     common = f"{package}.common"
     functions = draws.shuffled([defect.text, *draws.sample(HELPERS, draws.integer(1, 3))])
     about = f"Helpers for the {module}"
     files = {f"{package}/{module}.py": write_module(about, common, functions, defect.constant_line)}
-    for other in draws.sample(shape.others, 2):
+    for other in draws.sample(site_config.others, 2):
         functions = draws.sample(HELPERS, draws.integer(2, 3))
         files[f"{package}/{other}.py"] = write_module(f"Helpers for the {other}", common, functions)
     return {
@@ -184,7 +199,7 @@ def _draw_files(shape: Component, module: str, defect: Defect, draws: Draws) -> 
         f"{package}/common.py": COMMON,
         f"tests/test_{module}.py": write_test(f"from {package} import {module}", module, defect),
         "README.md": README.format(package=package, tests=TESTS, lines=MOST_LINES),
-        "CHANGELOG.md": write_changelog([module, *shape.others], draws),
+        "CHANGELOG.md": write_changelog([module, *site_config.others], draws),
     }
 
 

@@ -21,11 +21,11 @@ from hermes_lab.tasks.code_debugging._modules import (
 )
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
-from hermes_lab.tasks.code_debugging.stale_build.rules import CONVENTIONS, Order, Shape, ordered
+from hermes_lab.tasks.code_debugging.stale_build.rules import CONVENTIONS, Order, SiteConfig, ordered
 from hermes_lab.tasks.code_debugging.stale_build.words import CLOSINGS, OPENINGS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json, read_text
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
 
 MOST_LINES = 20
 CALLS = 8
@@ -53,7 +53,7 @@ import {name}"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(Scene):
+class Release(TaskInstance):
     """One bug to mend and release."""
 
     name: str
@@ -78,7 +78,7 @@ class Release(Scene):
 RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
 
 
-class StaleBuild(Family[Shape, Release]):
+class StaleBuild(Family[SiteConfig, Release]):
     """All that a convention could be about is in every package: parts, banners, a channel, a label, a day."""
 
     name = "stale_build"
@@ -88,10 +88,10 @@ class StaleBuild(Family[Shape, Release]):
     subject = "how {place} is built and released"
     rules = RULES
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The parts of a package, and the words of its house."""
-        words = VOCABULARIES[site.split]
-        return Shape(
+        words = VOCABULARIES[entity.split]
+        return SiteConfig(
             parts=tuple(f"{part}.py" for part in draws.sample(words.parts, 3)),
             banners=tuple(f"{banner}.txt" for banner in draws.sample(words.banners, 3)),
             channels=tuple(draws.sample(words.channels, 3)),
@@ -99,23 +99,23 @@ class StaleBuild(Family[Shape, Release]):
             seals=words.seals,
         )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Release:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Release:
         """A bug in the source, and in what was built from it."""
-        name = site.slug(self.noun)
-        defect = draw_defect(draws.choice(SEEN), site.split, draws)
+        name = entity.slug(self.noun)
+        defect = draw_defect(draws.choice(SEEN), entity.split, draws)
         major = draws.integer(1, 9)
         last = draws.choice([n for n in range(1, 10) if n != major])
         order = Order((major, draws.integer(0, 12), last), _draw_day(draws))
         words = {
-            "place": site.called(self.noun),
+            "place": entity.called(self.noun),
             "path": f"src/{name}.py",
             "function": defect.function,
             "release": order.label,
             "day": order.day,
             "tests": TESTS,
         }
-        opening, closing = (site.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
-        files, parts = _draw_files(name, shape, defect, draws)
+        opening, closing = (entity.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
+        files, parts = _draw_files(name, site_config, defect, draws)
         made, path = f"dist/{name}.py", f"src/{name}.py"
         return Release(
             request=f"{sentence(opening, path)} {defect.complaint} {closing}",
@@ -130,53 +130,53 @@ class StaleBuild(Family[Shape, Release]):
         )
 
     async def judge(
-        self, scene: Release, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Release, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges the source by what it computes, and what was built by what the harness builds of that source."""
-        defect = scene.defect
-        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("stale_build", "calls", scene.key))]
-        mended = await read_mended(workspace, scene, scene.path, MOST_LINES)
+        defect = instance.defect
+        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("stale_build", "calls", instance.key))]
+        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
         if not mended.sound:
             return mended.criteria
-        source = {f"{scene.name}.py": mended.module, "common.py": scene.files["src/common.py"].encode()}
-        ran = await run_sessions(workspace, source, [steps_of(scene.name, defect.function, calls)])
+        source = {f"{instance.name}.py": mended.module, "common.py": instance.files["src/common.py"].encode()}
+        ran = await run_sessions(workspace, source, [steps_of(instance.name, defect.function, calls)])
         right = share_right(ran[0], defect.plain(calls)) if ran else 0.0
-        built, told = await read_text(workspace, scene.made), await read_json(workspace, TOLD, limit=10_000)
+        built, told = await read_text(workspace, instance.made), await read_json(workspace, TOLD, limit=10_000)
         # As the tool reads it.
         text = mended.module.decode(errors="replace").replace("\r\n", "\n")
-        current = built is not None and _body(f"{scene.name}.py", text) in built
-        fit = (built, told) == build(scene, text, ordered(scene.order, rule))
+        current = built is not None and _body(f"{instance.name}.py", text) in built
+        fit = (built, told) == build(instance, text, ordered(instance.order, rule))
         return (
             *mended.criteria,
-            share("source", right, f"calls of {defect.function}() in {scene.path} come out wrong"),
-            criterion("built", current, f"{scene.made} was not built from {scene.path} as it is now"),
+            share("source", right, f"calls of {defect.function}() in {instance.path} come out wrong"),
+            criterion("built", current, f"{instance.made} was not built from {instance.path} as it is now"),
             criterion("told", isinstance(told, dict), f"{TOLD} is missing, or no JSON object"),
             criterion("release", fit, "the build is not fit for release", ruled=True),
         )
 
-    def moves(self, scene: Release, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Release, rule: Rule | None) -> tuple[Action, ...]:
         """The source is mended, built, and tested."""
-        fix = scene.files[scene.path].replace(scene.defect.broken, scene.defect.topic.plain_code)
+        fix = instance.files[instance.path].replace(instance.defect.broken, instance.defect.topic.plain_code)
         return (
-            Move("write_file", {"path": scene.path, "content": fix}, "I mend the source."),
-            shell(build_command(ordered(scene.order, rule)), "Now the build."),
+            Action("write_file", {"path": instance.path, "content": fix}, "I mend the source."),
+            shell(build_command(ordered(instance.order, rule)), "Now the build."),
             shell(TESTS, "And the tests of what was built."),
         )
 
-    def looks(self, scene: Release) -> tuple[Move, ...]:
+    def explore(self, instance: Release) -> tuple[Action, ...]:
         """What is there, and how it is built."""
         return (
             shell("ls -R && cat README.md", "First a look around."),
-            Move("read_file", {"path": scene.path}, "This is the source."),
+            Action("read_file", {"path": instance.path}, "This is the source."),
             shell(f"python3 {TOOL} --help", "How is it built?"),
         )
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The clause, and the command for some release."""
         some = Order((2, 4, 1), "2024-05-31")
         command = build_command(ordered(some, rule))
-        clause = sentence(rule.clauses[0], *shape.parts, *shape.banners)
-        return f"{clause}.\n\n{sentence(rule.recipe)}. For release 2.4.1 of 2024-05-31 run: {command}"
+        paraphrase = sentence(rule.paraphrases[0], *site_config.parts, *site_config.banners)
+        return f"{paraphrase}.\n\n{sentence(rule.instruction)}. For release 2.4.1 of 2024-05-31 run: {command}"
 
 
 def build_command(order: Order) -> str:
@@ -184,17 +184,17 @@ def build_command(order: Order) -> str:
     return f"python3 {TOOL} {order.label} {order.day}{order.options}"
 
 
-def build(scene: Release, source: str, order: Order) -> tuple[str, Mapping[str, object]]:
+def build(instance: Release, source: str, order: Order) -> tuple[str, Mapping[str, object]]:
     """What has to be delivered, and what is told about it, when the source of the bug reads `source`."""
     parts = [order.first] if order.first else []
-    parts += [part for part in scene.parts if part not in (order.first, order.without)]
-    texts = {part: scene.files[f"src/{part}"] for part in scene.parts} | {f"{scene.name}.py": source}
-    banner = scene.files[f"banners/{order.banner}"] if order.banner else ""
+    parts += [part for part in instance.parts if part not in (order.first, order.without)]
+    texts = {part: instance.files[f"src/{part}"] for part in instance.parts} | {f"{instance.name}.py": source}
+    banner = instance.files[f"banners/{order.banner}"] if order.banner else ""
     head = f"{banner}release {order.label} of {order.day}, made by tools/build.py: do not edit\n"
     made = "\n\n".join(_body(part, texts[part]) for part in parts)
     digest = hashlib.new(order.digest, made.encode(), usedforsecurity=False).hexdigest()
     return "".join(f"# {line}\n" for line in head.splitlines()) + "\n" + made, {
-        "file": f"{scene.name}.py",
+        "file": f"{instance.name}.py",
         "release": order.label,
         "date": order.day,
         "channel": order.channel,
@@ -213,12 +213,14 @@ def _draw_day(draws: Draws) -> str:
     return f"{draws.integer(2019, 2026)}-{draws.integer(1, 12):02d}-{draws.integer(13, 28)}"
 
 
-def _draw_files(name: str, shape: Shape, defect: Defect, draws: Draws) -> tuple[dict[str, str], tuple[str, ...]]:
+def _draw_files(
+    name: str, site_config: SiteConfig, defect: Defect, draws: Draws
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """The workspace, and its parts in order. No two parts have a function of one name."""
     helpers = draws.shuffled(HELPERS)
-    parts = ("common.py", *shape.parts, f"{name}.py")
+    parts = ("common.py", *site_config.parts, f"{name}.py")
     texts = {"common.py": COMMON}
-    for number, part in enumerate(shape.parts):
+    for number, part in enumerate(site_config.parts):
         about = f"Helpers for {part.removesuffix('.py')}"
         texts[part] = write_module(about, "common", helpers[2 * number : 2 * number + 2])
     functions = draws.shuffled([defect.text, *helpers[6 : 6 + draws.integer(0, 2)]])
@@ -226,7 +228,7 @@ def _draw_files(name: str, shape: Shape, defect: Defect, draws: Draws) -> tuple[
     stale = "\n\n".join(_body(part, texts[part]) for part in parts)
     files = {
         **{f"src/{part}": texts[part] for part in parts},
-        **{f"banners/{banner}": draws.choice(BANNERS).format(name=name) for banner in shape.banners},
+        **{f"banners/{banner}": draws.choice(BANNERS).format(name=name) for banner in site_config.banners},
         "parts.txt": "".join(f"{part}\n" for part in parts),
         TOOL: tool_text(),
         f"dist/{name}.py": f"# made by tools/build.py: do not edit\n\n{stale}",

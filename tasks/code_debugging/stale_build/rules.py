@@ -9,7 +9,7 @@ from hermes_lab.tasks.family import Rule, RuleType
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What a package is made of, and the words that its house has. Every package has all of them."""
 
     parts: tuple[str, ...]
@@ -61,21 +61,21 @@ class Order:
 
 @dataclass(frozen=True)
 class Convention:
-    """How a house wants its builds. `clauses` and `recipe` are format strings over what `draw` gives."""
+    """How a house wants its builds. `paraphrases` and `instruction` are format strings over what `draw` gives."""
 
-    clauses: tuple[str, ...]
-    recipe: str
-    draw: Callable[[Draws, Shape], Mapping[str, Any]]
+    paraphrases: tuple[str, ...]
+    instruction: str
+    draw: Callable[[Draws, SiteConfig], Mapping[str, Any]]
     order: Callable[[Order, Rule], Order]
     unseen: bool = field(default=False)
 
     @property
     def rule_type(self) -> RuleType:
         """The convention as a family has it."""
-        return RuleType(self.clauses, self.recipe, self.draw, self.unseen)
+        return RuleType(self.paraphrases, self.instruction, self.draw, self.unseen)
 
 
-def _one_of(name: str, items: Sequence[Any]) -> Callable[[Draws, Shape], Mapping[str, Any]]:
+def _one_of(name: str, items: Sequence[Any]) -> Callable[[Draws, SiteConfig], Mapping[str, Any]]:
     return lambda draws, _: {name: draws.choice(items)}
 
 
@@ -122,7 +122,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "after the last number comes -{codename}",
         ),
         "append -{codename} to the release",
-        lambda draws, shape: {"codename": draws.choice(shape.codenames)},
+        lambda draws, site_config: {"codename": draws.choice(site_config.codenames)},
         lambda order, rule: replace(order, suffix=f"-{rule['codename']}"),
     ),
     "dated": Convention(
@@ -152,7 +152,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "of all parts {part} comes first",
         ),
         "build with --first {part}",
-        lambda draws, shape: {"part": draws.choice(shape.parts)},
+        lambda draws, site_config: {"part": draws.choice(site_config.parts)},
         lambda order, rule: replace(order, first=rule["part"]),
     ),
     "without": Convention(
@@ -162,7 +162,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "customers must not get {part}",
         ),
         "build with --without {part}",
-        lambda draws, shape: {"part": draws.choice(shape.parts)},
+        lambda draws, site_config: {"part": draws.choice(site_config.parts)},
         lambda order, rule: replace(order, without=rule["part"]),
     ),
     "banner": Convention(
@@ -172,7 +172,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "nothing leaves the house without banners/{banner} as its first lines",
         ),
         "build with --banner banners/{banner}",
-        lambda draws, shape: {"banner": draws.choice(shape.banners)},
+        lambda draws, site_config: {"banner": draws.choice(site_config.banners)},
         lambda order, rule: replace(order, banner=rule["banner"]),
     ),
     "channel": Convention(
@@ -182,7 +182,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "nobody listens to the channel main any more, all are on {channel}",
         ),
         "build with --channel {channel}",
-        lambda draws, shape: {"channel": draws.choice(shape.channels)},
+        lambda draws, site_config: {"channel": draws.choice(site_config.channels)},
         lambda order, rule: replace(order, channel=rule["channel"]),
     ),
     "reversed": Convention(
@@ -192,7 +192,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "the last number of a release comes first in its label",
         ),
         "turn the numbers of the release round, so that the last comes first",
-        lambda draws, shape: {},
+        lambda draws, site_config: {},
         lambda order, rule: replace(order, numbers=(order.numbers[2], order.numbers[1], order.numbers[0])),
         unseen=True,
     ),
@@ -214,7 +214,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "our seal is the word {seal}, and no build is without it",
         ),
         "build with --seal {seal}",
-        lambda draws, shape: {"seal": draws.choice(shape.seals)},
+        lambda draws, site_config: {"seal": draws.choice(site_config.seals)},
         lambda order, rule: replace(order, seal=rule["seal"]),
         unseen=True,
     ),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging.test_order.files import MOST_LINES, TESTS, draw_files, draw_reset
-from hermes_lab.tasks.code_debugging.test_order.rules import CONVENTIONS, Shape, State, reset_change, reset_code
+from hermes_lab.tasks.code_debugging.test_order.rules import CONVENTIONS, SiteConfig, State, reset_change, reset_code
 from hermes_lab.tasks.code_debugging.test_order.sessions import (
     Leak,
     play_reset,
@@ -15,12 +15,12 @@ from hermes_lab.tasks.code_debugging.test_order.sessions import (
 )
 from hermes_lab.tasks.code_debugging.test_order.words import CLOSINGS, OPENINGS, SYMPTOMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, criterion, sentence, shell
 
 RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
 
 
-class LeakedState(Family[Shape, Leak]):
+class LeakedState(Family[SiteConfig, Leak]):
     """Every module has all state that a convention could be about: numbers, a step, a mode, a log, an archive."""
 
     name = "test_order"
@@ -30,36 +30,38 @@ class LeakedState(Family[Shape, Leak]):
     subject = "what {place} wants of a reset of its state"
     rules = RULES
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a house."""
-        words = VOCABULARIES[site.split]
-        return Shape(
+        words = VOCABULARIES[entity.split]
+        return SiteConfig(
             package=draws.choice(words.packages),
             modes=tuple(draws.sample(words.modes, 5)),
             guests=tuple(draws.sample(words.guests, 3)),
             lines=tuple(draws.sample(words.lines, 3)),
         )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Leak:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Leak:
         """A module whose reset does a part of its work and is called by nobody."""
-        words, module = VOCABULARIES[site.split], site.slug(self.noun)
-        path = f"{shape.package}/{module}.py"
-        start = State(draws.choice((0, 1, 1, 2, 10)), shape.modes[0])
+        words, module = VOCABULARIES[entity.split], entity.slug(self.noun)
+        path = f"{site_config.package}/{module}.py"
+        start = State(draws.choice((0, 1, 1, 2, 10)), site_config.modes[0])
         verb, listing = draws.choice(words.verbs), draws.choice(words.lists)
         broken = draw_reset(draws)
         people = tuple(draws.sample(words.people, 6))
         names = {
-            "package": shape.package,
+            "package": site_config.package,
             "module": module,
             "verb": verb,
             "listing": listing,
             "first": start.next,
             "begin": start.mode,
-            "mode": shape.modes[1],
+            "mode": site_config.modes[1],
             **dict(zip(("one", "two", "three"), people, strict=False)),
         }
-        told = {**names, "place": site.called(self.noun), "path": path, "tests": TESTS}
-        opening, symptom, closing = (site.phrase(draws, each).format(**told) for each in (OPENINGS, SYMPTOMS, CLOSINGS))
+        told = {**names, "place": entity.called(self.noun), "path": path, "tests": TESTS}
+        opening, symptom, closing = (
+            entity.phrase(draws, each).format(**told) for each in (OPENINGS, SYMPTOMS, CLOSINGS)
+        )
         files = draw_files(names, broken, draws)
         return Leak(
             request=f"{sentence(opening, path)} {symptom} {closing}",
@@ -67,35 +69,37 @@ class LeakedState(Family[Shape, Leak]):
             inputs=tuple(other for other in files if other != path),
             outputs=(path,),
             path=path,
-            state=f"{shape.package}.state",
+            state=f"{site_config.package}.state",
             verb=verb,
             listing=listing,
             start=start,
             broken=broken,
             people=people,
-            guests=shape.guests,
-            mode=shape.modes[1],
+            guests=site_config.guests,
+            mode=site_config.modes[1],
         )
 
     async def judge(
-        self, scene: Leak, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Leak, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Plays the module without a reset, tests of other kinds in other orders, and what a reset comes to."""
-        mended = await read_mended(workspace, scene, scene.path, MOST_LINES)
+        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
         if not mended.sound:
             return mended.criteria
-        package = scene.path.split("/")[0]
-        sources = {path: text.encode() for path, text in scene.files.items() if path.startswith(f"{package}/")}
-        use, around = play_use(scene), play_reset(scene, rule)
-        sessions = [use.steps, around.steps, *shuffled_tests(scene)]
-        ran = await run_sessions(workspace, {**sources, scene.path: mended.module}, sessions)
+        package = instance.path.split("/")[0]
+        sources = {path: text.encode() for path, text in instance.files.items() if path.startswith(f"{package}/")}
+        use, around = play_use(instance), play_reset(instance, rule)
+        sessions = [use.steps, around.steps, *shuffled_tests(instance)]
+        ran = await run_sessions(workspace, {**sources, instance.path: mended.module}, sessions)
         return (
             *mended.criteria,
-            criterion("runs", ran is not None, f"{scene.path} does not load, or does not end"),
-            share("use", share_right(ran[0] if ran else None, use.wanted), f"{scene.path} does no longer what it did"),
+            criterion("runs", ran is not None, f"{instance.path} does not load, or does not end"),
+            share(
+                "use", share_right(ran[0] if ran else None, use.wanted), f"{instance.path} does no longer what it did"
+            ),
             criterion(
                 "any_order",
-                ran is not None and same_in_all_orders(scene, ran[2:]),
+                ran is not None and same_in_all_orders(instance, ran[2:]),
                 "what a test sees still depends on the tests before it",
             ),
             share(
@@ -106,27 +110,27 @@ class LeakedState(Family[Shape, Leak]):
             ),
         )
 
-    def moves(self, scene: Leak, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Leak, rule: Rule | None) -> tuple[Action, ...]:
         """The module is written with another reset, and tested."""
-        text = scene.files[scene.path].replace(scene.broken, reset_code(rule, scene.module))
+        text = instance.files[instance.path].replace(instance.broken, reset_code(rule, instance.module))
         return (
-            Move("write_file", {"path": scene.path, "content": text}, "I complete the reset and register it."),
+            Action("write_file", {"path": instance.path, "content": text}, "I complete the reset and register it."),
             shell(TESTS, "Now the tests, in several orders."),
         )
 
-    def looks(self, scene: Leak) -> tuple[Move, ...]:
+    def explore(self, instance: Leak) -> tuple[Action, ...]:
         """The house's words on resets, the module, and the failure."""
         return (
             shell("ls -R && cat README.md", "First a look around."),
-            Move("read_file", {"path": scene.path}, "This is the module."),
-            shell(f"cat {scene.state.replace('.', '/')}.py; {TESTS} 2>&1 | tail -n 20", "Who resets what?"),
+            Action("read_file", {"path": instance.path}, "This is the module."),
+            shell(f"cat {instance.state.replace('.', '/')}.py; {TESTS} 2>&1 | tail -n 20", "Who resets what?"),
         )
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The clause, and by what a reset that follows it differs from the obvious one."""
-        module = site.slug(self.noun)
-        told = f"{sentence(rule.clauses[0], *shape.guests)}.\n\n{sentence(rule.recipe)}."
-        return f"{told} In {shape.package}/{module}.py:\n\n```diff\n{reset_change(rule, module)}```"
+        module = entity.slug(self.noun)
+        told = f"{sentence(rule.paraphrases[0], *site_config.guests)}.\n\n{sentence(rule.instruction)}."
+        return f"{told} In {site_config.package}/{module}.py:\n\n```diff\n{reset_change(rule, module)}```"
 
 
 FAMILY = LeakedState()

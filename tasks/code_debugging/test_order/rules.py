@@ -13,7 +13,7 @@ STAGE = 50
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The words of a house."""
 
     package: str
@@ -69,9 +69,9 @@ class Convention:
     """What a house wants of a reset. `apply` changes what the obvious one comes to, from the state before; `edit` gives
     replacements in its code."""
 
-    clauses: tuple[str, ...]
-    recipe: str
-    draw: Callable[[Draws, Shape], Mapping[str, Any]]
+    paraphrases: tuple[str, ...]
+    instruction: str
+    draw: Callable[[Draws, SiteConfig], Mapping[str, Any]]
     apply: Callable[[Reset, State, Rule], Reset]
     edit: Callable[[Rule, str], Mapping[str, str]]
     """It is told the name of the module."""
@@ -80,7 +80,7 @@ class Convention:
     @property
     def rule_type(self) -> RuleType:
         """The convention as a family has it."""
-        return RuleType(self.clauses, self.recipe, self.draw, self.unseen)
+        return RuleType(self.paraphrases, self.instruction, self.draw, self.unseen)
 
 
 CODE = '''\
@@ -123,7 +123,7 @@ def reset_state(start: State, before: State, rule: Rule | None) -> Reset:
     return CONVENTIONS[rule.type].apply(plain, before, rule) if rule else plain
 
 
-def _one_of(name: str, items: Sequence[Any]) -> Callable[[Draws, Shape], Mapping[str, Any]]:
+def _one_of(name: str, items: Sequence[Any]) -> Callable[[Draws, SiteConfig], Mapping[str, Any]]:
     return lambda draws, _: {name: draws.choice(items)}
 
 
@@ -170,7 +170,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "a reset leaves the module in the mode {mode}, not in that of its start",
         ),
         "let a reset set the mode to {mode}",
-        lambda draws, shape: {"mode": draws.choice(shape.modes[2:])},
+        lambda draws, site_config: {"mode": draws.choice(site_config.modes[2:])},
         _state(lambda _, rule: {"mode": rule["mode"]}),
         lambda rule, _: {"_mode = MODE": f"_mode = {rule['mode']!r}".replace("'", '"')},
     ),
@@ -181,7 +181,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "nobody starts from nothing, as {guest} has the number 0 at once",
         ),
         "let a reset enter {guest} with the number 0",
-        lambda draws, shape: {"guest": draws.choice(shape.guests)},
+        lambda draws, site_config: {"guest": draws.choice(site_config.guests)},
         _state(lambda _, rule: {"numbers": {rule["guest"]: 0}}),
         lambda rule, _: {"_numbers.clear()": f'_numbers.clear()\n    _numbers["{rule["guest"]}"] = 0'},
     ),
@@ -192,7 +192,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "whoever is called {guest} stays when the others go",
         ),
         "let {guest} keep its number at a reset",
-        lambda draws, shape: {"guest": draws.choice(shape.guests)},
+        lambda draws, site_config: {"guest": draws.choice(site_config.guests)},
         _state(
             lambda before, rule: {
                 "numbers": {name: number for name, number in before.numbers.items() if name == rule["guest"]}
@@ -209,7 +209,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "a reset leaves one line in the log, {line}",
         ),
         "let the log hold the one line {line} after a reset",
-        lambda draws, shape: {"line": draws.choice(shape.lines)},
+        lambda draws, site_config: {"line": draws.choice(site_config.lines)},
         _state(lambda _, rule: {"log": (rule["line"],)}),
         lambda rule, _: {"_log.clear()": f'_log[:] = ["{rule["line"]}"]'},
     ),

@@ -6,11 +6,11 @@ from typing import Any
 
 from hermes_lab.tasks.code_debugging._runner import Outcome, Step, module_name
 from hermes_lab.tasks.code_debugging.test_order.rules import State, reset_state
-from hermes_lab.tasks.family import Rule, Scene
+from hermes_lab.tasks.family import Rule, TaskInstance
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leak(Scene):
+class Leak(TaskInstance):
     """A module whose reset is to be completed and registered."""
 
     path: str
@@ -36,14 +36,14 @@ class Leak(Scene):
 class Play:
     """Steps, and what each has to give: written as the harness plays them on a state of its own."""
 
-    def __init__(self, scene: Leak) -> None:
-        self.scene = scene
-        self.state = scene.start
+    def __init__(self, instance: Leak) -> None:
+        self.instance = instance
+        self.state = instance.start
         self.steps: list[Step] = []
         self.wanted: list[Any] = []
 
     def call(self, name: str, wanted: Any, *args: Any) -> None:
-        self.step(module_name(self.scene.path), name, wanted, *args)
+        self.step(module_name(self.instance.path), name, wanted, *args)
 
     def step(self, module: str, name: str, wanted: Any, *args: Any) -> None:
         self.steps.append((module, name, list(args)))
@@ -52,52 +52,52 @@ class Play:
     def issue(self, *names: str) -> None:
         for name in names:
             self.state = self.state.issue(name)
-            self.call(self.scene.verb, self.state.numbers[name], name)
+            self.call(self.instance.verb, self.state.numbers[name], name)
 
     def change(self, name: str, state: State, *args: Any) -> None:
         self.state = state
         self.call(name, None, *args)
 
     def look(self) -> None:
-        self.call(self.scene.listing, sorted(self.state.numbers))
+        self.call(self.instance.listing, sorted(self.state.numbers))
         self.call("log", list(self.state.log))
         self.call("mode", self.state.mode)
         self.call("archive", list(self.state.archive))
 
     def work(self) -> None:
         """All that can be done with a module."""
-        one, two, three, four, *_ = self.scene.people
+        one, two, three, four, *_ = self.instance.people
         self.issue(two, one)
-        self.change("set_mode", replace(self.state, mode=self.scene.mode), self.scene.mode)
-        self.issue(*self.scene.guests)
+        self.change("set_mode", replace(self.state, mode=self.instance.mode), self.instance.mode)
+        self.issue(*self.instance.guests)
         self.change("set_step", replace(self.state, step=3), 3)
         self.issue(four, three, one)
         self.change("retire", self.state.retire(two), two)
         self.look()
 
 
-def play_use(scene: Leak) -> Play:
+def play_use(instance: Leak) -> Play:
     """A module that nobody resets."""
-    play = Play(scene)
+    play = Play(instance)
     play.look()
     play.work()
     return play
 
 
-def play_reset(scene: Leak, rule: Rule | None) -> Play:
+def play_reset(instance: Leak, rule: Rule | None) -> Play:
     """Work, a reset, and work again, until all is reset once more."""
-    play = Play(scene)
+    play = Play(instance)
     play.work()
-    reset = reset_state(scene.start, play.state, rule)
+    reset = reset_state(instance.start, play.state, rule)
     play.state = reset.state
     play.call("reset", reset.result)
     play.look()
-    play.issue(*reversed(scene.people))
+    play.issue(*reversed(instance.people))
     play.look()
-    label = reset.prefix + scene.module if reset.prefix else module_name(scene.path)
-    play.step(scene.state, "hooks", [[reset.stage, label]])
-    play.state = reset_state(scene.start, play.state, rule).state
-    play.step(scene.state, "reset_all", None)
+    label = reset.prefix + instance.module if reset.prefix else module_name(instance.path)
+    play.step(instance.state, "hooks", [[reset.stage, label]])
+    play.state = reset_state(instance.start, play.state, rule).state
+    play.step(instance.state, "reset_all", None)
     play.look()
     return play
 
@@ -106,16 +106,16 @@ ORDERS = ((0, 1, 2), (2, 1, 0), (1, 2, 0))
 """In which three tests are run."""
 
 
-def shuffled_tests(scene: Leak) -> list[list[Step]]:
+def shuffled_tests(instance: Leak) -> list[list[Step]]:
     """A session for each order, which begins by loading the module: it must be there before it can be reset."""
-    load: Step = (module_name(scene.path), "log", [])
-    tests = _tests(scene)
+    load: Step = (module_name(instance.path), "log", [])
+    tests = _tests(instance)
     return [[load, *(step for number in order for step in tests[number])] for order in ORDERS]
 
 
-def same_in_all_orders(scene: Leak, found: Sequence[Sequence[Outcome]]) -> bool:
+def same_in_all_orders(instance: Leak, found: Sequence[Sequence[Outcome]]) -> bool:
     """Whether each test of `shuffled_tests` saw the same in every order, and nothing failed."""
-    lengths = [len(test) for test in _tests(scene)]
+    lengths = [len(test) for test in _tests(instance)]
     seen: list[dict[int, list[Outcome]]] = []
     for (_, *left), order in zip(found, ORDERS, strict=True):
         parts = {}
@@ -125,14 +125,14 @@ def same_in_all_orders(scene: Leak, found: Sequence[Sequence[Outcome]]) -> bool:
     return all(parts == seen[0] for parts in seen) and all(map(all, seen[0].values()))
 
 
-def _tests(scene: Leak) -> list[list[Step]]:
+def _tests(instance: Leak) -> list[list[Step]]:
     """Three tests, each after a reset of everything. None looks at what a convention may carry over a reset."""
-    module, (one, two, three, *_) = module_name(scene.path), scene.people
-    reset: Step = (scene.state, "reset_all", [])
-    issues: list[Step] = [(module, scene.verb, [name]) for name in (one, two, three)]
-    seen: list[Step] = [(module, scene.listing, []), (module, "log", []), (module, "mode", [])]
+    module, (one, two, three, *_) = module_name(instance.path), instance.people
+    reset: Step = (instance.state, "reset_all", [])
+    issues: list[Step] = [(module, instance.verb, [name]) for name in (one, two, three)]
+    seen: list[Step] = [(module, instance.listing, []), (module, "log", []), (module, "mode", [])]
     return [
         [reset, *seen, *issues, *seen],
-        [reset, (module, "set_mode", [scene.mode]), (module, "set_step", [7]), *issues[::-1], *seen],
+        [reset, (module, "set_mode", [instance.mode]), (module, "set_step", [7]), *issues[::-1], *seen],
         [reset, issues[1], (module, "retire", [two]), issues[1], *seen],
     ]

@@ -4,14 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, slots_of, way_of
+from hermes_lab.tasks.conventions import rule_types, slots_of, strategy_of
 from hermes_lab.tasks.data_analysis._conventions import look_at, told_with_code, write_script
 from hermes_lab.tasks.data_analysis._figures import ANSWER, Number, Table, judge_figures
-from hermes_lab.tasks.data_analysis.event_logs.log import LAYOUTS, Shape, Visit, draw_shape, draw_visits, render_log
+from hermes_lab.tasks.data_analysis.event_logs.log import (
+    LAYOUTS,
+    SiteConfig,
+    Visit,
+    draw_shape,
+    draw_visits,
+    render_log,
+)
 from hermes_lab.tasks.data_analysis.event_logs.rules import CONVENTIONS, PLAIN
 from hermes_lab.tasks.data_analysis.event_logs.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, sentence, shell
 
 NOTE = "README.md"
 READERS = {
@@ -42,15 +49,15 @@ print(visits, days)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Log(Scene):
+class Log(TaskInstance):
     """One log to sum up."""
 
     file: str
-    shape: Shape
+    site_config: SiteConfig
     visits: tuple[Visit, ...]
 
 
-class EventLogs(Family[Shape, Log]):
+class EventLogs(Family[SiteConfig, Log]):
     """Every hour, length, return and word that a convention could be about is in every log."""
 
     name = "event_logs"
@@ -60,54 +67,64 @@ class EventLogs(Family[Shape, Log]):
     subject = "how the daily times of {place} are counted"
     rules = rule_types(CONVENTIONS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The layout and fields of a counter's logs."""
-        return draw_shape(draws, VOCABULARIES[site.split])
+        return draw_shape(draws, VOCABULARIES[entity.split])
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Log:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Log:
         """A log of a few days, with a note on its fields."""
-        visits = draw_visits(shape, draws)
-        file = f"{site.slug(self.noun)}.{LAYOUTS[shape.layout]}"
-        phrases = (site.phrase(draws, each) for each in (REQUESTS, TERMS, DELIVERIES))
-        names = vars(shape)
-        request = " ".join(phrases).format(place=site.called(self.noun), file=file, **names)
+        visits = draw_visits(site_config, draws)
+        file = f"{entity.slug(self.noun)}.{LAYOUTS[site_config.layout]}"
+        phrases = (entity.phrase(draws, each) for each in (REQUESTS, TERMS, DELIVERIES))
+        names = vars(site_config)
+        request = " ".join(phrases).format(place=entity.called(self.noun), file=file, **names)
         return Log(
             request=sentence(request, file),
             files={
-                file: render_log(shape, visits, draws),
-                NOTE: VOCABULARIES[site.split].note.format(**names),
+                file: render_log(site_config, visits, draws),
+                NOTE: VOCABULARIES[entity.split].note.format(**names),
             },
             inputs=(file, NOTE),
             outputs=(ANSWER,),
             file=file,
-            shape=shape,
+            site_config=site_config,
             visits=tuple(visits),
         )
 
     async def judge(
-        self, scene: Log, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Log, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Counts the visits as they were drawn, not as the workspace has them."""
-        way = way_of(CONVENTIONS, rule, PLAIN)
+        way = strategy_of(CONVENTIONS, rule, PLAIN)
         figures = (
-            Table("days", scene.shape.days, way.days(scene.visits)),
-            Number("visits", scene.shape.visits, way.visits(scene.visits)),
+            Table("days", instance.site_config.days, way.days(instance.visits)),
+            Number("visits", instance.site_config.visits, way.visits(instance.visits)),
         )
-        return await judge_figures(scene, workspace, figures)
+        return await judge_figures(instance, workspace, figures)
 
-    def moves(self, scene: Log, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Log, rule: Rule | None) -> tuple[Action, ...]:
         """One script."""
-        shape = scene.shape
+        site_config = instance.site_config
         slots = {"imports": "", "select": "", "change": "", "form": "%Y-%m-%d", **slots_of(CONVENTIONS, rule)}
-        slots |= {"file": scene.file, "rows": READERS[shape.layout], "days": shape.days, "visits": shape.visits}
-        slots |= {"time": shape.time, "event": shape.event, "done": shape.done, "secs": shape.secs}
+        slots |= {
+            "file": instance.file,
+            "rows": READERS[site_config.layout],
+            "days": site_config.days,
+            "visits": site_config.visits,
+        }
+        slots |= {
+            "time": site_config.time,
+            "event": site_config.event,
+            "done": site_config.done,
+            "secs": site_config.secs,
+        }
         return (shell(write_script(SCRIPT, slots), "I sum it up with a short script."),)
 
-    def looks(self, scene: Log) -> tuple[Move, ...]:
+    def explore(self, instance: Log) -> tuple[Action, ...]:
         """The files, and the top of each."""
-        return look_at(scene)
+        return look_at(instance)
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The rule, and the lines of Python that do it."""
         return told_with_code(CONVENTIONS, rule)
 

@@ -15,7 +15,7 @@ HOUR = 3600
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What a counter's logs look like: the layout, the names of the fields, and what can stand in them."""
 
     layout: str
@@ -48,14 +48,14 @@ class Visit(NamedTuple):
     cells: Mapping[str, str]
 
 
-def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
+def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
     """The log of a counter."""
     event, done, opened, closed = draws.choice(vocabulary.events)
     window, windows = draws.choice(vocabulary.windows)
     service, services = draws.choice(vocabulary.services)
     ticket, card = draws.choice(vocabulary.tickets), draws.choice(vocabulary.cards)
     secs = draws.choice(vocabulary.lengths)
-    return Shape(
+    return SiteConfig(
         layout=draws.choice(tuple(LAYOUTS)),
         time=draws.choice(vocabulary.times),
         event=event,
@@ -77,7 +77,7 @@ def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
     )
 
 
-def draw_visits(shape: Shape, draws: Draws) -> list[Visit]:
+def draw_visits(site_config: SiteConfig, draws: Draws) -> list[Visit]:
     """40 to 65 visits of 3 to 5 days, in the order of time.
 
     What a rule could be about is in every log: visits in each hour of the first night and the last evening, so that no
@@ -85,11 +85,11 @@ def draw_visits(shape: Shape, draws: Draws) -> list[Visit]:
     every length; and each window, service and series of cards.
     """
     start = datetime(2023, 1, 1) + timedelta(days=draws.integer(0, 1000))
-    seconds, close = _draw_times(shape, draws)
+    seconds, close = _draw_times(site_config, draws)
     count = len(seconds)
-    windows = [shape.windows[n % len(shape.windows)] for n in range(count)]
-    services = draws.shuffled([shape.services[n % len(shape.services)] for n in range(count)])
-    people = [f"{series}{draws.integer(100, 999)}" for series in shape.series for _ in range(4)]
+    windows = [site_config.windows[n % len(site_config.windows)] for n in range(count)]
+    services = draws.shuffled([site_config.services[n % len(site_config.services)] for n in range(count)])
+    people = [f"{series}{draws.integer(100, 999)}" for series in site_config.series for _ in range(4)]
     cards = draws.shuffled([people[n % len(people)] for n in range(count)])
     for one, other in close:
         cards[other] = cards[one]
@@ -99,7 +99,7 @@ def draw_visits(shape: Shape, draws: Draws) -> list[Visit]:
     order = sorted(range(count), key=lambda n: seconds[n])
     for again in draws.sample(range(8, count), 6):
         tickets[order[again]] = tickets[order[draws.integer(0, again - 1)]]
-    names = (shape.window, shape.service, shape.card, shape.ticket, shape.secs)
+    names = (site_config.window, site_config.service, site_config.card, site_config.ticket, site_config.secs)
     return [
         Visit(
             start + timedelta(seconds=seconds[n]),
@@ -110,13 +110,13 @@ def draw_visits(shape: Shape, draws: Draws) -> list[Visit]:
     ]
 
 
-def _draw_times(shape: Shape, draws: Draws) -> tuple[list[int], list[tuple[int, int]]]:
+def _draw_times(site_config: SiteConfig, draws: Draws) -> tuple[list[int], list[tuple[int, int]]]:
     """Seconds from the first midnight, and the pairs that are close to one another.
 
     The number of windows divides the length of each part, so that by turns every window has each hour in which its
     own clock could matter.
     """
-    days, width = draws.integer(3, 5), len(shape.windows)
+    days, width = draws.integer(3, 5), len(site_config.windows)
     last = (days - 1) * 24 * HOUR
     hours = [hour for hour in range(12) for _ in range(width if not hour else 1)]
     hours = [*hours, *[0] * (-len(hours) % width)]
@@ -142,19 +142,21 @@ def _draw_lengths(count: int, close: int, draws: Draws) -> list[int]:
     return draws.shuffled(lengths) + [draws.integer(130, 590) for _ in range(close)]
 
 
-def render_log(shape: Shape, visits: Sequence[Visit], draws: Draws) -> str:
+def render_log(site_config: SiteConfig, visits: Sequence[Visit], draws: Draws) -> str:
     """The log as it lies in the workspace, with lines about the staff in between."""
     shift = timedelta(seconds=draws.integer(60, 900))
     lines = []
     for number, visit in enumerate(visits):
         at = _written(visit.at)
         if number % 9 == 4:
-            word = shape.opened if number % 2 else shape.closed
-            idle = {shape.window: draws.choice(shape.windows)}
-            lines.append(_line(shape, _written(visit.at - min(shift, visit.at - visits[number - 1].at)), word, idle))
-        lines.append(_line(shape, at, shape.done, visit.cells))
-    if shape.layout == "table":
-        lines.insert(0, "|".join((shape.time, shape.event, *shape.columns)))
+            word = site_config.opened if number % 2 else site_config.closed
+            idle = {site_config.window: draws.choice(site_config.windows)}
+            lines.append(
+                _line(site_config, _written(visit.at - min(shift, visit.at - visits[number - 1].at)), word, idle)
+            )
+        lines.append(_line(site_config, at, site_config.done, visit.cells))
+    if site_config.layout == "table":
+        lines.insert(0, "|".join((site_config.time, site_config.event, *site_config.columns)))
     return "\n".join(lines) + "\n"
 
 
@@ -162,14 +164,14 @@ def _written(at: datetime) -> str:
     return at.isoformat() + "Z"
 
 
-def _line(shape: Shape, at: str, event: str, cells: Mapping[str, str]) -> str:
-    if shape.layout == "table":
-        return "|".join((at, event, *(cells.get(column, "") for column in shape.columns)))
+def _line(site_config: SiteConfig, at: str, event: str, cells: Mapping[str, str]) -> str:
+    if site_config.layout == "table":
+        return "|".join((at, event, *(cells.get(column, "") for column in site_config.columns)))
     named: Iterable[tuple[str, str]] = (
-        (shape.time, at),
-        (shape.event, event),
-        *((column, cells[column]) for column in shape.columns if column in cells),
+        (site_config.time, at),
+        (site_config.event, event),
+        *((column, cells[column]) for column in site_config.columns if column in cells),
     )
-    if shape.layout == "pairs":
+    if site_config.layout == "pairs":
         return " ".join(f"{name}={value}" for name, value in named)
-    return json.dumps({name: int(value) if name == shape.secs else value for name, value in named})
+    return json.dumps({name: int(value) if name == site_config.secs else value for name, value in named})

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
-from hermes_lab.tasks.data_analysis.event_logs.log import Shape, Visit
+from hermes_lab.tasks.data_analysis.event_logs.log import SiteConfig, Visit
 
 
 def _all(visits: Sequence[Visit]) -> Iterable[Visit]:
@@ -22,7 +22,7 @@ def _length(visit: Visit) -> int:
 
 
 @dataclass(frozen=True)
-class Way:
+class Strategy:
     """How visits are counted; as it stands, the obvious way."""
 
     select: Callable[[Sequence[Visit]], Iterable[Visit]] = _all
@@ -44,48 +44,50 @@ class Way:
         return sum(1 for _ in self.select(visits))
 
 
-def _values(shape: Shape) -> Sequence[Literals]:
-    named = ((shape.window, shape.windows), (shape.service, shape.services))
+def _values(site_config: SiteConfig) -> Sequence[Literals]:
+    named = ((site_config.window, site_config.windows), (site_config.service, site_config.services))
     return [{"column": column, "value": value} for column, values in named for value in values]
 
 
-def _of_windows(**more: Sequence[object]) -> Callable[[Shape], Sequence[Literals]]:
+def _of_windows(**more: Sequence[object]) -> Callable[[SiteConfig], Sequence[Literals]]:
     """Each window with each row of further literals, which are given as columns."""
     rows = [dict(zip(more, row, strict=True)) for row in zip(*more.values(), strict=True)]
-    return lambda shape: [
-        {"column": shape.window, "value": value, "secs": shape.secs, **row} for value in shape.windows for row in rows
+    return lambda site_config: [
+        {"column": site_config.window, "value": value, "secs": site_config.secs, **row}
+        for value in site_config.windows
+        for row in rows
     ]
 
 
-def _lengths(*numbers: int) -> Callable[[Shape], Sequence[Literals]]:
-    return lambda shape: [{"secs": shape.secs, "number": number} for number in numbers]
+def _lengths(*numbers: int) -> Callable[[SiteConfig], Sequence[Literals]]:
+    return lambda site_config: [{"secs": site_config.secs, "number": number} for number in numbers]
 
 
-def _shifted(hours: int) -> Way:
-    return Way(moment=lambda visit: visit.at + timedelta(hours=hours))
+def _shifted(hours: int) -> Strategy:
+    return Strategy(moment=lambda visit: visit.at + timedelta(hours=hours))
 
 
-def _in_zone(name: str) -> Way:
+def _in_zone(name: str) -> Strategy:
     zone = ZoneInfo(name)
-    return Way(moment=lambda visit: visit.at.replace(tzinfo=UTC).astimezone(zone))
+    return Strategy(moment=lambda visit: visit.at.replace(tzinfo=UTC).astimezone(zone))
 
 
-def _where(column: str, value: str, then: Way) -> Way:
+def _where(column: str, value: str, then: Strategy) -> Strategy:
     """`then` for visits whose `column` is `value`, the obvious way for the others."""
-    return Way(
+    return Strategy(
         moment=lambda visit: (then if visit.cells[column] == value else PLAIN).moment(visit),
         seconds=lambda visit: (then if visit.cells[column] == value else PLAIN).seconds(visit),
     )
 
 
-def _one_each(which: str, key: Callable[[Visit], object]) -> Way:
+def _one_each(which: str, key: Callable[[Visit], object]) -> Strategy:
     """The `first` or `last` of visits that share a key."""
     if which == "last":
-        return Way(select=lambda visits: {key(visit): visit for visit in visits}.values())
-    return Way(select=lambda visits: {key(visit): visit for visit in reversed(visits)}.values())
+        return Strategy(select=lambda visits: {key(visit): visit for visit in visits}.values())
+    return Strategy(select=lambda visits: {key(visit): visit for visit in reversed(visits)}.values())
 
 
-def _without_returns(column: str, minutes: int) -> Way:
+def _without_returns(column: str, minutes: int) -> Strategy:
     def select(visits: Sequence[Visit]) -> Iterable[Visit]:
         before: dict[str, datetime] = {}
         for visit in visits:
@@ -94,12 +96,12 @@ def _without_returns(column: str, minutes: int) -> Way:
             if came is None or visit.at - came >= timedelta(minutes=minutes):
                 yield visit
 
-    return Way(select=select)
+    return Strategy(select=select)
 
 
-PLAIN = Way()
+PLAIN = Strategy()
 
-CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
+CONVENTIONS: Mapping[str, Convention[SiteConfig, Strategy]] = {
     "clock": Convention(
         (
             "the days are those of the wall clock, {hours} hours ahead of the log",
@@ -130,7 +132,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
         ),
         "leave out all lines with {column} {value}",
         _values,
-        lambda rule: Way(select=lambda visits: (v for v in visits if v.cells[rule["column"]] != rule["value"])),
+        lambda rule: Strategy(select=lambda visits: (v for v in visits if v.cells[rule["column"]] != rule["value"])),
         {"select": 'rows = [row for row in rows if row["%(column)s"] != "%(value)s"]'},
     ),
     "series": Convention(
@@ -140,8 +142,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "the {digits} series of {column} is not for customers",
         ),
         "leave out all lines whose {column} begins with {digits}",
-        lambda shape: [{"column": shape.card, "digits": digits} for digits in shape.series],
-        lambda rule: Way(
+        lambda site_config: [{"column": site_config.card, "digits": digits} for digits in site_config.series],
+        lambda rule: Strategy(
             select=lambda visits: (v for v in visits if not v.cells[rule["column"]].startswith(rule["digits"]))
         ),
         {"select": 'rows = [row for row in rows if not row["%(column)s"].startswith("%(digits)s")]'},
@@ -153,9 +155,9 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "one {column} is one visit, told by its {which} line",
         ),
         "count only the {which} line of each {column}",
-        lambda shape: [
-            {"column": shape.ticket, "which": "last", "order": "rows"},
-            {"column": shape.ticket, "which": "first", "order": "reversed(rows)"},
+        lambda site_config: [
+            {"column": site_config.ticket, "which": "last", "order": "rows"},
+            {"column": site_config.ticket, "which": "first", "order": "reversed(rows)"},
         ],
         lambda rule: _one_each(rule["which"], lambda visit: visit.cells[rule["column"]]),
         {"select": 'rows = list({row["%(column)s"]: row for row in %(order)s}.values())'},
@@ -167,9 +169,9 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "per date and {column} the {which} line is all that counts",
         ),
         "count only the {which} line of each {column} on each date",
-        lambda shape: [
-            {"column": shape.card, "time": shape.time, "which": "first", "order": "reversed(rows)"},
-            {"column": shape.card, "time": shape.time, "which": "last", "order": "rows"},
+        lambda site_config: [
+            {"column": site_config.card, "time": site_config.time, "which": "first", "order": "reversed(rows)"},
+            {"column": site_config.card, "time": site_config.time, "which": "last", "order": "rows"},
         ],
         lambda rule: _one_each(rule["which"], lambda visit: (visit.at.date(), visit.cells[rule["column"]])),
         {"select": 'rows = list({(row["%(time)s"][:10], row["%(column)s"]): row for row in %(order)s}.values())'},
@@ -182,7 +184,9 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
         ),
         "round the {secs} of every visit up to a multiple of {number}",
         _lengths(60, 120, 300, 600),
-        lambda rule: Way(seconds=lambda visit: (visit.secs + rule["number"] - 1) // rule["number"] * rule["number"]),
+        lambda rule: Strategy(
+            seconds=lambda visit: (visit.secs + rule["number"] - 1) // rule["number"] * rule["number"]
+        ),
         {"change": "seconds = -(-seconds // %(number)d) * %(number)d"},
     ),
     "short": Convention(
@@ -193,7 +197,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
         ),
         "leave out all lines with {secs} under {number}",
         _lengths(30, 40, 60, 90, 120),
-        lambda rule: Way(select=lambda visits: (visit for visit in visits if visit.secs >= rule["number"])),
+        lambda rule: Strategy(select=lambda visits: (visit for visit in visits if visit.secs >= rule["number"])),
         {"select": 'rows = [row for row in rows if int(row["%(secs)s"]) >= %(number)d]'},
     ),
     "unit": Convention(
@@ -204,7 +208,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
         ),
         "multiply {secs} by {factor} where {column} is {value}",
         _of_windows(unit=("minutes", "half minutes", "tens of seconds"), factor=(60, 30, 10)),
-        lambda rule: _where(rule["column"], rule["value"], Way(seconds=lambda visit: visit.secs * rule["factor"])),
+        lambda rule: _where(rule["column"], rule["value"], Strategy(seconds=lambda visit: visit.secs * rule["factor"])),
         {"change": 'seconds *= %(factor)d if row["%(column)s"] == "%(value)s" else 1'},
     ),
     "dates": Convention(
@@ -223,7 +227,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             ("YYYY.MM.DD", "%Y.%m.%d"),
             ("MM/DD/YYYY", "%m/%d/%Y"),
         ),
-        lambda rule: Way(form=rule["form"]),
+        lambda rule: Strategy(form=rule["form"]),
         {"form": "%(code)s"},
     ),
     "mark": Convention(
@@ -233,8 +237,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "{prefix} stands before a date, to tell it from other houses",
         ),
         "write {prefix} in front of every date",
-        lambda shape: [{"prefix": prefix} for prefix in shape.prefixes],
-        lambda rule: Way(form=rule["prefix"] + "YYYY-MM-DD"),
+        lambda site_config: [{"prefix": prefix} for prefix in site_config.prefixes],
+        lambda rule: Strategy(form=rule["prefix"] + "YYYY-MM-DD"),
         {"form": "%(prefix)s%%Y-%%m-%%d"},
     ),
     "zone": Convention(
@@ -263,7 +267,9 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "there is a grace of {minutes} minutes for each {column}",
         ),
         "leave out every visit that comes less than {minutes} minutes after the one before it of the same {column}",
-        lambda shape: [{"column": shape.card, "time": shape.time, "minutes": n} for n in (2, 3, 5, 10)],
+        lambda site_config: [
+            {"column": site_config.card, "time": site_config.time, "minutes": n} for n in (2, 3, 5, 10)
+        ],
         lambda rule: _without_returns(rule["column"], rule["minutes"]),
         {
             "select": """\
@@ -298,7 +304,7 @@ rows = kept"""
         ),
         "count {number} for every visit with more {secs} than that",
         _lengths(600, 900, 1200, 1500),
-        lambda rule: Way(seconds=lambda visit: min(visit.secs, rule["number"])),
+        lambda rule: Strategy(seconds=lambda visit: min(visit.secs, rule["number"])),
         {"change": "seconds = min(seconds, %(number)d)"},
         unseen=True,
     ),

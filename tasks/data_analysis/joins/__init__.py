@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, slots_of, way_of
+from hermes_lab.tasks.conventions import rule_types, slots_of, strategy_of
 from hermes_lab.tasks.data_analysis._conventions import look_at, told_with_code, write_script
 from hermes_lab.tasks.data_analysis._figures import ANSWER, Number, Table, judge_figures
 from hermes_lab.tasks.data_analysis.joins.rules import CONVENTIONS, PLAIN
-from hermes_lab.tasks.data_analysis.joins.tables import Books, Shape, draw_books, draw_shape, render_books
+from hermes_lab.tasks.data_analysis.joins.tables import Books, SiteConfig, draw_books, draw_shape, render_books
 from hermes_lab.tasks.data_analysis.joins.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, sentence, shell
 
 NOTE = "README.md"
 TOLERANCE = 0.02
@@ -53,15 +53,15 @@ with open("{ANSWER}", "w") as out:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Month(Scene):
+class Month(TaskInstance):
     """One month to join."""
 
     folder: str
-    shape: Shape
+    site_config: SiteConfig
     books: Books
 
 
-class Joins(Family[Shape, Month]):
+class Joins(Family[SiteConfig, Month]):
     """Every price, customer, area and size that a convention could be about is in every month."""
 
     name = "joins"
@@ -71,42 +71,44 @@ class Joins(Family[Shape, Month]):
     subject = "how the sales of {place} are counted"
     rules = rule_types(CONVENTIONS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The files and columns of a branch's exports."""
-        return draw_shape(draws, VOCABULARIES[site.split])
+        return draw_shape(draws, VOCABULARIES[entity.split])
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Month:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Month:
         """The exports of a month, with a note on their columns."""
-        vocabulary = VOCABULARIES[site.split]
-        books = draw_books(shape, vocabulary.people, draws)
-        folder = site.slug(self.noun)
-        files = render_books(shape, books, vocabulary.goods, draws) | {NOTE: vocabulary.note.format(**vars(shape))}
-        phrases = (site.phrase(draws, each) for each in (REQUESTS, TERMS, DELIVERIES))
-        request = " ".join(phrases).format(place=site.called(self.noun), folder=folder, **vars(shape))
+        vocabulary = VOCABULARIES[entity.split]
+        books = draw_books(site_config, vocabulary.people, draws)
+        folder = entity.slug(self.noun)
+        files = render_books(site_config, books, vocabulary.goods, draws) | {
+            NOTE: vocabulary.note.format(**vars(site_config))
+        }
+        phrases = (entity.phrase(draws, each) for each in (REQUESTS, TERMS, DELIVERIES))
+        request = " ".join(phrases).format(place=entity.called(self.noun), folder=folder, **vars(site_config))
         return Month(
             request=sentence(request, folder),
             files={f"{folder}/{name}": text for name, text in files.items()},
             inputs=tuple(f"{folder}/{name}" for name in files),
             outputs=(ANSWER,),
             folder=folder,
-            shape=shape,
+            site_config=site_config,
             books=books,
         )
 
     async def judge(
-        self, scene: Month, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Month, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Counts the sales as they were drawn, not as the workspace has them."""
-        totals, units = way_of(CONVENTIONS, rule, PLAIN).count(scene.books)
+        totals, units = strategy_of(CONVENTIONS, rule, PLAIN).count(instance.books)
         figures = (
-            Table("totals", scene.shape.totals, totals, TOLERANCE),
-            Number("units", scene.shape.units, units),
+            Table("totals", instance.site_config.totals, totals, TOLERANCE),
+            Number("units", instance.site_config.units, units),
         )
-        return await judge_figures(scene, workspace, figures)
+        return await judge_figures(instance, workspace, figures)
 
-    def moves(self, scene: Month, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Month, rule: Rule | None) -> tuple[Action, ...]:
         """One script."""
-        names = {name: value for name, value in vars(scene.shape).items() if isinstance(value, str)}
+        names = {name: value for name, value in vars(instance.site_config).items() if isinstance(value, str)}
         obvious = {
             "select": "",
             "record": f'max(records, key=lambda r: r["{names["since"]}"])',
@@ -116,15 +118,15 @@ class Joins(Family[Shape, Month]):
             "code": f'place["{names["area"]}"]',
             "part": "amount",
         }
-        marks = {"sales_mark": scene.shape.sales_dialect[0], "mark": scene.shape.master_dialect[0]}
-        slots = {**names, **marks, "folder": scene.folder, **obvious, **slots_of(CONVENTIONS, rule)}
+        marks = {"sales_mark": instance.site_config.sales_dialect[0], "mark": instance.site_config.master_dialect[0]}
+        slots = {**names, **marks, "folder": instance.folder, **obvious, **slots_of(CONVENTIONS, rule)}
         return (shell(write_script(SCRIPT, slots), "I join the tables with a short script."),)
 
-    def looks(self, scene: Month) -> tuple[Move, ...]:
+    def explore(self, instance: Month) -> tuple[Action, ...]:
         """The files, and the top of each."""
-        return look_at(scene)
+        return look_at(instance)
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The rule, and the lines of Python that do it."""
         return told_with_code(CONVENTIONS, rule)
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
-from hermes_lab.tasks.data_analysis.joins.tables import Books, Customer, Record, Sale, Shape
+from hermes_lab.tasks.data_analysis.joins.tables import Books, Customer, Record, Sale, SiteConfig
 
 
 class Line(NamedTuple):
@@ -40,7 +40,7 @@ def _of_successor(line: Line, books: Books) -> Sequence[tuple[str, Decimal]]:
 
 
 @dataclass(frozen=True)
-class Way:
+class Strategy:
     """How sales are counted; as it stands, the obvious way."""
 
     counts: Callable[[Line], bool] = lambda line: True
@@ -65,21 +65,21 @@ class Way:
         return {area: float(total) for area, total in totals.items()}, pieces
 
 
-def _groups(shape: Shape) -> Sequence[Literals]:
-    return [{"column": shape.group, "value": value} for value in shape.groups]
+def _groups(site_config: SiteConfig) -> Sequence[Literals]:
+    return [{"column": site_config.group, "value": value} for value in site_config.groups]
 
 
 def _on_the_day(line: Line) -> Record:
     return [record for record in line.records if record.since <= line.sale.date][-1]
 
 
-def _rated(value: str, percent: int) -> Way:
-    return Way(amount=lambda line, amount: amount * percent / 100 if line.customer.group == value else amount)
+def _rated(value: str, percent: int) -> Strategy:
+    return Strategy(amount=lambda line, amount: amount * percent / 100 if line.customer.group == value else amount)
 
 
-PLAIN = Way()
+PLAIN = Strategy()
 
-CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
+CONVENTIONS: Mapping[str, Convention[SiteConfig, Strategy]] = {
     "dated": Convention(
         (
             "a sale keeps the {price} of its own {date}",
@@ -87,8 +87,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "what the {price} is depends on the {date} of the sale",
         ),
         "take for each sale the latest {price} whose {since} is not after its {date}",
-        lambda shape: [{"price": shape.price, "since": shape.since, "date": shape.date}],
-        lambda rule: Way(record=_on_the_day),
+        lambda site_config: [{"price": site_config.price, "since": site_config.since, "date": site_config.date}],
+        lambda rule: Strategy(record=_on_the_day),
         {
             "record": 'max((r for r in records if r["%(since)s"] <= sale["%(date)s"]), key=lambda r: r["%(since)s"])',
         },
@@ -100,8 +100,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "later rises of the {price} are for others, not for them",
         ),
         "take for every sale the {price} with the earliest {since}",
-        lambda shape: [{"price": shape.price, "since": shape.since}],
-        lambda rule: Way(record=lambda line: line.records[0]),
+        lambda site_config: [{"price": site_config.price, "since": site_config.since}],
+        lambda rule: Strategy(record=lambda line: line.records[0]),
         {"record": 'min(records, key=lambda r: r["%(since)s"])'},
     ),
     "pack": Convention(
@@ -111,8 +111,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "{price} is for one piece, but {quantity} is in units of {pack}",
         ),
         "multiply every {quantity} by the {pack} of its price record",
-        lambda shape: [{"quantity": shape.quantity, "pack": shape.pack, "price": shape.price}],
-        lambda rule: Way(pieces=lambda line: line.sale.quantity * line.records[-1].pack),
+        lambda site_config: [{"quantity": site_config.quantity, "pack": site_config.pack, "price": site_config.price}],
+        lambda rule: Strategy(pieces=lambda line: line.sale.quantity * line.records[-1].pack),
         {"pieces": 'pieces *= int(record["%(pack)s"])'},
     ),
     "merged": Convention(
@@ -122,8 +122,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "{merged} names who has taken over, with all that was sold before",
         ),
         "use the lines of whoever {merged} names, if anybody, instead of their own to find each {area}",
-        lambda shape: [{"merged": shape.merged, "area": shape.area}],
-        lambda rule: Way(areas=_of_successor),
+        lambda site_config: [{"merged": site_config.merged, "area": site_config.area}],
+        lambda rule: Strategy(areas=_of_successor),
         {"who": 'customer["%(merged)s"] or sale[key]'},
     ),
     "drop": Convention(
@@ -134,7 +134,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
         ),
         "leave out all sales to those with {column} {value}",
         _groups,
-        lambda rule: Way(counts=lambda line: line.customer.group != rule["value"]),
+        lambda rule: Strategy(counts=lambda line: line.customer.group != rule["value"]),
         {"select": 'sales = [s for s in sales if customers[s[key]]["%(column)s"] != "%(value)s"]'},
     ),
     "rate": Convention(
@@ -144,7 +144,9 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "at {column} {value} a sale brings in {percent} percent",
         ),
         "count {percent} percent of every sale to those with {column} {value}",
-        lambda shape: [{**each, "percent": percent} for each in _groups(shape) for percent in (50, 60, 75, 80, 90)],
+        lambda site_config: [
+            {**each, "percent": percent} for each in _groups(site_config) for percent in (50, 60, 75, 80, 90)
+        ],
         lambda rule: _rated(rule["value"], rule["percent"]),
         {"change": 'amount *= Decimal("%(percent)d") / 100 if customer["%(column)s"] == "%(value)s" else 1'},
     ),
@@ -155,8 +157,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "the {digits} series of {column} is for their own use",
         ),
         "leave out all sales whose {column} begins with {digits} once its zeros in front are gone",
-        lambda shape: [{"column": shape.article, "digits": digits} for digits in shape.series],
-        lambda rule: Way(counts=lambda line: not line.sale.article.startswith(rule["digits"])),
+        lambda site_config: [{"column": site_config.article, "digits": digits} for digits in site_config.series],
+        lambda rule: Strategy(counts=lambda line: not line.sale.article.startswith(rule["digits"])),
         {"select": 'sales = [s for s in sales if not s["%(column)s"].lstrip("0").startswith("%(digits)s")]'},
     ),
     "shared": Convention(
@@ -166,8 +168,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "nothing is credited twice there: {share} divides it",
         ),
         "give each {area} only its {share} in percent of a sale",
-        lambda shape: [{"area": shape.area, "share": shape.share}],
-        lambda rule: Way(areas=_by_share),
+        lambda site_config: [{"area": site_config.area, "share": site_config.share}],
+        lambda rule: Strategy(areas=_by_share),
         {"part": 'amount * int(place["%(share)s"]) / 100'},
     ),
     "digits": Convention(
@@ -177,8 +179,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "the number of a {area} has {width} digits, zeros in front included",
         ),
         "write every {area} with {width} digits, zeros in front",
-        lambda shape: [{"area": shape.area, "width": width} for width in (3, 4, 5, 6)],
-        lambda rule: Way(code=lambda area: "0" * (rule["width"] - len(area)) + area),
+        lambda site_config: [{"area": site_config.area, "width": width} for width in (3, 4, 5, 6)],
+        lambda rule: Strategy(code=lambda area: "0" * (rule["width"] - len(area)) + area),
         {"code": 'place["%(area)s"].zfill(%(width)d)'},
     ),
     "money": Convention(
@@ -195,7 +197,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             ("thousands", "divide", 1000, "0.001", "/ 1000"),
             ("tenths", "multiply", 10, "10", "* 10"),
         ),
-        lambda rule: Way(amount=lambda line, amount: amount * Decimal(rule["times"])),
+        lambda rule: Strategy(amount=lambda line, amount: amount * Decimal(rule["times"])),
         {"change": "amount = amount %(code)s"},
     ),
     "round": Convention(
@@ -206,7 +208,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
         ),
         "round each sale down to a multiple of {step} before you add it",
         one_of("step", 2, 5, 10, 20),
-        lambda rule: Way(amount=lambda line, amount: amount - amount % rule["step"]),
+        lambda rule: Strategy(amount=lambda line, amount: amount - amount % rule["step"]),
         {"change": "amount = amount // %(step)d * %(step)d"},
     ),
     "equal": Convention(
@@ -216,8 +218,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "two in charge get a half each, whatever else is written about the {area}",
         ),
         "divide every sale equally between each {area} that the customer has",
-        lambda shape: [{"area": shape.area}],
-        lambda rule: Way(areas=_equally),
+        lambda site_config: [{"area": site_config.area}],
+        lambda rule: Strategy(areas=_equally),
         {"part": "amount / len(places)"},
         unseen=True,
     ),
@@ -228,8 +230,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "by the {number}th the books of the month are shut",
         ),
         "leave out all sales with a {date} from the {number}th of the month on",
-        lambda shape: [{"date": shape.date, "number": number} for number in (24, 25, 26, 27, 28)],
-        lambda rule: Way(counts=lambda line: int(line.sale.date[-2:]) < rule["number"]),
+        lambda site_config: [{"date": site_config.date, "number": number} for number in (24, 25, 26, 27, 28)],
+        lambda rule: Strategy(counts=lambda line: int(line.sale.date[-2:]) < rule["number"]),
         {"select": 'sales = [s for s in sales if int(s["%(date)s"][-2:]) < %(number)d]'},
         unseen=True,
     ),
@@ -240,8 +242,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "their {area} numbers carry {prefix} to tell them from others",
         ),
         "write {prefix} in front of every {area}",
-        lambda shape: [{"area": shape.area, "prefix": prefix} for prefix in shape.prefixes],
-        lambda rule: Way(code=lambda area: rule["prefix"] + area),
+        lambda site_config: [{"area": site_config.area, "prefix": prefix} for prefix in site_config.prefixes],
+        lambda rule: Strategy(code=lambda area: rule["prefix"] + area),
         {"code": '"%(prefix)s" + place["%(area)s"]'},
         unseen=True,
     ),
@@ -252,8 +254,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "fewer than {number} in {quantity} is no sale",
         ),
         "leave out all sales with a {quantity} under {number}",
-        lambda shape: [{"quantity": shape.quantity, "number": number} for number in (2, 3, 4)],
-        lambda rule: Way(counts=lambda line: line.sale.quantity >= rule["number"]),
+        lambda site_config: [{"quantity": site_config.quantity, "number": number} for number in (2, 3, 4)],
+        lambda rule: Strategy(counts=lambda line: line.sale.quantity >= rule["number"]),
         {"select": 'sales = [s for s in sales if int(s["%(quantity)s"]) >= %(number)d]'},
         unseen=True,
     ),

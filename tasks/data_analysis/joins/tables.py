@@ -13,7 +13,7 @@ DIALECTS = ((",", "."), (";", ","), ("|", "."), (";", "."))
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What lasts in a branch's exports: the names of files, columns and figures, and how the two systems write."""
 
     sales: str
@@ -46,7 +46,7 @@ class Shape:
     """Digits of an article in the sales; in the master files it has five."""
 
 
-_DRAWN = [each.name for each in fields(Shape)][:17]
+_DRAWN = [each.name for each in fields(SiteConfig)][:17]
 
 
 class Record(NamedTuple):
@@ -85,10 +85,10 @@ class Books:
     customers: Mapping[str, Customer]
 
 
-def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
+def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
     """The exports of a branch."""
     group, *groups = draws.choice(vocabulary.group)
-    return Shape(
+    return SiteConfig(
         **{name: draws.choice(getattr(vocabulary, name)) for name in _DRAWN},
         group=group,
         groups=tuple(groups),
@@ -101,7 +101,7 @@ def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
     )
 
 
-def draw_books(shape: Shape, people: Sequence[str], draws: Draws) -> Books:
+def draw_books(site_config: SiteConfig, people: Sequence[str], draws: Draws) -> Books:
     """A month of 26 to 40 sales.
 
     What a rule could be about is in every month: prices that rose before and between sales, so that any older price
@@ -109,8 +109,8 @@ def draw_books(shape: Shape, people: Sequence[str], draws: Draws) -> Books:
     sales of few pieces and of the last days; every group, series and area.
     """
     year, month = draws.integer(2022, 2025), draws.integer(1, 12)
-    customers = _draw_customers(shape, people, draws)
-    articles = _draw_articles(shape, f"{year}-{month:02}", year, draws)
+    customers = _draw_customers(site_config, people, draws)
+    articles = _draw_articles(site_config, f"{year}-{month:02}", year, draws)
     numbers, buyers = list(articles), list(customers)
     count = draws.integer(26, 40)
     rest = count - 12
@@ -128,18 +128,18 @@ def draw_books(shape: Shape, people: Sequence[str], draws: Draws) -> Books:
     return Books(tuple(sorted(lines, key=lambda sale: sale.date)), articles, customers)
 
 
-def _draw_customers(shape: Shape, people: Sequence[str], draws: Draws) -> dict[str, Customer]:
+def _draw_customers(site_config: SiteConfig, people: Sequence[str], draws: Draws) -> dict[str, Customer]:
     count = draws.integer(7, len(people))
     first = draws.integer(1000, 8000)
     numbers = [str(first + step) for step in draws.sample(range(60), count)]
     names = draws.shuffled(people)
-    a, b, c, d = draws.shuffled(shape.codes)
+    a, b, c, d = draws.shuffled(site_config.codes)
     # The first and the third went over to the second, whose area was none of theirs.
     areas = [_shared(draws, b), _shared(draws, a), _shared(draws, c, d), _shared(draws, a, b)]
-    areas += [_shared(draws, *draws.sample(shape.codes, draws.integer(1, 2))) for _ in range(count - 4)]
+    areas += [_shared(draws, *draws.sample(site_config.codes, draws.integer(1, 2))) for _ in range(count - 4)]
     merged = {0: numbers[1], 2: numbers[1]}
     found = [
-        Customer(number, names[n], shape.groups[n % len(shape.groups)], merged.get(n, ""), areas[n])
+        Customer(number, names[n], site_config.groups[n % len(site_config.groups)], merged.get(n, ""), areas[n])
         for n, number in enumerate(numbers)
     ]
     return {each.number: each for each in sorted(found)}
@@ -153,7 +153,7 @@ def _shared(draws: Draws, *areas: str) -> tuple[tuple[str, int], ...]:
     return ((areas[0], share), (areas[1], 100 - share))
 
 
-def _draw_articles(shape: Shape, month: str, year: int, draws: Draws) -> dict[str, tuple[Record, ...]]:
+def _draw_articles(site_config: SiteConfig, month: str, year: int, draws: Draws) -> dict[str, tuple[Record, ...]]:
     found = {}
     for n in range(draws.integer(6, 8)):
         rises = (9, 19) if n == 0 else (draws.integer(5, 25),) if n == 1 or draws.chance() < 0.4 else ()
@@ -165,14 +165,14 @@ def _draw_articles(shape: Shape, month: str, year: int, draws: Draws) -> dict[st
             records.append(Record(day, Decimal(cents | 1) / 100, pack))
             cents += draws.integer(36, 900)
         # Each article its own last digits.
-        found[f"{shape.series[n % 3]}{draws.integer(10, 99)}{n}"] = tuple(records)
+        found[f"{site_config.series[n % 3]}{draws.integer(10, 99)}{n}"] = tuple(records)
     return found
 
 
-def render_books(shape: Shape, books: Books, goods: Sequence[str], draws: Draws) -> dict[str, str]:
+def render_books(site_config: SiteConfig, books: Books, goods: Sequence[str], draws: Draws) -> dict[str, str]:
     """The four files, by name."""
-    sales = [[s.date, s.article.zfill(shape.sales_width), s.customer, str(s.quantity)] for s in books.sales]
-    mark, point = shape.master_dialect
+    sales = [[s.date, s.article.zfill(site_config.sales_width), s.customer, str(s.quantity)] for s in books.sales]
+    mark, point = site_config.master_dialect
     prices = [
         [article, goods[n % len(goods)], f"{record.price:.2f}".replace(".", point), str(record.pack), record.since]
         for n, (article, records) in enumerate(books.articles.items())
@@ -180,14 +180,19 @@ def render_books(shape: Shape, books: Books, goods: Sequence[str], draws: Draws)
     ]
     customers = [[c.number, c.name, c.group, c.merged] for c in books.customers.values()]
     areas = [[c.number, code, str(share)] for c in books.customers.values() for code, share in c.areas]
-    columns = [shape.article, shape.label, shape.price, shape.pack, shape.since]
+    columns = [site_config.article, site_config.label, site_config.price, site_config.pack, site_config.since]
     exported = f"# exported {books.sales[-1].date} {draws.integer(18, 23)}:{draws.integer(10, 59)}\n"
-    body = _csv([[shape.date, shape.article, shape.customer, shape.quantity], *sales], shape.sales_dialect[0])
+    body = _csv(
+        [[site_config.date, site_config.article, site_config.customer, site_config.quantity], *sales],
+        site_config.sales_dialect[0],
+    )
     return {
-        f"{shape.sales}.csv": f"{exported}{body}# {len(sales)} lines\n",
-        f"{shape.articles}.csv": _csv([columns, *draws.shuffled(prices)], mark),
-        f"{shape.customers}.csv": _csv([[shape.customer, "name", shape.group, shape.merged], *customers], mark),
-        f"{shape.areas}.csv": _csv([[shape.customer, shape.area, shape.share], *areas], mark),
+        f"{site_config.sales}.csv": f"{exported}{body}# {len(sales)} lines\n",
+        f"{site_config.articles}.csv": _csv([columns, *draws.shuffled(prices)], mark),
+        f"{site_config.customers}.csv": _csv(
+            [[site_config.customer, "name", site_config.group, site_config.merged], *customers], mark
+        ),
+        f"{site_config.areas}.csv": _csv([[site_config.customer, site_config.area, site_config.share], *areas], mark),
     }
 
 

@@ -12,15 +12,15 @@ from hermes_lab.tasks.data_analysis.ledger.rules import (
     Convention,
     Literals,
     Row,
-    Shape,
+    SiteConfig,
     plain_total,
 )
 from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table, render_table
 from hermes_lab.tasks.data_analysis.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, is_number, read_json
-from hermes_lab.tasks.family import Criterion, Move, Rule, RuleType, Site, criterion, sentence, shell
-from hermes_lab.tasks.house_tool import HouseTool, ToolScene, flag_rule, tool_text
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, RuleType, criterion, sentence, shell
+from hermes_lab.tasks.house_tool import HouseTool, ToolInstance, flag_rule, tool_text
 
 TOOL, VERB = "ledger", "sum"
 ANSWER = "answer.json"
@@ -28,7 +28,7 @@ TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(ToolScene):
+class Export(ToolInstance):
     """One export to total."""
 
     rows: tuple[Row, ...]
@@ -38,8 +38,8 @@ def _rule_type(name: str, convention: Convention) -> RuleType:
     return flag_rule(
         f"./{TOOL} {VERB}",
         convention.flags,
-        convention.clauses,
-        lambda draws, shape: convention.draw(draws, shape)._asdict(),
+        convention.paraphrases,
+        lambda draws, site_config: convention.draw(draws, site_config)._asdict(),
         unseen=name in UNSEEN,
     )
 
@@ -47,7 +47,7 @@ def _rule_type(name: str, convention: Convention) -> RuleType:
 RULES = {name: _rule_type(name, convention) for name, convention in CONVENTIONS.items()}
 
 
-class Ledger(HouseTool[Shape, Export]):
+class Ledger(HouseTool[SiteConfig, Export]):
     """Every word, number and repetition that a convention could be about is in every export."""
 
     name = "ledger"
@@ -60,22 +60,22 @@ class Ledger(HouseTool[Shape, Export]):
     answer = ANSWER
     flags = {name: convention.flags for name, convention in CONVENTIONS.items()}  # noqa: RUF012
 
-    def file_of(self, site: Site) -> str:
+    def file_of(self, entity: Entity) -> str:
         """A desk's export."""
-        return f"{site.slug('export')}.csv"
+        return f"{entity.slug('export')}.csv"
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The columns of a desk's exports."""
-        return draw_shape(draws, VOCABULARIES[site.split])
+        return draw_shape(draws, VOCABULARIES[entity.split])
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Export:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Export:
         """An export of 20 to 60 rows."""
-        rows = draw_table(shape, draws)
-        file = self.file_of(site)
+        rows = draw_table(site_config, draws)
+        file = self.file_of(entity)
         date = f"{draws.integer(1, 28)} {draws.choice(MONTHS)}"
-        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), date=date, file=file)
+        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), date=date, file=file)
         return Export(
-            request=f"{sentence(request, file)} {site.phrase(draws, DELIVERIES)}",
+            request=f"{sentence(request, file)} {entity.phrase(draws, DELIVERIES)}",
             files={TOOL: tool_text(Path(__file__).parent), file: render_table(rows)},
             inputs=(TOOL, file),
             outputs=(ANSWER,),
@@ -84,16 +84,16 @@ class Ledger(HouseTool[Shape, Export]):
         )
 
     async def judge(
-        self, scene: Export, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Export, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges `answer.json` by a total that the harness computes itself, not with the tool."""
         found = await read_json(workspace, ANSWER, limit=10_000)
         total: Any = found.get("total") if isinstance(found, dict) else None
-        right = _total(scene, rule)
+        right = _total(instance, rule)
         return (
             criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
             criterion("schema", is_number(total), f"{ANSWER} holds no number `total`"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(
                 "correct",
                 is_number(total) and abs(total - right) <= TOLERANCE,
@@ -102,18 +102,18 @@ class Ledger(HouseTool[Shape, Export]):
             ),
         )
 
-    def looks(self, scene: Export) -> tuple[Move, ...]:
+    def explore(self, instance: Export) -> tuple[Action, ...]:
         """The top of the export, and what the tool can do."""
         return (
-            shell(f"head -n 8 {scene.file}", "First a look at the export."),
+            shell(f"head -n 8 {instance.file}", "First a look at the export."),
             shell(f"./{TOOL} sum --help", "And at what the tool can do."),
         )
 
 
-def _total(scene: Export, rule: Rule | None) -> float:
+def _total(instance: Export, rule: Rule | None) -> float:
     if rule is None:
-        return float(plain_total(scene.rows))
-    return float(CONVENTIONS[rule.type].total(scene.rows, Literals(**dict(rule.literals))))
+        return float(plain_total(instance.rows))
+    return float(CONVENTIONS[rule.type].total(instance.rows, Literals(**dict(rule.literals))))
 
 
 FAMILY = Ledger()

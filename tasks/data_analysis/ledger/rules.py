@@ -20,7 +20,7 @@ class Category(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The columns of a desk's export, by what they hold. Every desk has all of them, so that none betrays a
     rule.
     """
@@ -51,13 +51,12 @@ class Literals(NamedTuple):
 
 @dataclass(frozen=True)
 class Convention:
-    """How a desk may count. `flags` and `clauses` are format strings over `Literals`; `total` is the right total of a
-    table.
-    """
+    """How a desk may count. `flags` and `paraphrases` are format strings over `Literals`; `total` is the right total of
+    a table."""
 
     flags: str
-    clauses: tuple[str, ...]
-    draw: Callable[[Draws, Shape], Literals]
+    paraphrases: tuple[str, ...]
+    draw: Callable[[Draws, SiteConfig], Literals]
     total: Callable[[Sequence[Row], Literals], Decimal]
 
 
@@ -80,25 +79,25 @@ def _where(weight: Callable[[int], Decimal], otherwise: int = 1) -> Callable[[Se
     return total
 
 
-def _category(draws: Draws, shape: Shape) -> Literals:
-    category = draws.choice(shape.categories)
+def _category(draws: Draws, site_config: SiteConfig) -> Literals:
+    category = draws.choice(site_config.categories)
     return Literals(category.column, draws.choice(category.values))
 
 
-def _factor(draws: Draws, shape: Shape) -> Literals:
-    return _category(draws, shape)._replace(number=draws.choice((2, 3, 4, 5, 6, 8, 10, 12)))
+def _factor(draws: Draws, site_config: SiteConfig) -> Literals:
+    return _category(draws, site_config)._replace(number=draws.choice((2, 3, 4, 5, 6, 8, 10, 12)))
 
 
-def _number_of(*numbers: int) -> Callable[[Draws, Shape], Literals]:
+def _number_of(*numbers: int) -> Callable[[Draws, SiteConfig], Literals]:
     return lambda draws, _: Literals(number=draws.choice(numbers))
 
 
-def _document(_: Draws, shape: Shape) -> Literals:
-    return Literals(shape.document)
+def _document(_: Draws, site_config: SiteConfig) -> Literals:
+    return Literals(site_config.document)
 
 
-def _charge(draws: Draws, shape: Shape) -> Literals:
-    return Literals(draws.choice(shape.charges))
+def _charge(draws: Draws, site_config: SiteConfig) -> Literals:
+    return Literals(draws.choice(site_config.charges))
 
 
 CONVENTIONS: Mapping[str, Convention] = {
@@ -120,7 +119,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "rows whose {column} has {number} as its last digit are left out",
             "a last digit of {number} in {column} marks a trial",
         ),
-        lambda draws, shape: Literals(shape.document, number=draws.integer(0, 9)),
+        lambda draws, site_config: Literals(site_config.document, number=draws.integer(0, 9)),
         lambda rows, rule: plain_total(row for row in rows if int(row[rule.column]) % 10 != rule.number),
     ),
     "keep": Convention(
@@ -160,7 +159,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "what is outside of {column} {number} to {upto} is for others to count",
             "the desk was open in {column} {number} to {upto} only",
         ),
-        lambda draws, shape: Literals(shape.ordinal, number=draws.integer(2, 4), upto=draws.integer(5, 7)),
+        lambda draws, site_config: Literals(site_config.ordinal, number=draws.integer(2, 4), upto=draws.integer(5, 7)),
         lambda rows, rule: plain_total(row for row in rows if rule.number <= int(row[rule.column]) <= rule.upto),
     ),
     "null": Convention(
@@ -170,7 +169,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "{number} is written where the amount is missing, so leave it out",
             "rows with amount {number} are blanks",
         ),
-        lambda _, shape: Literals(number=shape.sentinel),
+        lambda _, site_config: Literals(number=site_config.sentinel),
         lambda rows, rule: plain_total(row for row in rows if _amount(row) != rule.number),
     ),
     "cap": Convention(
@@ -200,7 +199,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "each amount counts as often as {column} says",
             "the amount is a price and {column} says how many",
         ),
-        lambda _, shape: Literals(shape.quantity),
+        lambda _, site_config: Literals(site_config.quantity),
         lambda rows, rule: sum((_amount(row) * int(row[rule.column]) for row in rows), Decimal(0)),
     ),
     "plus": Convention(
@@ -270,7 +269,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "counting begins with {column} {number}",
             "what was before {column} {number} has long been paid",
         ),
-        lambda draws, shape: Literals(shape.ordinal, number=draws.integer(3, 6)),
+        lambda draws, site_config: Literals(site_config.ordinal, number=draws.integer(3, 6)),
         lambda rows, rule: plain_total(row for row in rows if int(row[rule.column]) >= rule.number),
     ),
     "cut": Convention(

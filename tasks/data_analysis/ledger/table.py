@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from hermes_lab.tasks.data_analysis.ledger.rules import Row, Shape
+from hermes_lab.tasks.data_analysis.ledger.rules import Row, SiteConfig
 from hermes_lab.tasks.data_analysis.ledger.words import Vocabulary
 from hermes_lab.tasks.draws import Draws
 
 MIN_ROWS, MAX_ROWS = 20, 60
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
+def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
     """The columns of a desk's exports."""
     categories = tuple(
         category._replace(values=tuple(draws.sample(category.values, draws.integer(3, 4))))
@@ -18,7 +18,7 @@ def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
     document, ordinal = draws.choice(words.documents), draws.choice(words.ordinals)
     quantity, charges = draws.choice(words.quantities), draws.sample(words.charges, 2)
     columns = draws.shuffled([document, ordinal, quantity, *charges, *(c.column for c in categories)])
-    return Shape(
+    return SiteConfig(
         categories=categories,
         document=document,
         ordinal=ordinal,
@@ -29,7 +29,7 @@ def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
     )
 
 
-def draw_table(shape: Shape, draws: Draws) -> list[Row]:
+def draw_table(site_config: SiteConfig, draws: Draws) -> list[Row]:
     """An export of 20 to 60 rows.
 
     Every word, number and repetition that a rule could be about is there, whether such a rule holds or not,
@@ -40,18 +40,18 @@ def draw_table(shape: Shape, draws: Draws) -> list[Row]:
     first = draws.integer(1000, 9000)
     numbers = range(first, first + count - draws.integer(count // 4, count // 2))
     table = {
-        shape.document: draws.shuffled(_cycle([str(number) for number in numbers], count)),
-        shape.ordinal: draws.shuffled(_cycle("12345678", count)),
-        shape.quantity: draws.shuffled(_cycle("1234", count)),
+        site_config.document: draws.shuffled(_cycle([str(number) for number in numbers], count)),
+        site_config.ordinal: draws.shuffled(_cycle("12345678", count)),
+        site_config.quantity: draws.shuffled(_cycle("1234", count)),
         "amount": [_money(draws.integer(500, 50_000)) for _ in range(count)],
     }
     for row in draws.sample(range(count), draws.integer(2, 3)):
-        table["amount"][row] = _money(shape.sentinel * 100)
-    for column in shape.charges:
+        table["amount"][row] = _money(site_config.sentinel * 100)
+    for column in site_config.charges:
         table[column] = [_money(draws.integer(100, 4_000)) for _ in range(count)]
-    for category in shape.categories:
+    for category in site_config.categories:
         table[category.column] = draws.shuffled(_cycle(category.values, count))
-    return [{column: table[column][row] for column in shape.columns} for row in range(count)]
+    return [{column: table[column][row] for column in site_config.columns} for row in range(count)]
 
 
 def render_table(rows: Sequence[Row]) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, slots_of, way_of
+from hermes_lab.tasks.conventions import rule_types, slots_of, strategy_of
 from hermes_lab.tasks.data_analysis._conventions import look_at, told_with_code, write_script
 from hermes_lab.tasks.data_analysis._figures import ANSWER, CENT, Number, Table, Text, judge_figures
-from hermes_lab.tasks.data_analysis.sensors.export import Reading, Shape, draw_readings, draw_shape, render_export
+from hermes_lab.tasks.data_analysis.sensors.export import Reading, SiteConfig, draw_readings, draw_shape, render_export
 from hermes_lab.tasks.data_analysis.sensors.rules import CONVENTIONS, PLAIN
 from hermes_lab.tasks.data_analysis.sensors.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, sentence, shell
 
 NOTE = "README.md"
 TAB = "\t"
@@ -44,15 +44,15 @@ with open("{ANSWER}", "w") as out:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recording(Scene):
+class Recording(TaskInstance):
     """One export to evaluate."""
 
     file: str
-    shape: Shape
+    site_config: SiteConfig
     readings: tuple[Reading, ...]
 
 
-class Sensors(Family[Shape, Recording]):
+class Sensors(Family[SiteConfig, Recording]):
     """Every release, status, value and hour that a convention could be about is in every export."""
 
     name = "sensors"
@@ -62,56 +62,56 @@ class Sensors(Family[Shape, Recording]):
     subject = "how the readings of {place} are evaluated"
     rules = rule_types(CONVENTIONS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The columns of a plant's exports, and how its logger writes."""
-        return draw_shape(draws, VOCABULARIES[site.split])
+        return draw_shape(draws, VOCABULARIES[entity.split])
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Recording:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Recording:
         """An export of 36 to 64 readings, with a note on its columns."""
-        vocabulary = VOCABULARIES[site.split]
-        readings = draw_readings(shape, draws)
-        file = f"{site.slug(self.noun)}.{'tsv' if shape.dialect[0] == TAB else 'csv'}"
-        phrases = (site.phrase(draws, each) for each in (REQUESTS, TERMS, DELIVERIES))
-        request = " ".join(phrases).format(place=site.called(self.noun), file=file, **vars(shape))
+        vocabulary = VOCABULARIES[entity.split]
+        readings = draw_readings(site_config, draws)
+        file = f"{entity.slug(self.noun)}.{'tsv' if site_config.dialect[0] == TAB else 'csv'}"
+        phrases = (entity.phrase(draws, each) for each in (REQUESTS, TERMS, DELIVERIES))
+        request = " ".join(phrases).format(place=entity.called(self.noun), file=file, **vars(site_config))
         return Recording(
             request=sentence(request, file),
             files={
-                file: render_export(shape, vocabulary, readings, draws),
-                NOTE: vocabulary.note.format(**vars(shape)),
+                file: render_export(site_config, vocabulary, readings, draws),
+                NOTE: vocabulary.note.format(**vars(site_config)),
             },
             inputs=(file, NOTE),
             outputs=(ANSWER,),
             file=file,
-            shape=shape,
+            site_config=site_config,
             readings=tuple(readings),
         )
 
     async def judge(
-        self, scene: Recording, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Recording, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Counts the readings as they were drawn, not as the workspace has them."""
-        shape = scene.shape
-        right = way_of(CONVENTIONS, rule, PLAIN).statistics(scene.readings, shape.form)
+        site_config = instance.site_config
+        right = strategy_of(CONVENTIONS, rule, PLAIN).statistics(instance.readings, site_config.form)
         figures = (
-            Table("means", shape.means, right.means, CENT),
-            Number("count", shape.count, right.count),
-            Text("peak", shape.peak, right.peaks),
+            Table("means", site_config.means, right.means, CENT),
+            Number("count", site_config.count, right.count),
+            Text("peak", site_config.peak, right.peaks),
         )
-        return await judge_figures(scene, workspace, figures)
+        return await judge_figures(instance, workspace, figures)
 
-    def moves(self, scene: Recording, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Recording, rule: Rule | None) -> tuple[Action, ...]:
         """One script."""
-        names = {name: value for name, value in vars(scene.shape).items() if isinstance(value, str)}
+        names = {name: value for name, value in vars(instance.site_config).items() if isinstance(value, str)}
         obvious = {"select": "", "weight": "1", "change": "", "code": f'row["{names["probe"]}"]', "at": ""}
-        mark = scene.shape.dialect[0].replace("\t", "\\t")
-        slots = {**names, "file": scene.file, "mark": mark, **obvious, **slots_of(CONVENTIONS, rule)}
+        mark = instance.site_config.dialect[0].replace("\t", "\\t")
+        slots = {**names, "file": instance.file, "mark": mark, **obvious, **slots_of(CONVENTIONS, rule)}
         return (shell(write_script(SCRIPT, slots), "I evaluate it with a short script."),)
 
-    def looks(self, scene: Recording) -> tuple[Move, ...]:
+    def explore(self, instance: Recording) -> tuple[Action, ...]:
         """The files, and the top of each."""
-        return look_at(scene)
+        return look_at(instance)
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The rule, and the lines of Python that do it."""
         return told_with_code(CONVENTIONS, rule)
 

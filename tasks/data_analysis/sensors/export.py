@@ -26,7 +26,7 @@ LOW = ("15.4", "16.7", "17.5", "18.6")
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What lasts in a plant's exports."""
 
     time: str
@@ -57,7 +57,7 @@ class Shape:
     serial: str
 
 
-_DRAWN = [each.name for each in fields(Shape)][:9]
+_DRAWN = [each.name for each in fields(SiteConfig)][:9]
 
 
 class Reading(NamedTuple):
@@ -79,14 +79,14 @@ def write_time(at: datetime, form: str) -> str:
     return date + form[cut - 1 :].replace("HH", f"{at.hour:02}").replace("MM", f"{at.minute:02}")
 
 
-def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
+def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
     """The exports of a plant."""
     named = {name: draws.choice(getattr(vocabulary, name)) for name in _DRAWN}
     zero, drift = draws.choice(vocabulary.corrections)
     status, *statuses = draws.choice(vocabulary.status)
     major, minor = draws.integer(1, 6), draws.integer(7, 8)
     columns = [*(named[name] for name in ("probe", "value", "firmware", "span")), zero, drift, status]
-    return Shape(
+    return SiteConfig(
         **named,
         zero=zero,
         drift=drift,
@@ -103,55 +103,57 @@ def draw_shape(draws: Draws, vocabulary: Vocabulary) -> Shape:
     )
 
 
-def draw_readings(shape: Shape, draws: Draws) -> list[Reading]:
+def draw_readings(site_config: SiteConfig, draws: Draws) -> list[Reading]:
     """12 to 16 readings of each probe, in the order of time.
 
     What a rule could be about is in every export: each release of the firmware at each probe, every status, the odd
     values and low ones, two readings of a probe in one hour, and one value that is highest by far.
     """
-    each, probes = draws.integer(12, 16), shape.probes
+    each, probes = draws.integer(12, 16), site_config.probes
     count = each * len(probes)
     start = datetime(2022, 1, 1) + timedelta(minutes=draws.integer(0, 1_900_000))
     values = [Decimal(draws.integer(190, 340)) / 10 for _ in range(count)]
-    special = [*(value for value in shape.odd for _ in range(2)), *LOW, f"39.{draws.integer(1, 9)}"]
+    special = [*(value for value in site_config.odd for _ in range(2)), *LOW, f"39.{draws.integer(1, 9)}"]
     for row, value in zip(draws.sample(range(count), len(special)), special, strict=True):
         values[row] = Decimal(value)
-    statuses = draws.shuffled([shape.statuses[n % len(shape.statuses)] for n in range(count)])
+    statuses = draws.shuffled([site_config.statuses[n % len(site_config.statuses)] for n in range(count)])
     readings = []
     at = start
     for n in range(count):
         # Every probe is read in turn, all of them within 23 minutes.
         at += timedelta(minutes=draws.integer(3, 23 // len(probes)))
         numbers = {
-            shape.zero: Decimal(draws.integer(1, 25)) / 10,
-            shape.drift: Decimal(draws.integer(1, 25)) / 10,
-            shape.span: Decimal(draws.integer(1, 9)),
+            site_config.zero: Decimal(draws.integer(1, 25)) / 10,
+            site_config.drift: Decimal(draws.integer(1, 25)) / 10,
+            site_config.span: Decimal(draws.integer(1, 9)),
         }
-        release = shape.releases[min(n * 4 // count, 3)]
+        release = site_config.releases[min(n * 4 // count, 3)]
         readings.append(Reading(at, probes[n % len(probes)], values[n], release, statuses[n], numbers))
     return readings
 
 
-def render_export(shape: Shape, vocabulary: Vocabulary, readings: Sequence[Reading], draws: Draws) -> str:
+def render_export(site_config: SiteConfig, vocabulary: Vocabulary, readings: Sequence[Reading], draws: Draws) -> str:
     """The export as it lies in the workspace: a block about the logger, and sums of pages among the rows."""
-    mark, point = shape.dialect
+    mark, point = site_config.dialect
     page = draws.integer(15, 22)
-    lines = [vocabulary.head.format(serial=shape.serial, date=readings[-1].at.date()).rstrip("\n")]
-    lines.append(mark.join((shape.time, *shape.columns)))
+    lines = [vocabulary.head.format(serial=site_config.serial, date=readings[-1].at.date()).rstrip("\n")]
+    lines.append(mark.join((site_config.time, *site_config.columns)))
     added = Decimal(0)
     for number, reading in enumerate(readings, 1):
         cells = {
-            shape.probe: reading.probe,
-            shape.value: _number(reading.value, point),
-            shape.firmware: reading.firmware,
-            shape.status: reading.status,
+            site_config.probe: reading.probe,
+            site_config.value: _number(reading.value, point),
+            site_config.firmware: reading.firmware,
+            site_config.status: reading.status,
             **{column: _number(value, point) for column, value in reading.numbers.items()},
         }
-        lines.append(mark.join((write_time(reading.at, shape.form), *(cells[column] for column in shape.columns))))
+        lines.append(
+            mark.join((write_time(reading.at, site_config.form), *(cells[column] for column in site_config.columns)))
+        )
         added += reading.value
         if number % page == 0:
-            sums = {shape.probe: shape.page, shape.value: _number(added, point)}
-            lines.append(mark.join(("", *(sums.get(column, "") for column in shape.columns))))
+            sums = {site_config.probe: site_config.page, site_config.value: _number(added, point)}
+            lines.append(mark.join(("", *(sums.get(column, "") for column in site_config.columns))))
     return "\n".join((*lines, vocabulary.foot)) + "\n"
 
 

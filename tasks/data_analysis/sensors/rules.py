@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from hermes_lab.tasks.conventions import Convention, Literals
-from hermes_lab.tasks.data_analysis.sensors.export import TIMES, Reading, Shape, write_time
+from hermes_lab.tasks.data_analysis.sensors.export import TIMES, Reading, SiteConfig, write_time
 
 
 def _all(readings: Sequence[Reading]) -> Iterable[Reading]:
@@ -28,7 +28,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Way:
+class Strategy:
     """How readings are counted; as it stands, the obvious way."""
 
     select: Callable[[Sequence[Reading]], Iterable[Reading]] = _all
@@ -63,13 +63,13 @@ def _release(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(".")))
 
 
-def _since(release: str, factor: int) -> Way:
+def _since(release: str, factor: int) -> Strategy:
     first = _release(release)
-    return Way(value=lambda r: r.value / factor if _release(r.firmware) >= first else r.value)
+    return Strategy(value=lambda r: r.value / factor if _release(r.firmware) >= first else r.value)
 
 
-def _without(of: Callable[[Reading], bool]) -> Way:
-    return Way(select=lambda readings: (reading for reading in readings if not of(reading)))
+def _without(of: Callable[[Reading], bool]) -> Strategy:
+    return Strategy(select=lambda readings: (reading for reading in readings if not of(reading)))
 
 
 def _by(readings: Iterable[Reading], key: Callable[[Reading], Hashable]) -> Mapping[Hashable, list[Reading]]:
@@ -79,61 +79,65 @@ def _by(readings: Iterable[Reading], key: Callable[[Reading], Hashable]) -> Mapp
     return groups
 
 
-def _later(number: int) -> Way:
+def _later(number: int) -> Strategy:
     def select(readings: Sequence[Reading]) -> list[Reading]:
         return [each for group in _by(readings, lambda r: r.probe).values() for each in group[number:]]
 
-    return Way(select=select)
+    return Strategy(select=select)
 
 
-def _one_an_hour(which: str) -> Way:
+def _one_an_hour(which: str) -> Strategy:
     at = -1 if which == "last" else 0
 
     def select(readings: Sequence[Reading]) -> list[Reading]:
         return [group[at] for group in _by(readings, lambda r: (r.probe, r.at.date(), r.at.hour)).values()]
 
-    return Way(select=select)
+    return Strategy(select=select)
 
 
-def _trimmed(number: int) -> Way:
+def _trimmed(number: int) -> Strategy:
     def select(readings: Sequence[Reading]) -> list[Reading]:
         groups = _by(readings, lambda r: r.probe).values()
         return [each for group in groups for each in sorted(group, key=lambda r: r.value)[number:-number]]
 
-    return Way(select=select, of_equals=True)
+    return Strategy(select=select, of_equals=True)
 
 
-def _of_probes(**more: Sequence[object]) -> Callable[[Shape], Sequence[Literals]]:
+def _of_probes(**more: Sequence[object]) -> Callable[[SiteConfig], Sequence[Literals]]:
     """Each probe with each row of further literals, which are given as columns."""
     rows = [dict(zip(more, row, strict=True)) for row in zip(*more.values(), strict=True)]
-    return lambda shape: [{"column": shape.probe, "probe": probe, **row} for probe in shape.probes for row in rows]
+    return lambda site_config: [
+        {"column": site_config.probe, "probe": probe, **row} for probe in site_config.probes for row in rows
+    ]
 
 
-def _releases(shape: Shape) -> Sequence[Literals]:
+def _releases(site_config: SiteConfig) -> Sequence[Literals]:
     units = (("tenths", 10), ("hundredths", 100), ("halves", 2))
     return [
         {
-            "firmware": shape.firmware,
+            "firmware": site_config.firmware,
             "release": release,
             "parts": release.replace(".", ", "),
-            "value": shape.value,
+            "value": site_config.value,
             "unit": unit,
             "factor": factor,
         }
-        for release in shape.releases[1:]
+        for release in site_config.releases[1:]
         for unit, factor in units
     ]
 
 
-def _forms(shape: Shape) -> Sequence[Literals]:
+def _forms(site_config: SiteConfig) -> Sequence[Literals]:
     return [
-        {"form": form, "code": code, "own": TIMES[shape.form]} for form, code in TIMES.items() if form != shape.form
+        {"form": form, "code": code, "own": TIMES[site_config.form]}
+        for form, code in TIMES.items()
+        if form != site_config.form
     ]
 
 
-PLAIN = Way()
+PLAIN = Strategy()
 
-CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
+CONVENTIONS: Mapping[str, Convention[SiteConfig, Strategy]] = {
     "filler": Convention(
         (
             "a {value} of exactly {odd} means that nothing was measured",
@@ -141,7 +145,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Way]] = {
             "{odd} is what {value} shows after a restart",
         ),
         "leave out all rows with a {value} of {odd}",
-        lambda shape: [{"value": shape.value, "odd": odd} for odd in shape.odd],
+        lambda site_config: [{"value": site_config.value, "odd": odd} for odd in site_config.odd],
         lambda rule: _without(lambda r: r.value == Decimal(rule["odd"])),
         {"select": 'rows = [row for row in rows if number(row["%(value)s"]) != Decimal("%(odd)s")]'},
     ),
@@ -168,7 +172,7 @@ if tuple(map(int, row["%(firmware)s"].split("."))) >= (%(parts)s):
         ),
         "take {number} off everything that {column} {probe} reads",
         _of_probes(number=("0.5", "1.2", "2.5", "4.0")),
-        lambda rule: Way(
+        lambda rule: Strategy(
             value=lambda r: r.value - Decimal(rule["number"]) if r.probe == rule["probe"] else r.value,
         ),
         {"change": 'value -= Decimal("%(number)s") if row["%(column)s"] == "%(probe)s" else 0'},
@@ -180,7 +184,7 @@ if tuple(map(int, row["%(firmware)s"].split("."))) >= (%(parts)s):
             "{column} {value} is written while somebody works at the logger",
         ),
         "leave out all rows with {column} {value}",
-        lambda shape: [{"column": shape.status, "value": value} for value in shape.statuses],
+        lambda site_config: [{"column": site_config.status, "value": value} for value in site_config.statuses],
         lambda rule: _without(lambda r: r.status == rule["value"]),
         {"select": 'rows = [row for row in rows if row["%(column)s"] != "%(value)s"]'},
     ),
@@ -191,8 +195,10 @@ if tuple(map(int, row["%(firmware)s"].split("."))) >= (%(parts)s):
             "what counts is the difference between {value} and {column}",
         ),
         "take {column} off {value} in every row",
-        lambda shape: [{"column": column, "value": shape.value} for column in (shape.zero, shape.drift)],
-        lambda rule: Way(value=lambda r: r.value - r.numbers[rule["column"]]),
+        lambda site_config: [
+            {"column": column, "value": site_config.value} for column in (site_config.zero, site_config.drift)
+        ],
+        lambda rule: Strategy(value=lambda r: r.value - r.numbers[rule["column"]]),
         {"change": 'value -= number(row["%(column)s"])'},
     ),
     "warm": Convention(
@@ -202,7 +208,7 @@ if tuple(map(int, row["%(firmware)s"].split("."))) >= (%(parts)s):
             "each {column} settles during its first {number} rows",
         ),
         "leave out the first {number} rows of each {column}",
-        lambda shape: [{"column": shape.probe, "number": number} for number in (2, 3, 4, 5)],
+        lambda site_config: [{"column": site_config.probe, "number": number} for number in (2, 3, 4, 5)],
         lambda rule: _later(rule["number"]),
         {
             "select": """\
@@ -219,8 +225,8 @@ rows = [row for group in seen.values() for row in group[%(number)d:]]"""
             "a {value} under {number} is set to {number}",
         ),
         "count {number} for every {value} under it",
-        lambda shape: [{"value": shape.value, "number": number} for number in (16, 17, 18, 19)],
-        lambda rule: Way(value=lambda r: max(r.value, Decimal(rule["number"]))),
+        lambda site_config: [{"value": site_config.value, "number": number} for number in (16, 17, 18, 19)],
+        lambda rule: Strategy(value=lambda r: max(r.value, Decimal(rule["number"]))),
         {"change": "value = max(value, Decimal(%(number)d))"},
     ),
     "digits": Convention(
@@ -230,8 +236,8 @@ rows = [row for group in seen.values() for row in group[%(number)d:]]"""
             "the number of a {column} has {width} digits, zeros in front included",
         ),
         "write every {column} with {width} digits, zeros in front",
-        lambda shape: [{"column": shape.probe, "width": width} for width in (3, 4, 5, 6)],
-        lambda rule: Way(probe=lambda probe: "0" * (rule["width"] - len(probe)) + probe),
+        lambda site_config: [{"column": site_config.probe, "width": width} for width in (3, 4, 5, 6)],
+        lambda rule: Strategy(probe=lambda probe: "0" * (rule["width"] - len(probe)) + probe),
         {"code": 'row["%(column)s"].zfill(%(width)d)'},
     ),
     "stamp": Convention(
@@ -242,7 +248,7 @@ rows = [row for group in seen.values() for row in group[%(number)d:]]"""
         ),
         "write the time of the highest as {form}",
         _forms,
-        lambda rule: Way(form=rule["form"]),
+        lambda rule: Strategy(form=rule["form"]),
         {"at": 'at = datetime.strptime(at, "%(own)s").strftime("%(code)s")'},
     ),
     "begin": Convention(
@@ -252,8 +258,8 @@ rows = [row for group in seen.values() for row in group[%(number)d:]]"""
             "the logger works {minutes} minutes behind",
         ),
         "tell the time of the highest {minutes} minutes earlier",
-        lambda shape: [{"minutes": minutes, "own": TIMES[shape.form]} for minutes in (5, 10, 15, 20, 30)],
-        lambda rule: Way(earlier=timedelta(minutes=rule["minutes"])),
+        lambda site_config: [{"minutes": minutes, "own": TIMES[site_config.form]} for minutes in (5, 10, 15, 20, 30)],
+        lambda rule: Strategy(earlier=timedelta(minutes=rule["minutes"])),
         {
             "at": 'at = (datetime.strptime(at, "%(own)s") - timedelta(minutes=%(minutes)d)).strftime("%(own)s")',
         },
@@ -265,8 +271,8 @@ rows = [row for group in seen.values() for row in group[%(number)d:]]"""
             "the longer the {span}, the more a row says",
         ),
         "weight each mean with {span}",
-        lambda shape: [{"span": shape.span}],
-        lambda rule: Way(weight=lambda r: r.numbers[rule["span"]]),
+        lambda site_config: [{"span": site_config.span}],
+        lambda rule: Strategy(weight=lambda r: r.numbers[rule["span"]]),
         {"weight": 'number(row["%(span)s"])'},
         unseen=True,
     ),
@@ -277,8 +283,14 @@ rows = [row for group in seen.values() for row in group[%(number)d:]]"""
             "between two full hours the {which} row of each {column} is enough",
         ),
         "count only the {which} row of each {column} in each hour of the clock",
-        lambda shape: [
-            {"column": shape.probe, "time": shape.time, "which": which, "order": order, "own": TIMES[shape.form]}
+        lambda site_config: [
+            {
+                "column": site_config.probe,
+                "time": site_config.time,
+                "which": which,
+                "order": order,
+                "own": TIMES[site_config.form],
+            }
             for which, order in (("last", "rows"), ("first", "reversed(rows)"))
         ],
         lambda rule: _one_an_hour(rule["which"]),
@@ -297,7 +309,9 @@ rows = list({hour(row): row for row in %(order)s}.values())"""
             "{number} extremes of each {column} on both sides mean nothing",
         ),
         "leave out the {number} highest and the {number} lowest rows of each {column}",
-        lambda shape: [{"column": shape.probe, "value": shape.value, "number": number} for number in (1, 2, 3)],
+        lambda site_config: [
+            {"column": site_config.probe, "value": site_config.value, "number": number} for number in (1, 2, 3)
+        ],
         lambda rule: _trimmed(rule["number"]),
         {
             "select": """\
@@ -315,8 +329,8 @@ rows = [row for group in ranked.values() for row in group[%(number)d:-%(number)d
             "their {column} numbers carry {prefix} to tell them from others",
         ),
         "write {prefix} in front of every {column}",
-        lambda shape: [{"column": shape.probe, "prefix": prefix} for prefix in shape.prefixes],
-        lambda rule: Way(probe=lambda probe: rule["prefix"] + probe),
+        lambda site_config: [{"column": site_config.probe, "prefix": prefix} for prefix in site_config.prefixes],
+        lambda rule: Strategy(probe=lambda probe: rule["prefix"] + probe),
         {"code": '"%(prefix)s" + row["%(column)s"]'},
         unseen=True,
     ),

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Site
+from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.house_tools._lines import Columns, LineTool, rules_of
-from hermes_lab.tasks.house_tools.labels.rules import CUSTOMS, Parcel, Shape, plain
+from hermes_lab.tasks.house_tools.labels.rules import CUSTOMS, Parcel, SiteConfig, plain
 from hermes_lab.tasks.house_tools.labels.words import FIRST, KINDS, LAST, REQUESTS, STREETS, TOWNS
 
 
-class Labels(LineTool[Shape, Parcel]):
+class Labels(LineTool[SiteConfig, Parcel]):
     """Every kind and weight that a custom could be about is in every file."""
 
     name = "labels"
@@ -23,27 +23,29 @@ class Labels(LineTool[Shape, Parcel]):
     requests = REQUESTS
     columns = Columns(Parcel._fields, Path(__file__).parent)
 
-    def file_of(self, site: Site) -> str:
+    def file_of(self, entity: Entity) -> str:
         """A depot's parcels."""
-        return f"{site.slug('parcels')}.csv"
+        return f"{entity.slug('parcels')}.csv"
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """Three kinds of parcels."""
-        return Shape(tuple(draws.sample(KINDS[site.split], 3)))
+        return SiteConfig(tuple(draws.sample(KINDS[entity.split], 3)))
 
-    def rows(self, shape: Shape, draws: Draws) -> tuple[Parcel, ...]:
+    def rows(self, site_config: SiteConfig, draws: Draws) -> tuple[Parcel, ...]:
         """Seven to ten parcels."""
-        return _parcels(shape, draws)
+        return _parcels(site_config, draws)
 
     def plain(self, rows: Sequence[Parcel]) -> list[str]:
         """A label for each."""
         return plain(rows)
 
 
-def _parcels(shape: Shape, draws: Draws) -> tuple[Parcel, ...]:
+def _parcels(site_config: SiteConfig, draws: Draws) -> tuple[Parcel, ...]:
     """Of every kind at least two, on both sides of every weight, in the order of no column."""
     number = draws.integer(7, 10)
-    kinds = draws.shuffled([*shape.kinds, *shape.kinds, *(draws.choice(shape.kinds) for _ in range(number - 6))])
+    kinds = draws.shuffled(
+        [*site_config.kinds, *site_config.kinds, *(draws.choice(site_config.kinds) for _ in range(number - 6))]
+    )
     kilos = draws.shuffled(
         [draws.integer(1, 7), draws.integer(21, 30), *(draws.integer(1, 30) for _ in range(number - 2))]
     )
@@ -55,7 +57,7 @@ def _parcels(shape: Shape, draws: Draws) -> tuple[Parcel, ...]:
         for name, street, code, kind, weight in zip(names, streets, codes, kinds, kilos, strict=True)
     ]
     # Whatever a custom sorts by, the first two are the wrong way round.
-    return tuple(parcels) if _in_no_order(parcels) else _parcels(shape, draws)
+    return tuple(parcels) if _in_no_order(parcels) else _parcels(site_config, draws)
 
 
 def _in_no_order(parcels: Sequence[Parcel]) -> bool:

@@ -20,7 +20,7 @@ class Parcel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The kinds of parcels that a depot has: every one is in every file."""
 
     kinds: tuple[str, ...]
@@ -44,8 +44,8 @@ def _each(change: Callable[[Parcel, Literals], str]) -> Callable[[Sequence[Parce
     return lambda parcels, rule: [change(parcel, rule) for parcel in parcels]
 
 
-def _kind(draws: Draws, shape: Shape) -> Literals:
-    return {"kind": draws.choice(shape.kinds)}
+def _kind(draws: Draws, site_config: SiteConfig) -> Literals:
+    return {"kind": draws.choice(site_config.kinds)}
 
 
 CUSTOMS: Mapping[str, Custom[Parcel]] = {

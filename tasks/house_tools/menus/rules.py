@@ -18,7 +18,7 @@ class Dish(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The courses of a kitchen: every one is in every file."""
 
     courses: tuple[str, ...]
@@ -37,8 +37,8 @@ def _each(line: Callable[[Dish, Literals], str]) -> Callable[[Sequence[Dish], Li
     return lambda dishes, rule: [line(dish, rule) for dish in dishes]
 
 
-def _course(draws: Draws, shape: Shape) -> Literals:
-    return {"course": draws.choice(shape.courses)}
+def _course(draws: Draws, site_config: SiteConfig) -> Literals:
+    return {"course": draws.choice(site_config.courses)}
 
 
 CUSTOMS: Mapping[str, Custom[Dish]] = {

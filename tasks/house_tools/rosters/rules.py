@@ -19,7 +19,7 @@ class Shift(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The trades of a ward: every one is in every file."""
 
     trades: tuple[str, ...]
@@ -43,8 +43,8 @@ def _each(change: Callable[[Shift, Literals], str]) -> Callable[[Sequence[Shift]
     return lambda shifts, rule: [change(shift, rule) for shift in shifts]
 
 
-def _trade(draws: Draws, shape: Shape) -> Literals:
-    return {"trade": draws.choice(shape.trades)}
+def _trade(draws: Draws, site_config: SiteConfig) -> Literals:
+    return {"trade": draws.choice(site_config.trades)}
 
 
 CUSTOMS: Mapping[str, Custom[Shift]] = {

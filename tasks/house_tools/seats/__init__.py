@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Site
+from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.house_tools._lines import Columns, LineTool, rules_of
-from hermes_lab.tasks.house_tools.seats.rules import CUSTOMS, Guest, Shape, plain
+from hermes_lab.tasks.house_tools.seats.rules import CUSTOMS, Guest, SiteConfig, plain
 from hermes_lab.tasks.house_tools.seats.words import FIRST, GROUPS, LAST, REQUESTS, TOWNS
 
 
-class Seats(LineTool[Shape, Guest]):
+class Seats(LineTool[SiteConfig, Guest]):
     """Every group and age that a custom could be about is in every file."""
 
     name = "seats"
@@ -23,27 +23,29 @@ class Seats(LineTool[Shape, Guest]):
     requests = REQUESTS
     columns = Columns(Guest._fields, Path(__file__).parent)
 
-    def file_of(self, site: Site) -> str:
+    def file_of(self, entity: Entity) -> str:
         """A hall's guests."""
-        return f"{site.slug('guests')}.csv"
+        return f"{entity.slug('guests')}.csv"
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """Three groups of guests."""
-        return Shape(tuple(draws.sample(GROUPS[site.split], 3)))
+        return SiteConfig(tuple(draws.sample(GROUPS[entity.split], 3)))
 
-    def rows(self, shape: Shape, draws: Draws) -> tuple[Guest, ...]:
+    def rows(self, site_config: SiteConfig, draws: Draws) -> tuple[Guest, ...]:
         """Eight to eleven guests."""
-        return _guests(shape, draws)
+        return _guests(site_config, draws)
 
     def plain(self, rows: Sequence[Guest]) -> list[str]:
         """A seat for each."""
         return plain(rows)
 
 
-def _guests(shape: Shape, draws: Draws) -> tuple[Guest, ...]:
+def _guests(site_config: SiteConfig, draws: Draws) -> tuple[Guest, ...]:
     """Of every group at least two, of every age some; in the order of no column, and no group at an end."""
     number = draws.integer(8, 11)
-    groups = draws.shuffled([*shape.groups, *shape.groups, *(draws.choice(shape.groups) for _ in range(number - 6))])
+    groups = draws.shuffled(
+        [*site_config.groups, *site_config.groups, *(draws.choice(site_config.groups) for _ in range(number - 6))]
+    )
     ages = draws.shuffled(
         [draws.integer(5, 11), draws.integer(22, 80), *(draws.integer(5, 80) for _ in range(number - 2))]
     )
@@ -51,13 +53,13 @@ def _guests(shape: Shape, draws: Draws) -> tuple[Guest, ...]:
     guests = tuple(
         Guest(name, group, age, draws.choice(TOWNS)) for name, group, age in zip(names, groups, ages, strict=True)
     )
-    return guests if _in_no_order(guests, shape) else _guests(shape, draws)
+    return guests if _in_no_order(guests, site_config) else _guests(site_config, draws)
 
 
-def _in_no_order(guests: Sequence[Guest], shape: Shape) -> bool:
+def _in_no_order(guests: Sequence[Guest], site_config: SiteConfig) -> bool:
     columns = [[guest.name for guest in guests], [guest.town for guest in guests]]
     groups = [guest.group for guest in guests]
-    for group in shape.groups:
+    for group in site_config.groups:
         columns += [[str(here != group) for here in groups], [str(here == group) for here in groups]]
     return all(column != sorted(column) for column in columns)
 

@@ -18,7 +18,7 @@ class Guest(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The groups that come to a hall: every one is in every file."""
 
     groups: tuple[str, ...]
@@ -53,8 +53,8 @@ def _written(form: str) -> Callable[[Sequence[Guest], Literals], list[str]]:
     return lines
 
 
-def _group(draws: Draws, shape: Shape) -> Literals:
-    return {"group": draws.choice(shape.groups)}
+def _group(draws: Draws, site_config: SiteConfig) -> Literals:
+    return {"group": draws.choice(site_config.groups)}
 
 
 CUSTOMS: Mapping[str, Custom[Guest]] = {

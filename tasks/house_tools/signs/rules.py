@@ -19,7 +19,7 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The kinds of works that a wing shows: every one is in every file."""
 
     kinds: tuple[str, ...]
@@ -43,8 +43,8 @@ def _each(change: Callable[[Work, Literals], str]) -> Callable[[Sequence[Work], 
     return lambda works, rule: [change(work, rule) for work in works]
 
 
-def _kind(draws: Draws, shape: Shape) -> Literals:
-    return {"kind": draws.choice(shape.kinds)}
+def _kind(draws: Draws, site_config: SiteConfig) -> Literals:
+    return {"kind": draws.choice(site_config.kinds)}
 
 
 CUSTOMS: Mapping[str, Custom[Work]] = {

@@ -6,13 +6,13 @@ from math import isclose
 from typing import NamedTuple
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, way_of
+from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
 from hermes_lab.tasks.report_generation._conventions import write_script
 from hermes_lab.tasks.report_generation._html import LONGEST, Element, read_html
-from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, Shape, Table, digits_of
+from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, SiteConfig, Table, digits_of
 from hermes_lab.tasks.report_generation.figures.script import LINES, SCRIPT, names
 from hermes_lab.tasks.report_generation.figures.words import DELIVERIES, REQUESTS, VOCABULARIES
 
@@ -25,18 +25,18 @@ TOLERANCE = 0.06
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tables(Scene):
+class Tables(TaskInstance):
     """A year's tables to draw."""
 
     folder: str
-    shape: Shape
+    site_config: SiteConfig
     tables: tuple[Table, ...]
 
 
 class Bar(NamedTuple):
     """A bar of a figure."""
 
-    place: int
+    position: int
     height: float
     label: str
     kind: str = ""
@@ -52,7 +52,7 @@ class Figure(NamedTuple):
     bars: tuple[Bar, ...]
 
 
-class Figures(Family[Shape, Tables]):
+class Figures(Family[SiteConfig, Tables]):
     """Every table has an empty cell, one highest, one lowest and one last number; their totals follow neither the order
     of the sheet nor the alphabet.
     """
@@ -64,13 +64,13 @@ class Figures(Family[Shape, Tables]):
     subject = "how figures for {place} are made"
     rules = rule_types(CONVENTIONS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The series of a department."""
-        words = VOCABULARIES[site.split]
+        words = VOCABULARIES[entity.split]
         series = draws.sample(words.series, FIGURES)
         while _sorted([each.title for each in series]):
             series = draws.shuffled(series)
-        return Shape(
+        return SiteConfig(
             title=draws.choice(words.titles),
             month=draws.choice(words.months),
             series=tuple(series),
@@ -79,61 +79,67 @@ class Figures(Family[Shape, Tables]):
             gaps=words.gaps,
         )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Tables:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Tables:
         """Four tables of 9 to 12 months."""
-        words = VOCABULARIES[site.split]
-        year, folder = draws.integer(2012, 2025), site.slug("data")
-        tables = _draw_tables(shape, year, draws)
-        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), year=year, folder=folder)
+        words = VOCABULARIES[entity.split]
+        year, folder = draws.integer(2012, 2025), entity.slug("data")
+        tables = _draw_tables(site_config, year, draws)
+        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), year=year, folder=folder)
         files = {f"{folder}/{table.series.stem}.csv": table.text for table in tables}
         return Tables(
-            request=f"{sentence(request, folder)} {site.phrase(draws, DELIVERIES)}",
-            files={**files, SHEET: words.sheet.substitute(_sheet_names(shape))},
+            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
+            files={**files, SHEET: words.sheet.substitute(_sheet_names(site_config))},
             inputs=(*files, SHEET),
             outputs=(REPORT,),
             folder=folder,
-            shape=shape,
+            site_config=site_config,
             tables=tables,
         )
 
     async def judge(
-        self, scene: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges `report.html` against figures that the harness makes itself, one criterion a figure."""
         text = await read_text(workspace, REPORT, limit=LONGEST)
         page = read_html(text) if text else None
         found = list(page.find("figure")) if page else []
         headings = [each.text for each in page.find("h1")] if page else []
-        read = [_read_figure(each, scene.shape) for each in found]
+        read = [_read_figure(each, instance.site_config) for each in found]
         ids = [each.attributes.get("id") for each in found]
         return (
             criterion("report_present", page is not None, f"{REPORT} is missing, or no page that can be read"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
-            criterion("heading", headings == [scene.shape.title], f"the only h1 must be {scene.shape.title}"),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
+            criterion(
+                "heading", headings == [instance.site_config.title], f"the only h1 must be {instance.site_config.title}"
+            ),
             criterion(
                 "figures",
                 None not in read and ids == [f"fig-{number}" for number in range(1, FIGURES + 1)],
                 f"it needs {FIGURES} figures with ids, each with a picture and the four spans that {SHEET} shows",
             ),
-            *_figures_right(read, right_of(scene, rule)),
+            *_figures_right(read, right_of(instance, rule)),
         )
 
-    def moves(self, scene: Tables, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Tables, rule: Rule | None) -> tuple[Action, ...]:
         """One script that writes the page."""
-        return (write_script(SCRIPT, {**LINES, **names(scene.shape), "folder": scene.folder}, CONVENTIONS, rule),)
+        return (
+            write_script(
+                SCRIPT, {**LINES, **names(instance.site_config), "folder": instance.folder}, CONVENTIONS, rule
+            ),
+        )
 
-    def looks(self, scene: Tables) -> tuple[Move, ...]:
+    def explore(self, instance: Tables) -> tuple[Action, ...]:
         """The sheet and the tables."""
         return (
             shell(f"cat {SHEET}", "First how figures are made here."),
-            shell(f"head -n 4 {scene.folder}/*.csv", "And what the tables look like."),
+            shell(f"head -n 4 {instance.folder}/*.csv", "And what the tables look like."),
         )
 
 
-def right_of(scene: Tables, rule: Rule | None) -> tuple[Figure, ...]:
+def right_of(instance: Tables, rule: Rule | None) -> tuple[Figure, ...]:
     """The right figures where `rule` holds."""
-    custom = way_of(CONVENTIONS, rule, Custom())
-    tables = sorted(scene.tables, key=custom.order) if custom.order else scene.tables
+    custom = strategy_of(CONVENTIONS, rule, Custom())
+    tables = sorted(instance.tables, key=custom.order) if custom.order else instance.tables
     return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
 
 
@@ -154,12 +160,12 @@ def _bars(table: Table, custom: Custom) -> list[Bar]:
         values = [values[n + custom.carry] if value is None else value for n, value in enumerate(values)]
     full = custom.full or max(value for value in values if value is not None)
     bars = []
-    for place, ((month, _), value) in enumerate(zip(table.rows, values, strict=True)):
+    for position, ((month, _), value) in enumerate(zip(table.rows, values, strict=True)):
         label = custom.month(*month.split("-"))
         if value is not None:
-            bars.append(Bar(place, value / full * HEIGHT, label))
+            bars.append(Bar(position, value / full * HEIGHT, label))
         elif custom.gap:
-            bars.append(Bar(place, 0.0, label, custom.gap))
+            bars.append(Bar(position, 0.0, label, custom.gap))
     if custom.highlight:
         chosen = custom.highlight([round(bar.height * 1000) for bar in bars])
         bars[chosen] = bars[chosen]._replace(kind=custom.mark)
@@ -170,17 +176,17 @@ def _sorted(items: Sequence[str]) -> bool:
     return list(items) in (sorted(items), sorted(items, reverse=True))
 
 
-def _draw_tables(shape: Shape, year: int, draws: Draws) -> tuple[Table, ...]:
-    months, levels = draws.integer(9, 12), _levels(shape, draws)
+def _draw_tables(site_config: SiteConfig, year: int, draws: Draws) -> tuple[Table, ...]:
+    months, levels = draws.integer(9, 12), _levels(site_config, draws)
     return tuple(
-        _draw_table(series, shape, year, months, level, draws)
-        for series, level in zip(shape.series, levels, strict=True)
+        _draw_table(series, site_config, year, months, level, draws)
+        for series, level in zip(site_config.series, levels, strict=True)
     )
 
 
-def _levels(shape: Shape, draws: Draws) -> list[int]:
+def _levels(site_config: SiteConfig, draws: Draws) -> list[int]:
     """How large the numbers of each series are: not in the order of the sheet, nor in that of the titles."""
-    titles = [series.title for series in shape.series]
+    titles = [series.title for series in site_config.series]
     while True:
         levels = draws.shuffled(range(FIGURES))
         by_title = [levels[titles.index(title)] for title in sorted(titles)]
@@ -188,7 +194,7 @@ def _levels(shape: Shape, draws: Draws) -> list[int]:
             return levels
 
 
-def _draw_table(series: Series, shape: Shape, year: int, months: int, level: int, draws: Draws) -> Table:
+def _draw_table(series: Series, site_config: SiteConfig, year: int, months: int, level: int, draws: Draws) -> Table:
     """A table with one empty cell, neither the first nor the last; all numbers differ and lie between 60 and 860."""
     empty = draws.integer(1, months - 2)
     values: list[int | None] = []
@@ -199,15 +205,15 @@ def _draw_table(series: Series, shape: Shape, year: int, months: int, level: int
     values[empty] = None
     rows = tuple((f"{year}-{month:02d}", value) for month, value in enumerate(values, 1))
     lines = [f"{month},{'' if value is None else value}\n" for month, value in rows]
-    return Table(series, rows, f"{shape.month},{series.unit.replace(' ', '_')}\n{''.join(lines)}")
+    return Table(series, rows, f"{site_config.month},{series.unit.replace(' ', '_')}\n{''.join(lines)}")
 
 
-def _sheet_names(shape: Shape) -> dict[str, str]:
-    number, caption, source, digest = shape.classes
-    first = shape.series[0]
-    listed = [f"    {n}. {each.stem}.csv: {each.title}, in {each.unit}" for n, each in enumerate(shape.series, 1)]
+def _sheet_names(site_config: SiteConfig) -> dict[str, str]:
+    number, caption, source, digest = site_config.classes
+    first = site_config.series[0]
+    listed = [f"    {n}. {each.stem}.csv: {each.title}, in {each.unit}" for n, each in enumerate(site_config.series, 1)]
     return {
-        "title": shape.title,
+        "title": site_config.title,
         "list": "\n".join(listed),
         "number": number,
         "caption": caption,
@@ -215,17 +221,17 @@ def _sheet_names(shape: Shape) -> dict[str, str]:
         "hash": digest,
         "first": f"{first.title} ({first.unit})",
         "file": f"{first.stem}.csv",
-        "month": shape.month,
+        "month": site_config.month,
     }
 
 
-def _read_figure(element: Element, shape: Shape) -> Figure | None:
+def _read_figure(element: Element, site_config: SiteConfig) -> Figure | None:
     """What a figure shows; None where a part is missing or stands twice."""
     pictures, captions = list(element.find("svg")), list(element.find("figcaption"))
     if len(pictures) != 1 or len(captions) != 1 or any(element.find("figure")):
         return None
     spans = list(element.find("span"))
-    texts = [[span.text for span in spans if span.attributes.get("class") == kind] for kind in shape.classes]
+    texts = [[span.text for span in spans if span.attributes.get("class") == kind] for kind in site_config.classes]
     if any(len(found) != 1 for found in texts):
         return None
     bars = [_read_bar(rect) for rect in pictures[0].find("rect")]
@@ -253,11 +259,11 @@ def _same_bar(found: Bar, right: Bar) -> bool:
 
 def _figures_right(found: Sequence[Figure | None], right: Sequence[Figure]) -> list[Criterion]:
     criteria = []
-    for place, wanted in enumerate(right):
-        figure = found[place] if place < len(found) else None
+    for position, wanted in enumerate(right):
+        figure = found[position] if position < len(found) else None
         wrong = _wrong(figure, wanted) if figure else list(wanted._fields)
-        reason = f"figure {place + 1} from the top: not right are its {', '.join(wrong)}" if wrong else ""
-        criteria.append(Criterion(f"figure_{place + 1}", 1 - len(wrong) / len(wanted), reason, ruled=True))
+        reason = f"figure {position + 1} from the top: not right are its {', '.join(wrong)}" if wrong else ""
+        criteria.append(Criterion(f"figure_{position + 1}", 1 - len(wrong) / len(wanted), reason, ruled=True))
     return criteria
 
 

@@ -20,7 +20,7 @@ class Series(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What lasts at a department. Every department has all of it, so that none betrays a rule."""
 
     title: str
@@ -127,11 +127,11 @@ _HIGHLIGHTS: Mapping[str, tuple[Callable[[list[int]], int], str]] = {
 }
 
 
-def _highlights(shape: Shape) -> Sequence[Literals]:
+def _highlights(site_config: SiteConfig) -> Sequence[Literals]:
     return [
         {"which": which, "mark": mark, "code": code}
         for which, (_, code) in _HIGHLIGHTS.items()
-        for mark in shape.highlights
+        for mark in site_config.highlights
     ]
 
 
@@ -145,7 +145,7 @@ if not value:
         height = int(value) / full * 200"""
 PLAIN_BAR = _BAR % {"extra": ""}
 
-CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
+CONVENTIONS: Mapping[str, Convention[SiteConfig, Custom]] = {
     "algorithm": Convention(
         ("hashes are made with {name}", "they check files with {name}", "{name} is the hash they can verify"),
         "take the first 12 digits of the {name} hash of each file",
@@ -259,7 +259,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             "{gap} is the class of a month without a number",
         ),
         'draw a month without a number as a bar of height 0.0 at y 200.0 with class="{gap}"',
-        lambda shape: [{"gap": gap} for gap in shape.gaps],
+        lambda site_config: [{"gap": gap} for gap in site_config.gaps],
         lambda rule: Custom(gap=rule["gap"]),
         {
             "height": 'height = int(value or 0) / full * 200\n        kind = "" if value else \' class="%(gap)s"\'',

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from string import Template
 
-from hermes_lab.tasks.report_generation.figures.rules import PLAIN_BAR, PLAIN_HEIGHT, Shape
+from hermes_lab.tasks.report_generation.figures.rules import PLAIN_BAR, PLAIN_HEIGHT, SiteConfig
 
 SCRIPT = Template("""
 import csv
@@ -75,12 +75,12 @@ LINES: Mapping[str, str] = {
 """What someone writes who knows of no custom."""
 
 
-def names(shape: Shape) -> Mapping[str, str]:
+def names(site_config: SiteConfig) -> Mapping[str, str]:
     """The words of a department in the script."""
-    number, caption, source, digest = shape.classes
+    number, caption, source, digest = site_config.classes
     return {
-        "title": shape.title,
-        "figures": repr([tuple(series) for series in shape.series]),
+        "title": site_config.title,
+        "figures": repr([tuple(series) for series in site_config.series]),
         "number_class": number,
         "caption_class": caption,
         "source_class": source,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, way_of
+from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
 from hermes_lab.tasks.report_generation._conventions import write_script
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
 from hermes_lab.tasks.report_generation.house_template.data import (
@@ -19,7 +19,7 @@ from hermes_lab.tasks.report_generation.house_template.data import (
     render_items,
     right_report,
 )
-from hermes_lab.tasks.report_generation.house_template.rules import CONVENTIONS, Custom, Item, Shape
+from hermes_lab.tasks.report_generation.house_template.rules import CONVENTIONS, Custom, Item, SiteConfig
 from hermes_lab.tasks.report_generation.house_template.script import LINES, SCRIPT, names
 from hermes_lab.tasks.report_generation.house_template.words import DELIVERIES, REQUESTS, ROW_NOTES, VOCABULARIES
 
@@ -29,16 +29,16 @@ QUARTER_ENDS = ("03-31", "06-30", "09-30", "12-31")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Data(Scene):
+class Data(TaskInstance):
     """A quarter's data to report on."""
 
     file: str
-    shape: Shape
+    site_config: SiteConfig
     items: tuple[Item, ...]
     day: str
 
 
-class HouseTemplate(Family[Shape, Data]):
+class HouseTemplate(Family[SiteConfig, Data]):
     """Negative, zero, small and large amounts, days and states of every kind are in each section of every report."""
 
     name = "house_template"
@@ -48,87 +48,90 @@ class HouseTemplate(Family[Shape, Data]):
     subject = "how reports for {place} are set"
     rules = rule_types(CONVENTIONS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a client's report."""
-        return draw_shape(draws, VOCABULARIES[site.split])
+        return draw_shape(draws, VOCABULARIES[entity.split])
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Data:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Data:
         """A quarter's data: 20 to 28 items in four sections."""
-        words = VOCABULARIES[site.split]
+        words = VOCABULARIES[entity.split]
         year, quarter = draws.integer(2015, 2025), draws.integer(1, 4)
-        items = draw_items(shape, words, year, quarter, draws)
+        items = draw_items(site_config, words, year, quarter, draws)
         day = f"{year}-{QUARTER_ENDS[quarter - 1]}"
-        file = f"{site.slug('figures')}.csv"
-        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), day=day, file=file)
-        named = {**names(shape), "difference": shape.difference, "currency": shape.currency}
+        file = f"{entity.slug('figures')}.csv"
+        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), day=day, file=file)
+        named = {**names(site_config), "difference": site_config.difference, "currency": site_config.currency}
         return Data(
-            request=f"{sentence(request, file)} {site.phrase(draws, DELIVERIES)}",
+            request=f"{sentence(request, file)} {entity.phrase(draws, DELIVERIES)}",
             files={
-                file: render_items(shape, items),
-                "template.md": words.template.substitute(named | {"sections": _sections(shape, ROW_NOTES[site.split])}),
+                file: render_items(site_config, items),
+                "template.md": words.template.substitute(
+                    named | {"sections": _sections(site_config, ROW_NOTES[entity.split])}
+                ),
                 "style.md": words.style.substitute(named),
             },
             inputs=(file, "template.md", "style.md"),
             outputs=(REPORT,),
             file=file,
-            shape=shape,
+            site_config=site_config,
             items=tuple(items),
             day=day,
         )
 
     async def judge(
-        self, scene: Data, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Data, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges `report.md` against a report that the harness makes itself, one criterion a section."""
-        right = right_of(scene, rule)
+        right = right_of(instance, rule)
         text = await read_text(workspace, REPORT, limit=LARGEST)
         parts = read_parts(text or "")
         sections = [part for part in parts if part.level == 2]
         return (
             criterion("report_present", bool(text), f"{REPORT} is missing, or no text"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
-            _headings(scene.shape, parts),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
+            _headings(instance.site_config, parts),
             _tables(right, sections),
             criterion(
                 "day",
-                [line for part in parts[:2] for line in part.lines if line.startswith(f"{scene.shape.as_of}:")]
-                == [f"{scene.shape.as_of}: {right.day}"],
+                [line for part in parts[:2] for line in part.lines if line.startswith(f"{instance.site_config.as_of}:")]
+                == [f"{instance.site_config.as_of}: {right.day}"],
                 "the day at the top is not right",
                 ruled=True,
             ),
-            *_sections_right(scene.shape, right, sections),
+            *_sections_right(instance.site_config, right, sections),
         )
 
-    def moves(self, scene: Data, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Data, rule: Rule | None) -> tuple[Action, ...]:
         """One script that writes the report."""
-        lines = {**LINES, **names(scene.shape), "file": scene.file, "date": scene.day}
+        lines = {**LINES, **names(instance.site_config), "file": instance.file, "date": instance.day}
         return (write_script(SCRIPT, lines, CONVENTIONS, rule),)
 
-    def looks(self, scene: Data) -> tuple[Move, ...]:
+    def explore(self, instance: Data) -> tuple[Action, ...]:
         """The template, the sheet and the data."""
         return (
             shell("ls -l && cat template.md style.md", "First the template and how we set reports."),
-            shell(f"head -n 6 {scene.file} && wc -l {scene.file}", "And the data."),
+            shell(f"head -n 6 {instance.file} && wc -l {instance.file}", "And the data."),
         )
 
 
-def right_of(scene: Data, rule: Rule | None) -> Report:
+def right_of(instance: Data, rule: Rule | None) -> Report:
     """The right report where `rule` holds."""
-    return right_report(scene.shape, scene.items, scene.day, way_of(CONVENTIONS, rule, Custom()))
+    return right_report(instance.site_config, instance.items, instance.day, strategy_of(CONVENTIONS, rule, Custom()))
 
 
-def _sections(shape: Shape, note: str) -> str:
-    labels = f"| {' | '.join((shape.item, shape.booked, shape.planned, shape.actual, shape.difference))} |"
-    return "".join(f"\n## {section}\n\n{labels}\n\n{note}\n" for section in shape.sections)
+def _sections(site_config: SiteConfig, note: str) -> str:
+    c = site_config
+    labels = f"| {' | '.join((c.item, c.booked, c.planned, c.actual, c.difference))} |"
+    return "".join(f"\n## {section}\n\n{labels}\n\n{note}\n" for section in site_config.sections)
 
 
-def _headings(shape: Shape, parts: Sequence[Part]) -> Criterion:
+def _headings(site_config: SiteConfig, parts: Sequence[Part]) -> Criterion:
     """Whether the template's headings are there in its order, whatever stands before or behind their words."""
     levels, found = [part.level for part in parts[1:]], [part.title for part in parts[1:]]
-    wanted = (shape.title, shape.overview, *shape.sections)
+    wanted = (site_config.title, site_config.overview, *site_config.sections)
     holds = (
         levels == [1, *[2] * (len(wanted) - 1)]
-        and found[0] == shape.title
+        and found[0] == site_config.title
         and all(name in title for name, title in zip(wanted, found, strict=True))
     )
     return criterion("headings", holds, "the headings are not those of the template, in its order")
@@ -141,9 +144,11 @@ def _tables(right: Report, sections: Sequence[Part]) -> Criterion:
     return criterion("tables", found == wanted, "a section does not hold just one table with the template's columns")
 
 
-def _sections_right(shape: Shape, right: Report, sections: Sequence[Part]) -> list[Criterion]:
+def _sections_right(site_config: SiteConfig, right: Report, sections: Sequence[Part]) -> list[Criterion]:
     criteria = []
-    for number, (name, wanted) in enumerate(zip((shape.overview, *shape.sections), right.sections, strict=True)):
+    for number, (name, wanted) in enumerate(
+        zip((site_config.overview, *site_config.sections), right.sections, strict=True)
+    ):
         part = sections[number] if number < len(sections) else Part(2, "")
         score, words = share_right(part.tables[0] if len(part.tables) == 1 else (), wanted.rows)
         if part.title != wanted.heading:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.report_generation.house_template.rules import Custom, Item, Row, Shape
+from hermes_lab.tasks.report_generation.house_template.rules import Custom, Item, Row, SiteConfig
 from hermes_lab.tasks.report_generation.house_template.words import Vocabulary
 
 SECTIONS = 4
 MIN_ITEMS, MAX_ITEMS = 5, 7
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
+def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
     """The words of a client's report."""
     section, item, booked, state, planned, actual, difference = draws.choice(words.labels)
-    return Shape(
+    return SiteConfig(
         title=draws.choice(words.titles),
         as_of=draws.choice(words.as_of),
         overview=draws.choice(words.overviews),
@@ -33,21 +33,21 @@ def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
     )
 
 
-def draw_items(shape: Shape, words: Vocabulary, year: int, quarter: int, draws: Draws) -> list[Item]:
+def draw_items(site_config: SiteConfig, words: Vocabulary, year: int, quarter: int, draws: Draws) -> list[Item]:
     """The data of a quarter, mixed over the sections.
 
     Every section has, among others, an item over plan, one under it, one as planned, one of under 100, one between 100
     and 200, and one of each state: so every custom makes a difference, and no two the same.
     """
     items = []
-    for section in shape.sections:
+    for section in site_config.sections:
         count = draws.integer(MIN_ITEMS, MAX_ITEMS)
         names = draws.sample(words.sections[section], count)
         days = draws.sample(range(1, 29), count)
         for number, name in enumerate(names):
             planned, actual = _sums(number, draws)
             day = f"{year}-{3 * quarter - draws.integer(0, 2):02d}-{days[number]:02d}"
-            items.append(Item(section, name, day, shape.states[number % 3], planned, actual))
+            items.append(Item(section, name, day, site_config.states[number % 3], planned, actual))
     return draws.shuffled(items)
 
 
@@ -64,9 +64,16 @@ def _sums(number: int, draws: Draws) -> tuple[int, int]:
     return planned, planned + (off if number == 3 or draws.chance() < 0.5 else -off)
 
 
-def render_items(shape: Shape, items: Sequence[Item]) -> str:
+def render_items(site_config: SiteConfig, items: Sequence[Item]) -> str:
     """The data as CSV. No cell needs quotes."""
-    labels = (shape.section, shape.item, shape.booked, shape.state, shape.planned, shape.actual)
+    labels = (
+        site_config.section,
+        site_config.item,
+        site_config.booked,
+        site_config.state,
+        site_config.planned,
+        site_config.actual,
+    )
     rows = [f"{i.section},{i.name},{i.booked},{i.state},{i.planned / 100:.2f},{i.actual / 100:.2f}\n" for i in items]
     return ",".join(labels).lower() + "\n" + "".join(rows)
 
@@ -85,15 +92,18 @@ class Report(NamedTuple):
     sections: tuple[Section, ...]
 
 
-def right_report(shape: Shape, items: Sequence[Item], day: str, custom: Custom) -> Report:
+def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custom: Custom) -> Report:
     """The report as a client wants it."""
     kept = [item for item in items if custom.keep(item)]
-    members = [[item for item in kept if item.section == section] for section in shape.sections]
-    overview = [(name, *_amounts(own, custom)) for name, own in zip(shape.sections, members, strict=True)]
-    sums = (shape.planned, shape.actual, shape.difference)
-    tables = [_table((shape.section, *sums), overview, kept, shape, custom)]
-    tables += [_table((shape.item, shape.booked, *sums), _rows(own, custom), own, shape, custom) for own in members]
-    headings = [custom.heading(n, name) for n, name in enumerate((shape.overview, *shape.sections), 1)]
+    members = [[item for item in kept if item.section == section] for section in site_config.sections]
+    overview = [(name, *_amounts(own, custom)) for name, own in zip(site_config.sections, members, strict=True)]
+    sums = (site_config.planned, site_config.actual, site_config.difference)
+    tables = [_table((site_config.section, *sums), overview, kept, site_config, custom)]
+    tables += [
+        _table((site_config.item, site_config.booked, *sums), _rows(own, custom), own, site_config, custom)
+        for own in members
+    ]
+    headings = [custom.heading(n, name) for n, name in enumerate((site_config.overview, *site_config.sections), 1)]
     return Report(custom.date(day), tuple(map(Section, headings, tables)))
 
 
@@ -112,8 +122,10 @@ def _amounts(items: Sequence[Item], custom: Custom) -> Row:
     return tuple(map(custom.money, (planned, actual, custom.difference(planned, actual))))
 
 
-def _table(labels: Row, rows: Sequence[Row], items: Sequence[Item], shape: Shape, custom: Custom) -> tuple[Row, ...]:
+def _table(
+    labels: Row, rows: Sequence[Row], items: Sequence[Item], site_config: SiteConfig, custom: Custom
+) -> tuple[Row, ...]:
     empty = len(labels) - 3
-    units = (*[""] * empty, *[custom.unit.format(shape.currency)] * 3)
+    units = (*[""] * empty, *[custom.unit.format(site_config.currency)] * 3)
     total = (custom.total, *[""] * (empty - 1), *_amounts(items, custom))
     return (labels, units, total, *rows) if custom.total_first else (labels, units, *rows, total)

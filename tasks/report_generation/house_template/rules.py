@@ -12,7 +12,7 @@ Row = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What lasts at a client. Every client has all of it, so that none betrays a rule."""
 
     title: str
@@ -50,7 +50,7 @@ class Custom:
 
     negative: str = "-{}"
     group: str = ","
-    places: int = 2
+    decimals: int = 2
     scale: int = 1
     unit: str = "{}"
     """Over the currency."""
@@ -73,7 +73,7 @@ class Custom:
         if self.zero and not hundredths:
             return self.zero
         value = Decimal(abs(hundredths)) / 100 / self.scale
-        text = f"{value.quantize(Decimal(1).scaleb(-self.places), ROUND_HALF_UP):,}".replace(",", self.group)
+        text = f"{value.quantize(Decimal(1).scaleb(-self.decimals), ROUND_HALF_UP):,}".replace(",", self.group)
         return self.negative.format(text) if hundredths < 0 else text
 
     def date(self, day: str) -> str:
@@ -81,7 +81,7 @@ class Custom:
         return date.fromisoformat(day).strftime(self.day)
 
 
-Rules = Convention[Shape, Custom]
+Rules = Convention[SiteConfig, Custom]
 _ORDERS: Mapping[str, tuple[Callable[[Item], int | str], str]] = {
     "by name from A to Z": (lambda item: item.name, 'item["name"]'),
     "by {actual}, largest first": (lambda item: -item.actual, '-item["actual"]'),
@@ -104,43 +104,47 @@ _NUMBER_CODE = {
 }
 
 
-def _orders(shape: Shape) -> Sequence[Literals]:
+def _orders(site_config: SiteConfig) -> Sequence[Literals]:
     return [
         {
             "order": name,
-            "words": name.format(actual=shape.actual, planned=shape.planned, booked=shape.booked),
+            "words": name.format(actual=site_config.actual, planned=site_config.planned, booked=site_config.booked),
             "key": code,
         }
         for name, (_, code) in _ORDERS.items()
     ]
 
 
-def _headings(shape: Shape) -> Sequence[Literals]:
+def _headings(site_config: SiteConfig) -> Sequence[Literals]:
     return [
         {
             "form": form,
-            "first": f"{number(1)}{shape.overview}",
-            "second": f"{number(2)}{shape.sections[0]}",
+            "first": f"{number(1)}{site_config.overview}",
+            "second": f"{number(2)}{site_config.sections[0]}",
             "code": _NUMBER_CODE[form],
         }
         for form, number in _NUMBERS.items()
     ]
 
 
-def _states(shape: Shape) -> Sequence[Literals]:
-    return [{"column": shape.state, "state": state} for state in shape.states]
+def _states(site_config: SiteConfig) -> Sequence[Literals]:
+    return [{"column": site_config.state, "state": state} for state in site_config.states]
 
 
-def _marks(shape: Shape) -> Sequence[Literals]:
-    return [{**each, "mark": mark} for each in _states(shape) for mark in ("*", "(p)", "[!]", "†")]
+def _marks(site_config: SiteConfig) -> Sequence[Literals]:
+    return [{**each, "mark": mark} for each in _states(site_config) for mark in ("*", "(p)", "[!]", "†")]
 
 
-def _differences(shape: Shape) -> Sequence[Literals]:
-    names = {"planned": shape.planned, "actual": shape.actual, "difference": shape.difference}
+def _differences(site_config: SiteConfig) -> Sequence[Literals]:
+    names = {"planned": site_config.planned, "actual": site_config.actual, "difference": site_config.difference}
     return [
-        {**names, "words": f"{shape.planned} less {shape.actual}", "code": "planned - actual"},
-        {**names, "words": f"{shape.actual} less {shape.planned} without a sign", "code": "abs(actual - planned)"},
-        {**names, "words": f"{shape.actual} less twice {shape.planned}", "code": "actual - 2 * planned"},
+        {**names, "words": f"{site_config.planned} less {site_config.actual}", "code": "planned - actual"},
+        {
+            **names,
+            "words": f"{site_config.actual} less {site_config.planned} without a sign",
+            "code": "abs(actual - planned)",
+        },
+        {**names, "words": f"{site_config.actual} less twice {site_config.planned}", "code": "actual - 2 * planned"},
     ]
 
 
@@ -198,7 +202,7 @@ CONVENTIONS: Mapping[str, Rules] = {
             (1, "one decimal", "12,345.6"),
             (3, "three decimals", "12,345.600"),
         ),
-        lambda rule: Custom(places=rule["places"]),
+        lambda rule: Custom(decimals=rule["places"]),
         {"text": "text = f\"{abs(value).quantize(Decimal('1e-%(places)d'), ROUND_HALF_UP):,}\""},
     ),
     "thousands": Convention(
@@ -208,8 +212,8 @@ CONVENTIONS: Mapping[str, Rules] = {
             "they read {unit} and not {currency}",
         ),
         "divide every printed amount by 1000, round half up to two decimals, and write {unit} in the units row",
-        lambda shape: [
-            {"unit": form.format(shape.currency), "form": form, "currency": shape.currency}
+        lambda site_config: [
+            {"unit": form.format(site_config.currency), "form": form, "currency": site_config.currency}
             for form in ("k{}", "T{}", "{} '000", "1000 {}")
         ],
         lambda rule: Custom(scale=1000, unit=rule["form"]),
@@ -308,8 +312,10 @@ CONVENTIONS: Mapping[str, Rules] = {
         ),
         "put the items of a section with {actual} under {limit} together in one last row called {rest} (no day, just "
         "the sums), right before the total",
-        lambda shape: [
-            {"actual": shape.actual, "limit": limit, "rest": rest} for limit in (100, 200) for rest in shape.rest
+        lambda site_config: [
+            {"actual": site_config.actual, "limit": limit, "rest": rest}
+            for limit in (100, 200)
+            for rest in site_config.rest
         ],
         lambda rule: Custom(small=rule["limit"] * 100, rest=rule["rest"]),
         {
@@ -327,7 +333,7 @@ small = [item for item in chosen if item["actual"] < %(limit)d]
             "they read {total} before the items",
         ),
         "call the row of totals {total} and put it right below the units row of every table",
-        lambda shape: [{"total": word} for word in shape.all],
+        lambda site_config: [{"total": word} for word in site_config.all],
         lambda rule: Custom(total=rule["total"], total_first=True),
         {"table": 'return "\\n".join([*head, line("%(total)s", *[""] * (plain - 1), *amounts(items)), *rows])'},
         unseen=True,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from string import Template
 
-from hermes_lab.tasks.report_generation.house_template.rules import Shape
+from hermes_lab.tasks.report_generation.house_template.rules import SiteConfig
 
 SCRIPT = Template("""
 import csv
@@ -75,18 +75,18 @@ LINES: Mapping[str, str] = {
 """What someone writes who knows of no custom."""
 
 
-def names(shape: Shape) -> Mapping[str, str]:
+def names(site_config: SiteConfig) -> Mapping[str, str]:
     """The words of a client in the script."""
     return {
-        "title": shape.title,
-        "as_of": shape.as_of,
-        "overview": shape.overview,
-        "section": shape.section,
-        "item": shape.item,
-        "booked": shape.booked,
-        "planned": shape.planned,
-        "actual": shape.actual,
-        "difference_label": shape.difference,
-        "sections": repr(list(shape.sections)),
-        "unit": shape.currency,
+        "title": site_config.title,
+        "as_of": site_config.as_of,
+        "overview": site_config.overview,
+        "section": site_config.section,
+        "item": site_config.item,
+        "booked": site_config.booked,
+        "planned": site_config.planned,
+        "actual": site_config.actual,
+        "difference_label": site_config.difference,
+        "sections": repr(list(site_config.sections)),
+        "unit": site_config.currency,
     }

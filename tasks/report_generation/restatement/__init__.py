@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, way_of
+from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
 from hermes_lab.tasks.report_generation._conventions import write_script
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
 from hermes_lab.tasks.report_generation.restatement.data import (
@@ -23,7 +23,7 @@ from hermes_lab.tasks.report_generation.restatement.data import (
     render_filings,
     right_rows,
 )
-from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, Shape
+from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, SiteConfig
 from hermes_lab.tasks.report_generation.restatement.script import LINES, SCRIPT, names
 from hermes_lab.tasks.report_generation.restatement.words import DELIVERIES, REQUESTS, VOCABULARIES
 
@@ -33,15 +33,15 @@ COLUMNS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filings(Scene):
+class Filings(TaskInstance):
     """Six quarters of filings."""
 
     folder: str
-    shape: Shape
+    site_config: SiteConfig
     figures: tuple[Figure, ...]
 
 
-class Restatement(Family[Shape, Filings]):
+class Restatement(Family[SiteConfig, Filings]):
     """Small and large, early and late, single, double and withdrawn restatements for every reason are in each set of
     filings.
     """
@@ -53,38 +53,40 @@ class Restatement(Family[Shape, Filings]):
     subject = "how restated figures for {place} are set out"
     rules = rule_types(CONVENTIONS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The lines and words of a board."""
-        return draw_shape(draws, VOCABULARIES[site.split])
+        return draw_shape(draws, VOCABULARIES[entity.split])
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Filings:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Filings:
         """Filings of six quarters over four lines, twelve of whose figures are restated."""
         quarters = quarters_from(draws.integer(2010, 2023), draws.integer(1, 4))
-        figures = draw_figures(shape, quarters, draws)
-        folder = site.slug("filings")
-        files = render_filings(shape, figures, quarters, folder)
-        notes = VOCABULARIES[site.split].notes.substitute(
-            {**vars(shape), "lines": ", ".join(shape.lines), "folder": folder}
+        figures = draw_figures(site_config, quarters, draws)
+        folder = entity.slug("filings")
+        files = render_filings(site_config, figures, quarters, folder)
+        notes = VOCABULARIES[entity.split].notes.substitute(
+            {**vars(site_config), "lines": ", ".join(site_config.lines), "folder": folder}
         )
-        request = site.phrase(draws, REQUESTS).format(place=site.called(self.noun), last=quarters[-1], folder=folder)
+        request = entity.phrase(draws, REQUESTS).format(
+            place=entity.called(self.noun), last=quarters[-1], folder=folder
+        )
         return Filings(
-            request=f"{sentence(request, folder)} {site.phrase(draws, DELIVERIES)}",
+            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
             files={**files, NOTES: notes},
             inputs=(*files, NOTES),
             outputs=(TABLE, CHANGES),
             folder=folder,
-            shape=shape,
+            site_config=site_config,
             figures=tuple(figures),
         )
 
     async def judge(
-        self, scene: Filings, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Filings, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges both files by rows that the harness makes itself, one criterion a column and one a part of the
         list.
         """
-        right, shape = right_of(scene, rule), scene.shape
-        head = (shape.line, shape.quarter, shape.first, shape.standing, shape.change)
+        right, site_config = right_of(instance, rule), instance.site_config
+        head = (site_config.line, site_config.quarter, site_config.first, site_config.standing, site_config.change)
         table, changes = await read_text(workspace, TABLE, LARGEST), await read_text(workspace, CHANGES, LARGEST)
         rows = _read_csv(table or "")
         parts = read_parts(changes or "")
@@ -92,28 +94,32 @@ class Restatement(Family[Shape, Filings]):
         return (
             criterion("table_present", bool(table), f"{TABLE} is missing, or no text"),
             criterion("changes_present", bool(changes), f"{CHANGES} is missing, or no text"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion("table_form", complete, f"{TABLE} has not the header of {NOTES} and a row for each figure"),
-            criterion("changes_form", _has_form(parts, shape, head), f"{CHANGES} has not the form of {NOTES}"),
+            criterion("changes_form", _has_form(parts, site_config, head), f"{CHANGES} has not the form of {NOTES}"),
             *_columns_right(rows[1:] if complete else [], right),
-            *_list_right(parts, shape, right),
+            *_list_right(parts, site_config, right),
         )
 
-    def moves(self, scene: Filings, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Filings, rule: Rule | None) -> tuple[Action, ...]:
         """One script that writes both files."""
-        return (write_script(SCRIPT, {**LINES, **names(scene.shape), "folder": scene.folder}, CONVENTIONS, rule),)
+        return (
+            write_script(
+                SCRIPT, {**LINES, **names(instance.site_config), "folder": instance.folder}, CONVENTIONS, rule
+            ),
+        )
 
-    def looks(self, scene: Filings) -> tuple[Move, ...]:
+    def explore(self, instance: Filings) -> tuple[Action, ...]:
         """The notes and the filings."""
         return (
             shell(f"cat {NOTES}", "First what the notes say."),
-            shell(f"head -n 40 {scene.folder}/*.csv", "And the filings."),
+            shell(f"head -n 40 {instance.folder}/*.csv", "And the filings."),
         )
 
 
-def right_of(scene: Filings, rule: Rule | None) -> Restated:
+def right_of(instance: Filings, rule: Rule | None) -> Restated:
     """The right rows where `rule` holds."""
-    return right_rows(scene.shape, scene.figures, way_of(CONVENTIONS, rule, Custom()))
+    return right_rows(instance.site_config, instance.figures, strategy_of(CONVENTIONS, rule, Custom()))
 
 
 def _read_csv(text: str) -> list[Row]:
@@ -125,10 +131,10 @@ def _read_csv(text: str) -> list[Row]:
         return []
 
 
-def _has_form(parts: Sequence[Part], shape: Shape, head: Row) -> bool:
+def _has_form(parts: Sequence[Part], site_config: SiteConfig, head: Row) -> bool:
     headings = [(part.level, part.title) for part in parts[1:]]
     tables = [table for part in parts for table in part.tables]
-    return headings == [(1, shape.heading)] and len(tables) == 1 and tables[0][:1] == [head]
+    return headings == [(1, site_config.heading)] and len(tables) == 1 and tables[0][:1] == [head]
 
 
 def _columns_right(rows: Sequence[Row], right: Restated) -> list[Criterion]:
@@ -141,9 +147,9 @@ def _columns_right(rows: Sequence[Row], right: Restated) -> list[Criterion]:
     return criteria
 
 
-def _list_right(parts: Sequence[Part], shape: Shape, right: Restated) -> list[Criterion]:
-    lines = [line for part in parts for line in part.lines if line.startswith(f"{shape.restated}:")]
-    count = f"{shape.restated}: {len(right.listed)} of {len(right.rows)}"
+def _list_right(parts: Sequence[Part], site_config: SiteConfig, right: Restated) -> list[Criterion]:
+    lines = [line for part in parts for line in part.lines if line.startswith(f"{site_config.restated}:")]
+    count = f"{site_config.restated}: {len(right.listed)} of {len(right.rows)}"
     found = [line.removesuffix(".") for line in lines]
     tables = [table for part in parts for table in part.tables]
     score, words = share_right(tables[0][1:] if len(tables) == 1 and tables[0] else (), right.listed)

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, Shape
+from hermes_lab.tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, SiteConfig
 from hermes_lab.tasks.report_generation.restatement.words import Vocabulary
 
 Row = tuple[str, ...]
 LINES, QUARTERS, REASONS = 4, 6, 4
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
+def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
     """The lines and words of a board."""
     line, quarter, first, standing, change, reason = draws.choice(words.labels)
-    return Shape(
+    return SiteConfig(
         lines=tuple(draws.sample(words.lines, LINES)),
         reasons=tuple(draws.sample(words.reasons, REASONS)),
         line=line,
@@ -36,7 +36,7 @@ def quarters_from(year: int, number: int) -> tuple[str, ...]:
     return tuple(f"{each // 4}-Q{each % 4 + 1}" for each in months)
 
 
-def draw_figures(shape: Shape, quarters: Sequence[str], draws: Draws) -> list[Figure]:
+def draw_figures(site_config: SiteConfig, quarters: Sequence[str], draws: Draws) -> list[Figure]:
     """All figures, quarter by quarter.
 
     Among them: restatements by a few units, by 1 to 2, by 2 to 5 and by more percent; for every reason; one to four
@@ -47,12 +47,12 @@ def draw_figures(shape: Shape, quarters: Sequence[str], draws: Draws) -> list[Fi
     later = [(quarter, line) for quarter in (2, 3) for line in range(LINES)]
     late, others = early[:3], draws.shuffled(early[3:] + later)
     firsts = {(q, line): draws.integer(2000, 9000) for q in range(QUARTERS) for line in range(LINES)}
-    restated = _small(others[:4], firsts, shape, draws)
-    restated |= _late([*late, others[4]], firsts, shape, draws)
-    restated |= _twice(others[5:7], firsts, shape, draws)
-    restated |= _withdrawn(others[7:9], firsts, shape, draws)
+    restated = _small(others[:4], firsts, site_config, draws)
+    restated |= _late([*late, others[4]], firsts, site_config, draws)
+    restated |= _twice(others[5:7], firsts, site_config, draws)
+    restated |= _withdrawn(others[7:9], firsts, site_config, draws)
     return [
-        Figure(shape.lines[line], quarters[q], (Entry(first, "", 0), *restated.get((q, line), ())))
+        Figure(site_config.lines[line], quarters[q], (Entry(first, "", 0), *restated.get((q, line), ())))
         for (q, line), first in firsts.items()
     ]
 
@@ -65,9 +65,9 @@ def _age(key: Key, draws: Draws) -> int:
     return draws.integer(1, QUARTERS - 1 - key[0])
 
 
-def _small(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+def _small(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
     """One restatement each, by 1 to 4, 5 to 9, 10 to 14, and 15 to 19, none more than three quarters late."""
-    reasons = draws.shuffled(shape.reasons)
+    reasons = draws.shuffled(site_config.reasons)
     found: Entries = {}
     for number, key in enumerate(keys):
         off = draws.choice((-1, 1)) * draws.integer(max(1, 5 * number), 5 * number + 4)
@@ -75,9 +75,9 @@ def _small(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: 
     return found
 
 
-def _late(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+def _late(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
     """One restatement each, by 1 to 2, 2 to 5 and by more percent, the first three 2, 3 and 4 quarters late."""
-    reasons = draws.shuffled(shape.reasons)
+    reasons = draws.shuffled(site_config.reasons)
     percents = draws.shuffled((1.5, 3.5, draws.integer(6, 12), draws.integer(13, 20)))
     found: Entries = {}
     for number, key in enumerate(keys):
@@ -87,20 +87,20 @@ def _late(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: D
     return found
 
 
-def _twice(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+def _twice(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
     """Restated twice, the second time halfway back; the first figure up, the other down."""
     found: Entries = {}
     for key, sign in zip(keys, (1, -1), strict=True):
         off = sign * 2 * draws.integer(100, 300)
-        one, two = draws.sample(shape.reasons, 2)
+        one, two = draws.sample(site_config.reasons, 2)
         found[key] = (Entry(firsts[key] + off, one, 1), Entry(firsts[key] + off // 2, two, 2))
     return found
 
 
-def _withdrawn(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, draws: Draws) -> Entries:
+def _withdrawn(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
     """A dash in the next filing; and a restatement, then a dash."""
     at_once, later = keys
-    first, second, third = draws.sample(shape.reasons, 3)
+    first, second, third = draws.sample(site_config.reasons, 3)
     off = draws.choice((-1, 1)) * draws.integer(100, 400)
     return {
         at_once: (Entry(None, first, 1),),
@@ -108,17 +108,19 @@ def _withdrawn(keys: Sequence[Key], firsts: Mapping[Key, int], shape: Shape, dra
     }
 
 
-def render_filings(shape: Shape, figures: Sequence[Figure], quarters: Sequence[str], folder: str) -> dict[str, str]:
+def render_filings(
+    site_config: SiteConfig, figures: Sequence[Figure], quarters: Sequence[str], folder: str
+) -> dict[str, str]:
     """A CSV file a quarter: its own figures, then what it restates. No cell needs quotes."""
-    head = f"{shape.line},{shape.quarter},amount,{shape.reason}\n".lower()
-    places = {quarter: number for number, quarter in enumerate(quarters)}
+    head = f"{site_config.line},{site_config.quarter},amount,{site_config.reason}\n".lower()
+    rows_of = {quarter: number for number, quarter in enumerate(quarters)}
     rows: list[list[str]] = [[] for _ in quarters]
     for figure in figures:
-        rows[places[figure.quarter]].append(f"{figure.line},{figure.quarter},{figure.first},\n")
+        rows[rows_of[figure.quarter]].append(f"{figure.line},{figure.quarter},{figure.first},\n")
     for figure in figures:
         for amount, reason, age in figure.entries[1:]:
             said = WITHDRAWN if amount is None else amount
-            rows[places[figure.quarter] + age].append(f"{figure.line},{figure.quarter},{said},{reason}\n")
+            rows[rows_of[figure.quarter] + age].append(f"{figure.line},{figure.quarter},{said},{reason}\n")
     return {f"{folder}/{quarter}.csv": head + "".join(own) for quarter, own in zip(quarters, rows, strict=True)}
 
 
@@ -129,10 +131,10 @@ class Restated(NamedTuple):
     listed: tuple[Row, ...]
 
 
-def right_rows(shape: Shape, figures: Sequence[Figure], custom: Custom) -> Restated:
+def right_rows(site_config: SiteConfig, figures: Sequence[Figure], custom: Custom) -> Restated:
     """The rows as a board wants them, without their header."""
     quarters = sorted({figure.quarter for figure in figures})
-    ordered = sorted(figures, key=lambda f: custom.order(quarters.index(f.quarter), shape.lines.index(f.line)))
+    ordered = sorted(figures, key=lambda f: custom.order(quarters.index(f.quarter), site_config.lines.index(f.line)))
     rows, listed = [], []
     for figure in ordered:
         row, is_listed = _row(figure, custom)

@@ -12,7 +12,7 @@ ROMAN = ("I", "II", "III", "IV")
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What lasts at a board. Every board has all of it, so that none betrays a rule."""
 
     lines: tuple[str, ...]
@@ -56,10 +56,10 @@ def _latest(first: int, amounts: Sequence[int]) -> int:
     return amounts[-1] if amounts else first
 
 
-def _percent(places: str) -> Callable[[int, int], str]:
+def _percent(decimals: str) -> Callable[[int, int], str]:
     def change(first: int, standing: int) -> str:
         share = Decimal(100 * (standing - first)) / first
-        return f"{share.quantize(Decimal(places), ROUND_HALF_UP):+}%"
+        return f"{share.quantize(Decimal(decimals), ROUND_HALF_UP):+}%"
 
     return change
 
@@ -159,11 +159,16 @@ _CHANGE_CODE = {
 }
 
 
-def _names(shape: Shape) -> Literals:
-    return {"standing": shape.standing, "change": shape.change, "quarter": shape.quarter, "first": shape.first}
+def _names(site_config: SiteConfig) -> Literals:
+    return {
+        "standing": site_config.standing,
+        "change": site_config.change,
+        "quarter": site_config.quarter,
+        "first": site_config.first,
+    }
 
 
-CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
+CONVENTIONS: Mapping[str, Convention[SiteConfig, Custom]] = {
     "threshold": Convention(
         (
             "a restatement that is less than {limit} away from the first figure does not stand",
@@ -182,7 +187,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             "{word} is no {column} to restate anything",
         ),
         "ignore every restated amount with the {column} {word}",
-        lambda shape: [{"column": shape.reason, "word": word} for word in shape.reasons],
+        lambda site_config: [{"column": site_config.reason, "word": word} for word in site_config.reasons],
         lambda rule: Custom(counts=lambda first, entry: entry.reason != rule["word"]),
         {"skip": 'amount == "-" or reason == %(word)r'},
     ),
@@ -211,8 +216,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             "{example} is how a restated figure looks",
         ),
         "write a {standing} figure of 1234 as {example} in both files where it is not the first one",
-        lambda shape: [
-            {**_names(shape), "form": form, "example": form.format("1234")}
+        lambda site_config: [
+            {**_names(site_config), "form": form, "example": form.format("1234")}
             for form in ("{}r", "R{}", "{}*", "[{}]", "{} (rev)")
         ],
         lambda rule: Custom(mark=rule["form"]),
@@ -225,8 +230,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             "the column {change} holds {words}",
         ),
         "write each {change} in {words}, rounded half up, like {example}, but leave 0 as 0",
-        lambda shape: [
-            {**_names(shape), "words": words, "example": example, "code": _CHANGE_CODE[words]}
+        lambda site_config: [
+            {**_names(site_config), "words": words, "example": example, "code": _CHANGE_CODE[words]}
             for words, (_, example) in _CHANGES.items()
         ],
         lambda rule: Custom(change=_CHANGES[rule["words"]][0]),
@@ -239,8 +244,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             "they reckon the {change} as {words}",
         ),
         "write as {change}, in both files, {words}",
-        lambda shape: [
-            {**_names(shape), "words": words.format(**_names(shape)), "code": code}
+        lambda site_config: [
+            {**_names(site_config), "words": words.format(**_names(site_config)), "code": code}
             for words, code in (
                 ("{first} less {standing} (with its sign)", 'f"{first - standing:+d}"'),
                 ("the difference without a sign", "str(abs(standing - first))"),
@@ -256,14 +261,16 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             'they do not like to read 0 for a change, but "{text}"',
         ),
         'write "{text}" in place of 0 in the column {change}',
-        lambda shape: [{**_names(shape), "text": text} for text in ("", "none", "n/c", "=", "as filed")],
+        lambda site_config: [{**_names(site_config), "text": text} for text in ("", "none", "n/c", "=", "as filed")],
         lambda rule: Custom(still=rule["text"]),
         {"still": "%(text)s"},
     ),
     "quarter": Convention(
         ("quarters are written like {example}", "a quarter looks like {example}", "they read {example} for a quarter"),
         "write the {quarter} 2024-Q3 as {example} in both files",
-        lambda shape: [{**_names(shape), "example": example, "code": code} for example, (_, code) in _QUARTERS.items()],
+        lambda site_config: [
+            {**_names(site_config), "example": example, "code": code} for example, (_, code) in _QUARTERS.items()
+        ],
         lambda rule: Custom(quarter=_QUARTERS[rule["example"]][0]),
         {"quarter": 'year, number = quarter.split("-Q")\n    return %(code)s'},
     ),
@@ -281,8 +288,8 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             "the unit of an amount is not the thousand: they want {words}",
         ),
         "write all amounts, the {change} too, in {words}: 1234 thousand as {example} (a {change} of 0 stays 0)",
-        lambda shape: [
-            {**_names(shape), "words": words, "example": _EXAMPLES[words], "value": value, "signed": signed}
+        lambda site_config: [
+            {**_names(site_config), "words": words, "example": _EXAMPLES[words], "value": value, "signed": signed}
             for words, (_, _, value, signed) in _UNITS.items()
         ],
         lambda rule: Custom(amount=_UNITS[rule["words"]][0], signed=_UNITS[rule["words"]][1]),
@@ -297,7 +304,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
         ),
         "where the last filing that names a figure has a dash, write {word} as its {standing} and as its {change} in "
         "both files, and list and count it as restated",
-        lambda shape: [{**_names(shape), "word": word} for word in shape.withdrawn],
+        lambda site_config: [{**_names(site_config), "word": word} for word in site_config.withdrawn],
         lambda rule: Custom(withdrawn=rule["word"]),
         {"special": 'if entries[-1][0] == "-":\n        row[3:], restated = [%(word)r, %(word)r], True'},
         unseen=True,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from string import Template
 
-from hermes_lab.tasks.report_generation.restatement.rules import Shape
+from hermes_lab.tasks.report_generation.restatement.rules import SiteConfig
 
 SCRIPT = Template("""
 import csv
@@ -72,15 +72,15 @@ LINES: Mapping[str, str] = {
 """What someone writes who knows of no custom."""
 
 
-def names(shape: Shape) -> Mapping[str, str]:
+def names(site_config: SiteConfig) -> Mapping[str, str]:
     """The words of a board in the script."""
     return {
-        "lines": repr(list(shape.lines)),
-        "line_label": shape.line,
-        "quarter_label": shape.quarter,
-        "first_label": shape.first,
-        "standing_label": shape.standing,
-        "change_label": shape.change,
-        "heading": shape.heading,
-        "restated": shape.restated,
+        "lines": repr(list(site_config.lines)),
+        "line_label": site_config.line,
+        "quarter_label": site_config.quarter,
+        "first_label": site_config.first,
+        "standing_label": site_config.standing,
+        "change_label": site_config.change,
+        "heading": site_config.heading,
+        "restated": site_config.restated,
     }

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet
-from hermes_lab.tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, Shape, Source, Table
+from hermes_lab.tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, SiteConfig, Source, Table
 from hermes_lab.tasks.report_generation.workbook.words import Vocabulary
 
 TABLES = 3
@@ -15,13 +15,13 @@ REPEATED = 2
 """Rows of every table with the document of another row."""
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
+def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
     """The tables and words of a division."""
     tables = draws.sample(words.tables, TABLES)
     while _monotonic([source.title for source in tables]):
         tables = draws.shuffled(tables)
     table, document, day, kind, count, amount = draws.choice(words.labels)
-    return Shape(
+    return SiteConfig(
         tables=tuple(tables),
         summary=draws.choice(words.summaries),
         table=table,
@@ -37,18 +37,18 @@ def draw_shape(draws: Draws, words: Vocabulary) -> Shape:
     )
 
 
-def draw_tables(shape: Shape, year: int, draws: Draws) -> tuple[Table, ...]:
+def draw_tables(site_config: SiteConfig, year: int, draws: Draws) -> tuple[Table, ...]:
     """A year's tables. Their totals follow neither the layout nor the alphabet; each has rows of every kind, an empty
     amount, and documents that stand twice.
     """
-    titles = [source.title for source in shape.tables]
+    titles = [source.title for source in site_config.tables]
     levels = draws.shuffled(range(TABLES))
     while _monotonic(levels) or _monotonic([levels[titles.index(title)] for title in sorted(titles)]):
         levels = draws.shuffled(levels)
     count = draws.integer(MIN_ROWS, MAX_ROWS)
     return tuple(
-        _draw_table(source, shape, year, level, count, draws)
-        for source, level in zip(shape.tables, levels, strict=True)
+        _draw_table(source, site_config, year, level, count, draws)
+        for source, level in zip(site_config.tables, levels, strict=True)
     )
 
 
@@ -56,14 +56,14 @@ def _monotonic(items: Sequence[int] | Sequence[str]) -> bool:
     return list(items) in (sorted(items), sorted(items, reverse=True))
 
 
-def _draw_table(source: Source, shape: Shape, year: int, level: int, count: int, draws: Draws) -> Table:
+def _draw_table(source: Source, site_config: SiteConfig, year: int, level: int, count: int, draws: Draws) -> Table:
     first = draws.integer(100, 900)
     documents = draws.shuffled([f"{first + n - (n >= count - REPEATED) * 5:05d}" for n in range(count)])
     low, high = ((10_000, 40_000), (70_000, 150_000), (300_000, 900_000))[level]
     amounts: list[int | None] = [draws.integer(low, high) for _ in range(count)]
     # Half a unit and a bit over: so rounding always moves a total.
     amounts = [None if amount is None else amount - amount % 100 + draws.integer(55, 95) for amount in amounts]
-    kinds = draws.shuffled([shape.kinds[n % 3] for n in range(count)])
+    kinds = draws.shuffled([site_config.kinds[n % 3] for n in range(count)])
     empty = draws.choice([n for n in range(count) if documents.count(documents[n]) == 1])
     amounts[empty] = None
     days = sorted(draws.integer(0, 335) for _ in range(count))
@@ -76,9 +76,9 @@ def _draw_table(source: Source, shape: Shape, year: int, level: int, count: int,
     )
 
 
-def render_table(shape: Shape, table: Table) -> str:
+def render_table(site_config: SiteConfig, table: Table) -> str:
     """A table as CSV. No cell needs quotes."""
-    head = f"{shape.document},{shape.day},{shape.kind},{shape.amount}\n".lower()
+    head = f"{site_config.document},{site_config.day},{site_config.kind},{site_config.amount}\n".lower()
     rows = [
         f"{document},{day},{kind},{'' if amount is None else f'{amount / 100:.2f}'}\n"
         for document, day, kind, amount in table.entries
@@ -86,13 +86,13 @@ def render_table(shape: Shape, table: Table) -> str:
     return head + "".join(rows)
 
 
-def right_sheets(shape: Shape, tables: Sequence[Table], year: str, custom: Custom) -> tuple[Sheet, ...]:
+def right_sheets(site_config: SiteConfig, tables: Sequence[Table], year: str, custom: Custom) -> tuple[Sheet, ...]:
     """The workbook as a division wants it. A `Sheet` without formats but of money and days."""
     titles = [table.source.title for table in tables]
     totals = [_total(table, custom) for table in tables]
     counts = [custom.count([entry for entry in table.entries if custom.counts(entry)]) for table in tables]
     sheets = [
-        Sheet(custom.tab(number, title, year), _table_rows(shape, table, total, year, custom))
+        Sheet(custom.tab(number, title, year), _table_rows(site_config, table, total, year, custom))
         for number, (title, table, total) in enumerate(zip(titles, tables, totals, strict=True), 1)
     ]
     if custom.order:
@@ -108,13 +108,15 @@ def right_sheets(shape: Shape, tables: Sequence[Table], year: str, custom: Custo
         Cell(float(sum(counts)), formula=_formula("B", len(lines), custom)),
         _money(sum(totals, Decimal(0)), custom)._replace(formula=_formula("C", len(lines), custom)),
     )
-    head = (Cell(shape.table), Cell(shape.count), Cell(shape.amount))
-    units = (Cell(), Cell(shape.unit), Cell(custom.unit.format(shape.currency)))
-    summary = Sheet(shape.summary, _arranged(head, units, lines, ending, custom))
+    head = (Cell(site_config.table), Cell(site_config.count), Cell(site_config.amount))
+    units = (Cell(), Cell(site_config.unit), Cell(custom.unit.format(site_config.currency)))
+    summary = Sheet(site_config.summary, _arranged(head, units, lines, ending, custom))
     return (*sheets, summary) if custom.summary_last else (summary, *sheets)
 
 
-def _table_rows(shape: Shape, table: Table, total: Decimal, year: str, custom: Custom) -> tuple[tuple[Cell, ...], ...]:
+def _table_rows(
+    site_config: SiteConfig, table: Table, total: Decimal, year: str, custom: Custom
+) -> tuple[tuple[Cell, ...], ...]:
     rows = []
     for entry in table.entries:
         value = custom.value(entry)
@@ -125,8 +127,8 @@ def _table_rows(shape: Shape, table: Table, total: Decimal, year: str, custom: C
         cells = (Cell(custom.document(entry.document, year)), _day(entry.day, custom), Cell(entry.kind), amount)
         rows.append(cells if amount.value is not None else cells[:-1])
     ending = _money(total, custom)._replace(formula=_formula("D", len(rows), custom))
-    head = (Cell(shape.document), Cell(shape.day), Cell(shape.kind), Cell(shape.amount))
-    units = (Cell(), Cell(), Cell(), Cell(custom.unit.format(shape.currency)))
+    head = (Cell(site_config.document), Cell(site_config.day), Cell(site_config.kind), Cell(site_config.amount))
+    units = (Cell(), Cell(), Cell(), Cell(custom.unit.format(site_config.currency)))
     return _arranged(head, units, rows, (Cell(custom.total), Cell(), Cell(), ending), custom)
 
 

@@ -20,7 +20,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What lasts at a division. Every division has all of it, so that none betrays a rule."""
 
     tables: tuple[Source, ...]
@@ -137,52 +137,57 @@ _COUNTS: Mapping[str, tuple[Callable[[Sequence[Entry]], int], str]] = {
 }
 
 
-def _orders(shape: Shape) -> Sequence[Literals]:
+def _orders(site_config: SiteConfig) -> Sequence[Literals]:
     return [
-        {"words": words.format(summary=shape.summary), "key": words, "code": _ORDERS[words][1]} for words in _ORDERS
+        {"words": words.format(summary=site_config.summary), "key": words, "code": _ORDERS[words][1]}
+        for words in _ORDERS
     ]
 
 
-def _tabs(shape: Shape) -> Sequence[Literals]:
-    title = shape.tables[0].title
+def _tabs(site_config: SiteConfig) -> Sequence[Literals]:
+    title = site_config.tables[0].title
     return [
         {
             "form": form,
             "title": title,
             "example": form.format(title=title, capitals=title.upper(), year="2024"),
             "code": code,
-            "summary": shape.summary,
+            "summary": site_config.summary,
         }
         for form, (_, code) in _TABS.items()
     ]
 
 
-def _documents(shape: Shape) -> Sequence[Literals]:
+def _documents(site_config: SiteConfig) -> Sequence[Literals]:
     return [
-        {"form": form, "label": shape.document, "example": form.format(year="2024"), "code": code}
+        {"form": form, "label": site_config.document, "example": form.format(year="2024"), "code": code}
         for form, (_, code) in _DOCUMENTS.items()
     ]
 
 
-def _kinds(shape: Shape) -> Sequence[Literals]:
-    return [{"column": shape.kind, "kind": kind} for kind in shape.kinds]
+def _kinds(site_config: SiteConfig) -> Sequence[Literals]:
+    return [{"column": site_config.kind, "kind": kind} for kind in site_config.kinds]
 
 
-def _units(*forms: str) -> Callable[[Shape], Sequence[Literals]]:
-    return lambda shape: [
-        {"unit": form.format(shape.currency), "form": form, "currency": shape.currency} for form in forms
+def _units(*forms: str) -> Callable[[SiteConfig], Sequence[Literals]]:
+    return lambda site_config: [
+        {"unit": form.format(site_config.currency), "form": form, "currency": site_config.currency} for form in forms
     ]
 
 
-def _counts(shape: Shape) -> Sequence[Literals]:
-    named = {"documents": f"{shape.document.lower()}s", "document": shape.document, "amount": shape.amount}
+def _counts(site_config: SiteConfig) -> Sequence[Literals]:
+    named = {
+        "documents": f"{site_config.document.lower()}s",
+        "document": site_config.document,
+        "amount": site_config.amount,
+    }
     return [
-        {"words": words.format(**named), "key": words, "count": shape.count, "code": code}
+        {"words": words.format(**named), "key": words, "count": site_config.count, "code": code}
         for words, (_, code) in _COUNTS.items()
     ]
 
 
-CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
+CONVENTIONS: Mapping[str, Convention[SiteConfig, Custom]] = {
     "order": Convention(
         ("the sheets stand so: {words}", "they look for {words}", "the order of the sheets is {words}"),
         "order the sheets with {words}",
@@ -305,7 +310,7 @@ CONVENTIONS: Mapping[str, Convention[Shape, Custom]] = {
             "they read {total} before the rows",
         ),
         "call the row of totals {total} and put it right below the units row of every sheet",
-        lambda shape: [{"total": word} for word in shape.totals],
+        lambda site_config: [{"total": word} for word in site_config.totals],
         lambda rule: Custom(total=rule["total"], total_first=True),
         {"total": "%(total)s", "sheet": "return [head, units, total, *rows]"},
     ),

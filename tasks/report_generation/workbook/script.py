@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from string import Template
 
-from hermes_lab.tasks.report_generation.workbook.rules import Shape
+from hermes_lab.tasks.report_generation.workbook.rules import SiteConfig
 
 SCRIPT = Template("""
 import csv
@@ -75,17 +75,17 @@ LINES: Mapping[str, str] = {
 """What someone writes who knows of no custom."""
 
 
-def names(shape: Shape) -> Mapping[str, str]:
+def names(site_config: SiteConfig) -> Mapping[str, str]:
     """The words of a division in the script."""
     return {
-        "tables": repr([tuple(source) for source in shape.tables]),
-        "unit": shape.currency,
-        "document_label": shape.document,
-        "day_label": shape.day,
-        "kind": shape.kind,
-        "amount": shape.amount,
-        "summary": shape.summary,
-        "table": shape.table,
-        "count_label": shape.count,
-        "count_unit": shape.unit,
+        "tables": repr([tuple(source) for source in site_config.tables]),
+        "unit": site_config.currency,
+        "document_label": site_config.document,
+        "day_label": site_config.day,
+        "kind": site_config.kind,
+        "amount": site_config.amount,
+        "summary": site_config.summary,
+        "table": site_config.table,
+        "count_label": site_config.count,
+        "count_unit": site_config.unit,
     }

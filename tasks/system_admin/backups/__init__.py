@@ -10,8 +10,8 @@ from typing import Any
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from hermes_lab.tasks.system_admin.backups.rules import RULES, Backup, Copied, Shape, copied, planned, script, sums
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.system_admin.backups.rules import RULES, Backup, Copied, SiteConfig, copied, planned, script, sums
 from hermes_lab.tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
 from hermes_lab.tasks.system_admin.backups.words import CLOSINGS, REQUESTS, VOCABULARIES
 
@@ -67,14 +67,14 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order(Scene):
+class Order(TaskInstance):
     """A script that is asked for. `tree` is what it finds, below `srv`."""
 
-    shape: Shape
+    site_config: SiteConfig
     tree: Tree
 
 
-class Backups(Family[Shape, Order]):
+class Backups(Family[SiteConfig, Order]):
     """Every tree has folders, links, hard links, holes, empty files, spaces and other odd names.
 
     The script runs twice, on the tree as it might be a day later, in a folder of its own. What it left is told by
@@ -88,47 +88,47 @@ class Backups(Family[Shape, Order]):
     subject = "how backups of {place} are made"
     rules = RULES
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The folders of a service."""
-        words = VOCABULARIES[site.split]
+        words = VOCABULARIES[entity.split]
         folders = tuple(draws.sample(words.folders, 3))
-        return Shape(site.slug("service"), folders, draws.choice(words.skipped))
+        return SiteConfig(entity.slug("service"), folders, draws.choice(words.skipped))
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Order:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Order:
         """A tree of about a dozen files."""
-        tree = draw_tree(draws, VOCABULARIES[site.split], shape.folders, shape.skipped)
-        source = f"srv/{shape.slug}"
+        tree = draw_tree(draws, VOCABULARIES[entity.split], site_config.folders, site_config.skipped)
+        source = f"srv/{site_config.slug}"
         files = {f"{source}/{each.path}": each.text for each in tree if not (each.hole or each.same or each.target)}
         words = {
-            "place": site.called(self.noun),
+            "place": entity.called(self.noun),
             "script": SCRIPT,
             "source": source,
-            "copy": f"backup/{shape.slug}",
-            "skipped": shape.skipped,
-            "sums": f"backup/{shape.slug}.sums",
+            "copy": f"backup/{site_config.slug}",
+            "skipped": site_config.skipped,
+            "sums": f"backup/{site_config.slug}.sums",
         }
-        request = site.phrase(draws, REQUESTS).format(**words)
+        request = entity.phrase(draws, REQUESTS).format(**words)
         return Order(
-            request=f"{sentence(request, SCRIPT)} {site.phrase(draws, CLOSINGS).format(**words)}",
+            request=f"{sentence(request, SCRIPT)} {entity.phrase(draws, CLOSINGS).format(**words)}",
             files=files,
             setup=(make_rest(tree, source),),
             inputs=tuple(files)[:2],
             outputs=(SCRIPT,),
-            shape=shape,
+            site_config=site_config,
             tree=tree,
         )
 
     async def judge(
-        self, scene: Order, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Order, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges what two runs of the script leave."""
-        right = planned(scene.shape, rule)
+        right = planned(instance.site_config, rule)
         delivered = await read_bytes(workspace, SCRIPT, LARGEST_SCRIPT)
-        codes, first, second = await _run_twice(scene, workspace) if delivered else ([], [], [])
-        wanted = copied(right, scene.shape, grown(scene.tree))
+        codes, first, second = await _run_twice(instance, workspace) if delivered else ([], [], [])
+        wanted = copied(right, instance.site_config, grown(instance.tree))
         return (
             criterion("script_present", bool(delivered), f"{SCRIPT} is missing, or no plain file"),
-            await inputs_untouched(workspace, scene.files, scene.files),
+            await inputs_untouched(workspace, instance.files, instance.files),
             criterion("runs", codes == ["0", "0"], f"{SCRIPT} does not run twice with exit code 0"),
             criterion(
                 "repeatable", bool(second) and _lasting(first) == _lasting(second), "a second run changes something"
@@ -137,29 +137,31 @@ class Backups(Family[Shape, Order]):
                 "sparse", not any(row["full"] for row in second if row.get("size", 0) > 1 << 20), "holes are lost"
             ),
             criterion("copy", _is_copied(second, right, wanted), "a trial restore does not work", ruled=True),
-            criterion("sums", _is_listed(second, scene, right, wanted), "the checksums cannot be checked", ruled=True),
+            criterion(
+                "sums", _is_listed(second, instance, right, wanted), "the checksums cannot be checked", ruled=True
+            ),
         )
 
-    def moves(self, scene: Order, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Order, rule: Rule | None) -> tuple[Action, ...]:
         """Writes the script, and tries it."""
-        content = script(planned(scene.shape, rule), scene.shape)
-        tried = f"chmod 755 {SCRIPT} && ./{SCRIPT} && ./{SCRIPT} && cat backup/{scene.shape.slug}.sums"
+        content = script(planned(instance.site_config, rule), instance.site_config)
+        tried = f"chmod 755 {SCRIPT} && ./{SCRIPT} && ./{SCRIPT} && cat backup/{instance.site_config.slug}.sums"
         return (
-            Move("write_file", {"path": SCRIPT, "content": content}, "I write the script."),
+            Action("write_file", {"path": SCRIPT, "content": content}, "I write the script."),
             shell(tried, "Does it work, also a second time?"),
         )
 
-    def looks(self, scene: Order) -> tuple[Move, ...]:
+    def explore(self, instance: Order) -> tuple[Action, ...]:
         """The tree, with inodes, sizes and blocks."""
-        return (shell(f"ls -lAisR srv/{scene.shape.slug}", "What is there to copy?"),)
+        return (shell(f"ls -lAisR srv/{instance.site_config.slug}", "What is there to copy?"),)
 
 
-async def _run_twice(scene: Order, workspace: Workspace) -> tuple[list[str], list[Row], list[Row]]:
+async def _run_twice(instance: Order, workspace: Workspace) -> tuple[list[str], list[Row], list[Row]]:
     """The exit codes of two runs, and what each left in the folder of the backups."""
-    place = f"/tmp/.{secrets.token_hex(8)}"
-    make = make_all(grown(scene.tree), f"srv/{scene.shape.slug}")
-    run = await workspace.exec(_RUN_TWICE.format(place=place, script=SCRIPT, make=make), SECONDS, fresh=True)
-    listing = f"/usr/bin/python3 -I -S -c {shlex.quote(_LIST)} {place}"
+    folder = f"/tmp/.{secrets.token_hex(8)}"
+    make = make_all(grown(instance.tree), f"srv/{instance.site_config.slug}")
+    run = await workspace.exec(_RUN_TWICE.format(place=folder, script=SCRIPT, make=make), SECONDS, fresh=True)
+    listing = f"/usr/bin/python3 -I -S -c {shlex.quote(_LIST)} {folder}"
     told = await workspace.exec(listing, SECONDS, fresh=True)
     try:
         first, second = json.loads(told.output)
@@ -199,10 +201,10 @@ def _is_copied(rows: Sequence[Row], right: Backup, wanted: Mapping[str, Copied])
     return True
 
 
-def _is_listed(rows: Sequence[Row], scene: Order, right: Backup, wanted: Mapping[str, Copied]) -> bool:
+def _is_listed(rows: Sequence[Row], instance: Order, right: Backup, wanted: Mapping[str, Copied]) -> bool:
     """Whether the checksums and the number of files lie beside the copy, and nothing else does."""
     beside = {row["path"]: str(row.get("text")) for row in rows if "/" not in row["path"]}
-    list_ = beside.pop(f"{scene.shape.slug}.sums", "")
+    list_ = beside.pop(f"{instance.site_config.slug}.sums", "")
     number = sum(each.kind == "f" for each in wanted.values())
     if {file: text.split() for file, text in beside.items()} != (
         {right.counted: [str(number)]} if right.counted else {}

@@ -12,7 +12,7 @@ from hermes_lab.tasks.system_admin.backups.tree import Entry, Tree
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """What a service keeps."""
 
     slug: str
@@ -44,25 +44,25 @@ class Backup:
     list_steps: tuple[str, ...] = ()
 
 
-Changed = Callable[[Backup, Shape, Mapping[str, Any]], Backup]
+Changed = Callable[[Backup, SiteConfig, Mapping[str, Any]], Backup]
 
 
 @dataclass(frozen=True)
 class Convention:
-    """`recipe` and `clauses` are format strings over the literals; `changed` makes of the plain backup what they ask
-    for."""
+    """`instruction` and `paraphrases` are format strings over the literals; `changed` makes of the plain backup what
+    they ask for."""
 
-    recipe: str
-    clauses: tuple[str, ...]
-    draw: Callable[[Draws, Shape], Mapping[str, Any]]
+    instruction: str
+    paraphrases: tuple[str, ...]
+    draw: Callable[[Draws, SiteConfig], Mapping[str, Any]]
     changed: Changed
     unseen: bool = False
 
 
-def planned(shape: Shape, rule: Rule | None) -> Backup:
+def planned(site_config: SiteConfig, rule: Rule | None) -> Backup:
     """The backup that is right where `rule` holds."""
-    plain = Backup(copy=shape.slug)
-    return CONVENTIONS[rule.type].changed(plain, shape, dict(rule.literals)) if rule else plain
+    plain = Backup(copy=site_config.slug)
+    return CONVENTIONS[rule.type].changed(plain, site_config, dict(rule.literals)) if rule else plain
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ class Copied:
     """Where it comes from, with the text of what is new."""
 
 
-def copied(backup: Backup, shape: Shape, tree: Tree) -> dict[str, Copied]:
+def copied(backup: Backup, site_config: SiteConfig, tree: Tree) -> dict[str, Copied]:
     """What has to lie in the copy of `tree`, by path; folders aside."""
     by_path = {entry.path: entry for entry in tree}
     found = {}
     for entry in tree:
         source = by_path[entry.same] if entry.same else entry
-        if entry.path.startswith(f"{shape.skipped}/") or not backup.kept(entry.path, source.size):
+        if entry.path.startswith(f"{site_config.skipped}/") or not backup.kept(entry.path, source.size):
             continue
         if entry.target and not backup.link:
             found[entry.path] = Copied("l", "", entry.target, "", entry)
@@ -120,39 +120,39 @@ def _digest(data: bytes, name: str) -> str:
     return hashlib.new("blake2b" if name == "b2" else name, data, usedforsecurity=False).hexdigest()
 
 
-def script(backup: Backup, shape: Shape) -> str:
+def script(backup: Backup, site_config: SiteConfig) -> str:
     """A script that makes the backup."""
     preserve = " --no-preserve=links" if backup.apart else ""
     filters = "".join(f" \\\n  | {step}" for step in backup.list_steps)
     lines = [
         "#!/bin/bash",
-        f"# The nightly backup of srv/{shape.slug}.",
+        f"# The nightly backup of srv/{site_config.slug}.",
         "set -eu",
         f"copy=backup/{backup.copy}",
         'rm -rf "$copy"',
         "mkdir -p backup",
-        f'cp -a{preserve} srv/{shape.slug} "$copy"',
-        f'rm -rf "$copy/{shape.skipped}"',
+        f'cp -a{preserve} srv/{site_config.slug} "$copy"',
+        f'rm -rf "$copy/{site_config.skipped}"',
         *backup.steps,
         'cd "$copy"',
         f"find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs -rd '\\n' {backup.digest}sum --{filters} \\",
-        f"  > ../{shape.slug}.sums",
+        f"  > ../{site_config.slug}.sums",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _one_of(name: str, *values: Any) -> Callable[[Draws, Shape], Mapping[str, Any]]:
-    return lambda draws, shape: {name: draws.choice(values)}
+def _one_of(name: str, *values: Any) -> Callable[[Draws, SiteConfig], Mapping[str, Any]]:
+    return lambda draws, site_config: {name: draws.choice(values)}
 
 
-def _mark(draws: Draws, _: Shape) -> Mapping[str, Any]:
+def _mark(draws: Draws, _: SiteConfig) -> Mapping[str, Any]:
     name, mark = draws.choice(
         (("a space", " "), ("a colon", ":"), ("a comma", ","), ("a slash", "/"), ("an equals sign", "="))
     )
     return {"name": name, "mark": mark}
 
 
-def _filler(draws: Draws, _: Shape) -> Mapping[str, Any]:
+def _filler(draws: Draws, _: SiteConfig) -> Mapping[str, Any]:
     name, mark = draws.choice((("low line", "_"), ("hyphen", "-"), ("plus sign", "+"), ("dot", "."), ("caret", "^")))
     return {"name": name, "mark": mark}
 
@@ -168,7 +168,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "copies are found by their name {form}",
         ),
         _one_of("form", "full-NAME", "NAME.copy", "NAME.0", "bk_NAME", "NAME-nightly", "daily.NAME"),
-        lambda plain, shape, rule: replace(plain, copy=rule["form"].replace("NAME", shape.slug)),
+        lambda plain, site_config, rule: replace(plain, copy=rule["form"].replace("NAME", site_config.slug)),
     ),
     "without": Convention(
         "leave out the folder {folder}, too",
@@ -177,8 +177,8 @@ CONVENTIONS: Mapping[str, Convention] = {
             "{folder} is secured elsewhere and must not be in a second backup",
             "backups are made without {folder}",
         ),
-        lambda draws, shape: {"folder": draws.choice(shape.folders)},
-        lambda plain, shape, rule: replace(
+        lambda draws, site_config: {"folder": draws.choice(site_config.folders)},
+        lambda plain, site_config, rule: replace(
             plain,
             kept=lambda path, size: not path.startswith(f"{rule['folder']}/"),
             steps=(f'rm -rf "$copy/{rule["folder"]}"',),
@@ -193,7 +193,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "instead of a symbolic link a backup has a file ending in .{ending}",
         ),
         _one_of("ending", "link", "lnk", "target", "ref", "symlink"),
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain,
             link=rule["ending"],
             steps=(
@@ -209,7 +209,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "the vault refuses files whose mode is not {mode}",
         ),
         _one_of("mode", "0400", "0440", "0444", "0660", "0664"),
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain, mode=rule["mode"].lstrip("0"), steps=(f'find "$copy" -type f -exec chmod {rule["mode"]} {{}} +',)
         ),
     ),
@@ -221,7 +221,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "{digest}sum is what the vault compares by",
         ),
         _one_of("digest", "md5", "sha1", "sha224", "sha384", "sha512", "b2"),
-        lambda plain, shape, rule: replace(plain, digest=rule["digest"]),
+        lambda plain, site_config, rule: replace(plain, digest=rule["digest"]),
     ),
     "prefix": Convention(
         "write {prefix} in front of every path in the list of checksums",
@@ -231,7 +231,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "each path of a list of checksums has {prefix} before it",
         ),
         _one_of("prefix", "copy/", "/vault/", "files:", "@", "../"),
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain,
             line=lambda digest, path, size: f"{digest}  {rule['prefix']}{path}",
             list_steps=(f"sed 's#  #  {rule['prefix']}#'",),
@@ -245,7 +245,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "lines of a list of checksums start with size and {name}",
         ),
         _mark,
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain,
             line=lambda digest, path, size: f"{size}{rule['mark']}{digest}  {path}",
             list_steps=(
@@ -261,8 +261,8 @@ CONVENTIONS: Mapping[str, Convention] = {
             "hard links are given up in a backup",
             "two names of one file are two files in the copy",
         ),
-        lambda draws, shape: {},
-        lambda plain, shape, rule: replace(plain, apart=True),
+        lambda draws, site_config: {},
+        lambda plain, site_config, rule: replace(plain, apart=True),
     ),
     "spaces": Convention(
         "replace each space in the names of files in the copy by a {name}",
@@ -272,7 +272,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "the tape robot reads a {name} instead of a space in names",
         ),
         _filler,
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain,
             named=lambda path: path.replace(" ", rule["mark"]),
             steps=(_MOVED.format(which="-name '* *'", to=f"${{path// /{rule['mark']}}}"),),
@@ -286,7 +286,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "a backup holds no file larger than {limit} KiB",
         ),
         _one_of("limit", 100, 256, 500, 512, 1000, 1024),
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain,
             kept=lambda path, size: size <= 1024 * rule["limit"],
             steps=(f'find "$copy" -type f -size +{rule["limit"]}k -delete',),
@@ -299,8 +299,8 @@ CONVENTIONS: Mapping[str, Convention] = {
             "a copy has no empty files",
             "the vault takes no file without a byte in it",
         ),
-        lambda draws, shape: {},
-        lambda plain, shape, rule: replace(
+        lambda draws, site_config: {},
+        lambda plain, site_config, rule: replace(
             plain, kept=lambda path, size: size > 0, steps=('find "$copy" -type f -empty -delete',)
         ),
         unseen=True,
@@ -313,7 +313,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "{file} beside the copy tells how many files are in it",
         ),
         _one_of("file", "COMPLETE", "FINISHED", "count.txt", "files.n", "STATUS"),
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain, counted=rule["file"], steps=(f'find "$copy" -type f | wc -l > backup/{rule["file"]}',)
         ),
         unseen=True,
@@ -326,7 +326,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "the scanner leaves alone what ends in .{ending}, so all files of a copy do",
         ),
         _one_of("ending", "bak", "copy", "saved", "orig", "bk"),
-        lambda plain, shape, rule: replace(
+        lambda plain, site_config, rule: replace(
             plain,
             named=lambda path: f"{path}.{rule['ending']}",
             steps=(_MOVED.format(which=f"! -name '*.{rule['ending']}'", to=f"$path.{rule['ending']}"),),
@@ -335,4 +335,6 @@ CONVENTIONS: Mapping[str, Convention] = {
     ),
 }
 
-RULES = {name: RuleType(each.clauses, each.recipe, each.draw, each.unseen) for name, each in CONVENTIONS.items()}
+RULES = {
+    name: RuleType(each.paraphrases, each.instruction, each.draw, each.unseen) for name, each in CONVENTIONS.items()
+}

@@ -7,7 +7,7 @@ from itertools import takewhile
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
 from hermes_lab.tasks.system_admin._commands import here
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
@@ -15,7 +15,7 @@ from hermes_lab.tasks.system_admin.dropins.words import CLOSINGS, REQUESTS, VOCA
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """How the configuration of a service is laid out."""
 
     parent: str
@@ -29,14 +29,14 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change(Scene):
+class Change(TaskInstance):
     """One ticket. `folder` is the service's, with the main file and `conf.d`."""
 
     folder: str
     wish: Wish
 
 
-class DropIns(Family[Shape, Change]):
+class DropIns(Family[SiteConfig, Change]):
     """Every drop-in that is asked for has a number, a name, a count, a time and a switch."""
 
     name = "dropins"
@@ -46,10 +46,10 @@ class DropIns(Family[Shape, Change]):
     subject = "how drop-ins of {place} are written"
     rules = RULES
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The settings that a service has."""
-        words = VOCABULARIES[site.split]
-        return Shape(
+        words = VOCABULARIES[entity.split]
+        return SiteConfig(
             parent=draws.choice(words.folders),
             shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
             counts=tuple(draws.sample(words.counts, 3)),
@@ -59,21 +59,25 @@ class DropIns(Family[Shape, Change]):
             tickets=draws.choice(words.tickets),
         )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Change:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Change:
         """A ticket, and the configuration as it is."""
-        folder = f"{shape.parent}/{site.slug('service')}"
-        count, time, switch = draws.choice(shape.counts), draws.choice(shape.times), draws.choice(shape.switches)
+        folder = f"{site_config.parent}/{entity.slug('service')}"
+        count, time, switch = (
+            draws.choice(site_config.counts),
+            draws.choice(site_config.times),
+            draws.choice(site_config.switches),
+        )
         wish = Wish(
-            ticket=f"{shape.tickets}-{draws.integer(1000, 9999)}",
-            name=draws.choice(shape.fresh),
-            number=10 * len(shape.shipped) + 10,
+            ticket=f"{site_config.tickets}-{draws.integer(1000, 9999)}",
+            name=draws.choice(site_config.fresh),
+            number=10 * len(site_config.shipped) + 10,
             count=(count, draws.integer(11, 990)),
             seconds=(time, draws.integer(11, 290)),
             switch=(switch, draws.chance() < 0.5),
         )
-        files = _files(shape, folder, draws)
+        files = _files(site_config, folder, draws)
         words = {
-            "place": site.called(self.noun),
+            "place": entity.called(self.noun),
             "ticket": wish.ticket,
             "count": count,
             "n": wish.count[1],
@@ -84,9 +88,9 @@ class DropIns(Family[Shape, Change]):
             "name": wish.name,
             "folder": f"{folder}/conf.d",
         }
-        request = site.phrase(draws, REQUESTS).format(**words)
+        request = entity.phrase(draws, REQUESTS).format(**words)
         return Change(
-            request=f"{sentence(request, folder)} {site.phrase(draws, CLOSINGS).format(**words)}",
+            request=f"{sentence(request, folder)} {entity.phrase(draws, CLOSINGS).format(**words)}",
             files=files,
             inputs=tuple(files),
             outputs=(f"{folder}/conf.d",),
@@ -95,20 +99,20 @@ class DropIns(Family[Shape, Change]):
         )
 
     async def judge(
-        self, scene: Change, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Change, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges what is new in the service's folder: name, mode and kind of every entry, and the settings."""
-        right = wanted(scene.wish, rule)
-        drop_ins = f"{scene.folder}/conf.d"
-        tree = await survey(workspace, [scene.folder])
-        new = {path: node for path, node in tree.items() if path not in scene.files and node.kind != "d"}
+        right = wanted(instance.wish, rule)
+        drop_ins = f"{instance.folder}/conf.d"
+        tree = await survey(workspace, [instance.folder])
+        new = {path: node for path, node in tree.items() if path not in instance.files and node.kind != "d"}
         path = f"{drop_ins}/{right.file}"
         added = [each for each, node in new.items() if each.startswith(f"{drop_ins}/") and node.kind == "f"]
         text = await read_text(workspace, path, limit=10_000)
         return (
             criterion("drop_in_present", bool(added), f"{drop_ins} holds no new drop-in"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
-            criterion("read", _is_laid(new, scene, right), "the service does not read the new drop-in", ruled=True),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
+            criterion("read", _is_laid(new, instance, right), "the service does not read the new drop-in", ruled=True),
             criterion(
                 "effective",
                 text is not None and _settings(text) == _settings("\n".join(right.lines)),
@@ -117,31 +121,31 @@ class DropIns(Family[Shape, Change]):
             ),
         )
 
-    def moves(self, scene: Change, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Change, rule: Rule | None) -> tuple[Action, ...]:
         """Writes the drop-in anew, and takes away what an earlier attempt left."""
-        right = wanted(scene.wish, rule)
-        path = f"{scene.folder}/conf.d/{right.file}"
-        moves = [
+        right = wanted(instance.wish, rule)
+        path = f"{instance.folder}/conf.d/{right.file}"
+        actions = [
             # Not into the old file: that may be one that cannot be written.
             shell(here(path, "\n".join(right.lines), right.mode or "644"), "I write the drop-in."),
             shell(
-                f"find {scene.folder} -name '*{scene.wish.name}*' ! -path '{path}' -print -delete",
+                f"find {instance.folder} -name '*{instance.wish.name}*' ! -path '{path}' -print -delete",
                 "There must be no second one of that name.",
             ),
         ]
         if right.enabled:
-            folder = f"{scene.folder}/{right.enabled}"
+            folder = f"{instance.folder}/{right.enabled}"
             link = f"ln -s ../conf.d/{right.file} {folder}/{right.file}"
-            moves.append(shell(f"mkdir -p {folder} && {link}", "And the link to it."))
-        return tuple(moves)
+            actions.append(shell(f"mkdir -p {folder} && {link}", "And the link to it."))
+        return tuple(actions)
 
-    def looks(self, scene: Change) -> tuple[Move, ...]:
+    def explore(self, instance: Change) -> tuple[Action, ...]:
         """The configuration that is there."""
-        files = f"{scene.folder}/main.conf {scene.folder}/conf.d/*"
-        return (shell(f"ls -l {scene.folder}/conf.d && tail -n +1 {files}", "What is there?"),)
+        files = f"{instance.folder}/main.conf {instance.folder}/conf.d/*"
+        return (shell(f"ls -l {instance.folder}/conf.d && tail -n +1 {files}", "What is there?"),)
 
 
-def _files(shape: Shape, folder: str, draws: Draws) -> dict[str, str]:
+def _files(site_config: SiteConfig, folder: str, draws: Draws) -> dict[str, str]:
     """The main file, which sets everything, and drop-ins that set some of it."""
 
     def lines(count: str, time: str, switch: str) -> list[str]:
@@ -151,21 +155,23 @@ def _files(shape: Shape, folder: str, draws: Draws) -> dict[str, str]:
     main = [
         "# Times are seconds. Drop-ins in conf.d are read after this file, in the order of their names.",
         "# The owner may write and everybody may read what configures the service.",
-        *(f"{key} = {draws.integer(10, 999)}" for key in shape.counts),
-        *(f"{key} = {draws.integer(5, 300)}" for key in shape.times),
-        *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in shape.switches),
+        *(f"{key} = {draws.integer(10, 999)}" for key in site_config.counts),
+        *(f"{key} = {draws.integer(5, 300)}" for key in site_config.times),
+        *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in site_config.switches),
     ]
     files = {f"{folder}/main.conf": "\n".join(main) + "\n"}
-    for number, name in enumerate(shape.shipped, 1):
-        body = lines(draws.choice(shape.counts), draws.choice(shape.times), draws.choice(shape.switches))
+    for number, name in enumerate(site_config.shipped, 1):
+        body = lines(
+            draws.choice(site_config.counts), draws.choice(site_config.times), draws.choice(site_config.switches)
+        )
         files[f"{folder}/conf.d/{number}0-{name}.conf"] = "\n".join([f"# {name}", *draws.sample(body, 2)]) + "\n"
     return files
 
 
-def _is_laid(new: dict[str, Node], scene: Change, right: DropIn) -> bool:
+def _is_laid(new: dict[str, Node], instance: Change, right: DropIn) -> bool:
     """Whether exactly what belongs there is new: the drop-in, with its mode and one name, and the link to it."""
-    path = f"{scene.folder}/conf.d/{right.file}"
-    links = {f"{scene.folder}/{right.enabled}/{right.file}": f"../conf.d/{right.file}"} if right.enabled else {}
+    path = f"{instance.folder}/conf.d/{right.file}"
+    links = {f"{instance.folder}/{right.enabled}/{right.file}": f"../conf.d/{right.file}"} if right.enabled else {}
     node = new.get(path)
     return (
         new.keys() == {path, *links}

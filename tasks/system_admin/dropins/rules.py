@@ -40,11 +40,11 @@ Change = Callable[[DropIn, Wish, Mapping[str, Any]], DropIn]
 
 @dataclass(frozen=True)
 class Convention:
-    """`recipe` and `clauses` are format strings over the literals; `changed` makes of the plain drop-in what they ask
-    for."""
+    """`instruction` and `paraphrases` are format strings over the literals; `changed` makes of the plain drop-in what
+    they ask for."""
 
-    recipe: str
-    clauses: tuple[str, ...]
+    instruction: str
+    paraphrases: tuple[str, ...]
     draw: Draw
     changed: Change
     unseen: bool = False
@@ -70,11 +70,11 @@ def wanted(wish: Wish, rule: Rule | None) -> DropIn:
 
 
 def _one_of(name: str, *values: Any) -> Draw:
-    return lambda draws, shape: {name: draws.choice(values)}
+    return lambda draws, site_config: {name: draws.choice(values)}
 
 
 def _words_of(first: str, second: str, pairs: Sequence[tuple[str, str]]) -> Draw:
-    return lambda draws, shape: dict(zip((first, second), draws.choice(pairs), strict=True))
+    return lambda draws, site_config: dict(zip((first, second), draws.choice(pairs), strict=True))
 
 
 def _named(form: Callable[[Wish, Mapping[str, Any]], str]) -> Change:
@@ -264,4 +264,6 @@ CONVENTIONS: Mapping[str, Convention] = {
     ),
 }
 
-RULES = {name: RuleType(each.clauses, each.recipe, each.draw, each.unseen) for name, each in CONVENTIONS.items()}
+RULES = {
+    name: RuleType(each.paraphrases, each.instruction, each.draw, each.unseen) for name, each in CONVENTIONS.items()
+}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.rotation.rules import RULES, After, Before, Old, rotated
 from hermes_lab.tasks.system_admin.rotation.words import CLOSINGS, MONTHS, REQUESTS, VOCABULARIES
@@ -16,7 +16,7 @@ UNDO = "( test -d .undo || {{ mkdir .undo && cp -a --parents {0} .undo; }}; rm -
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """How a service logs."""
 
     root: str
@@ -28,7 +28,7 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn(Scene):
+class Turn(TaskInstance):
     """One rotation. `folder` holds the log; `held` is a second name of it: the file that the writer has open."""
 
     folder: str
@@ -41,7 +41,7 @@ class Turn(Scene):
         return self.held.rpartition("/")[0]
 
 
-class Rotation(Family[Shape, Turn]):
+class Rotation(Family[SiteConfig, Turn]):
     """Every log has as many old ones as are kept, and a writer that holds it open: a hard link in `run` stands for
     its descriptor, so that a log which was renamed is told from one that was emptied."""
 
@@ -52,10 +52,10 @@ class Rotation(Family[Shape, Turn]):
     subject = "how the logs of {place} are rotated"
     rules = RULES
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The names and modes of a service's logs."""
-        words = VOCABULARIES[site.split]
-        return Shape(
+        words = VOCABULARIES[entity.split]
+        return SiteConfig(
             root=draws.choice(words.roots),
             log=f"{draws.choice(words.logs)}.log",
             other=f"{draws.choice(words.others)}.log",
@@ -64,86 +64,88 @@ class Rotation(Family[Shape, Turn]):
             mode=draws.choice(("640", "644", "660")),
         )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Turn:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Turn:
         """A log of 40 to 70 lines, its old ones, and one that is none of the matter."""
-        slug = site.slug("service")
-        folder, run, config = f"{shape.root}/{slug}", f"run/{slug}", f"etc/logrotate.d/{slug}"
-        lines = VOCABULARIES[site.split].lines
-        text, *olds = (_log(draws, lines, *size) for size in [(40, 70), *[(4, 9)] * shape.kept])
+        slug = entity.slug("service")
+        folder, run, config = f"{site_config.root}/{slug}", f"run/{slug}", f"etc/logrotate.d/{slug}"
+        lines = VOCABULARIES[entity.split].lines
+        text, *olds = (_log(draws, lines, *size) for size in [(40, 70), *[(4, 9)] * site_config.kept])
         year, month, day = draws.integer(2019, 2031), draws.integer(1, 12), draws.integer(1, 28)
-        path = f"{folder}/{shape.log}"
+        path = f"{folder}/{site_config.log}"
         files = {
-            config: _CONFIG.format(path=path, kept=shape.kept, mode=shape.mode),
-            f"{folder}/{shape.other}": _log(draws, lines, 3, 6),
+            config: _CONFIG.format(path=path, kept=site_config.kept, mode=site_config.mode),
+            f"{folder}/{site_config.other}": _log(draws, lines, 3, 6),
             path: text,
             **{f"{path}.{n}": old for n, old in enumerate(olds, 1)},
         }
         words = {
-            "place": site.called(self.noun),
+            "place": entity.called(self.noun),
             "path": path,
             "config": config,
             "date": f"{day} {MONTHS[month - 1]} {year}",
         }
-        request = site.phrase(draws, REQUESTS).format(**words)
+        request = entity.phrase(draws, REQUESTS).format(**words)
         return Turn(
-            request=f"{sentence(request, path, config)} {site.phrase(draws, CLOSINGS).format(**words)}",
+            request=f"{sentence(request, path, config)} {entity.phrase(draws, CLOSINGS).format(**words)}",
             files=files,
-            setup=(f"mkdir -p {run} && ln {path} {run}/{shape.held} && chmod {shape.mode} {path}*",),
-            inputs=(config, f"{folder}/{shape.other}"),
+            setup=(f"mkdir -p {run} && ln {path} {run}/{site_config.held} && chmod {site_config.mode} {path}*",),
+            inputs=(config, f"{folder}/{site_config.other}"),
             outputs=(path,),
             folder=folder,
-            held=f"{run}/{shape.held}",
-            before=Before(shape.log, text, tuple(olds), shape.mode, (year, month, day)),
+            held=f"{run}/{site_config.held}",
+            before=Before(site_config.log, text, tuple(olds), site_config.mode, (year, month, day)),
         )
 
     async def judge(
-        self, scene: Turn, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Turn, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges all that lies in the folder of the log, and what the writer has open."""
-        right = rotated(scene.before, rule)
-        path = f"{scene.folder}/{scene.before.log}"
-        tree = await survey(workspace, [scene.folder, scene.run])
+        right = rotated(instance.before, rule)
+        path = f"{instance.folder}/{instance.before.log}"
+        tree = await survey(workspace, [instance.folder, instance.run])
         files = {path: node for path, node in tree.items() if node.kind != "d"}
         log = await read_bytes(workspace, path)
         return (
             criterion(
                 "rotated",
-                log is not None and log != scene.before.text.encode(),
+                log is not None and log != instance.before.text.encode(),
                 f"{path} is missing, or as it was",
             ),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(
                 "current",
-                log == right.head.encode() and await _is_held(workspace, scene, files, right),
+                log == right.head.encode() and await _is_held(workspace, instance, files, right),
                 "the service does not go on logging as it should",
                 ruled=True,
             ),
             criterion(
                 "old",
-                _are_named(files, scene, right) and await _hold(workspace, scene, right),
+                _are_named(files, instance, right) and await _hold(workspace, instance, right),
                 "the old logs are not as they should be",
                 ruled=True,
             ),
         )
 
-    def moves(self, scene: Turn, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Turn, rule: Rule | None) -> tuple[Action, ...]:
         """Keeps a copy of all logs, or begins anew from it; then one command in the folder of the log."""
-        before, right = scene.before, rotated(scene.before, rule)
+        before, right = instance.before, rotated(instance.before, rule)
         steps = [*_shift(before, right), *_finish(before, right)]
-        moves = [
+        actions = [
             shell(
-                UNDO.format(f"{scene.folder} {scene.run}"),
+                UNDO.format(f"{instance.folder} {instance.run}"),
                 "A copy first, to begin every attempt with.",
             ),
-            shell(f"( cd {scene.folder} && {' && '.join(steps)} )", "Now the rotation, last one first."),
+            shell(f"( cd {instance.folder} && {' && '.join(steps)} )", "Now the rotation, last one first."),
         ]
         if right.flag:
-            moves.append(shell(f"touch {scene.run}/{right.flag}", "The writer has to know."))
-        return tuple(moves)
+            actions.append(shell(f"touch {instance.run}/{right.flag}", "The writer has to know."))
+        return tuple(actions)
 
-    def looks(self, scene: Turn) -> tuple[Move, ...]:
+    def explore(self, instance: Turn) -> tuple[Action, ...]:
         """The logs, and how they are rotated."""
-        return (shell(f"ls -li {scene.folder} {scene.run} && cat {scene.inputs[0]}", "Let me see the logs first."),)
+        return (
+            shell(f"ls -li {instance.folder} {instance.run} && cat {instance.inputs[0]}", "Let me see the logs first."),
+        )
 
 
 _CONFIG = """\
@@ -197,40 +199,40 @@ def _finish(before: Before, right: After) -> list[str]:
     return [*steps, f"gzip -nf {' '.join(zipped)}"] if zipped else steps
 
 
-async def _is_held(workspace: Workspace, scene: Turn, files: Mapping[str, Node], right: After) -> bool:
+async def _is_held(workspace: Workspace, instance: Turn, files: Mapping[str, Node], right: After) -> bool:
     """Whether the writer still holds the file that it should, and the log has its mode and no further name."""
-    log, held = files.get(f"{scene.folder}/{scene.before.log}"), files.get(scene.held)
-    beside = {scene.held, *([f"{scene.run}/{right.flag}"] if right.flag else [])}
-    if log is None or held is None or {path for path in files if path.startswith(f"{scene.run}/")} != beside:
+    log, held = files.get(f"{instance.folder}/{instance.before.log}"), files.get(instance.held)
+    beside = {instance.held, *([f"{instance.run}/{right.flag}"] if right.flag else [])}
+    if log is None or held is None or {path for path in files if path.startswith(f"{instance.run}/")} != beside:
         return False
-    if (log.kind, log.mode, held.kind) != ("f", scene.before.mode, "f"):
+    if (log.kind, log.mode, held.kind) != ("f", instance.before.mode, "f"):
         return False
     if right.in_place:
         return log.inode == held.inode and log.links == 2
-    return log.links == 1 and await read_bytes(workspace, scene.held) == scene.before.text.encode()
+    return log.links == 1 and await read_bytes(workspace, instance.held) == instance.before.text.encode()
 
 
-def _are_named(files: Mapping[str, Node], scene: Turn, right: After) -> bool:
+def _are_named(files: Mapping[str, Node], instance: Turn, right: After) -> bool:
     """Whether just the right files lie in the folder of the log, with their modes."""
-    modes = {scene.before.log: scene.before.mode, **{old.name: old.mode for old in right.olds}}
-    known = {f"{scene.folder}/{name}" for name in modes} | {scene.inputs[1]}
+    modes = {instance.before.log: instance.before.mode, **{old.name: old.mode for old in right.olds}}
+    known = {f"{instance.folder}/{name}" for name in modes} | {instance.inputs[1]}
     if right.note:
-        known.add(f"{scene.folder}/{right.note[0]}")
-    return {path for path in files if path.startswith(f"{scene.folder}/")} == known and all(
-        (files[f"{scene.folder}/{name}"].kind, files[f"{scene.folder}/{name}"].mode) == ("f", mode)
+        known.add(f"{instance.folder}/{right.note[0]}")
+    return {path for path in files if path.startswith(f"{instance.folder}/")} == known and all(
+        (files[f"{instance.folder}/{name}"].kind, files[f"{instance.folder}/{name}"].mode) == ("f", mode)
         for name, mode in modes.items()
     )
 
 
-async def _hold(workspace: Workspace, scene: Turn, right: After) -> bool:
+async def _hold(workspace: Workspace, instance: Turn, right: After) -> bool:
     """Whether the old logs hold the right lines, and the note its number."""
     for old in right.olds:
-        data = await read_bytes(workspace, f"{scene.folder}/{old.name}")
+        data = await read_bytes(workspace, f"{instance.folder}/{old.name}")
         if data is None or not _holds(data, old):
             return False
     if right.note is None:
         return True
-    note = await read_bytes(workspace, f"{scene.folder}/{right.note[0]}", limit=100)
+    note = await read_bytes(workspace, f"{instance.folder}/{right.note[0]}", limit=100)
     return note is not None and note.split() == right.note[1].encode().split()
 
 

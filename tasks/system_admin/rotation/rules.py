@@ -53,11 +53,11 @@ Change = Callable[[After, Before, Mapping[str, Any]], After]
 
 @dataclass(frozen=True)
 class Convention:
-    """`recipe` and `clauses` are format strings over the literals; `changed` makes of the plain outcome what they ask
-    for."""
+    """`instruction` and `paraphrases` are format strings over the literals; `changed` makes of the plain outcome what
+    they ask for."""
 
-    recipe: str
-    clauses: tuple[str, ...]
+    instruction: str
+    paraphrases: tuple[str, ...]
     draw: Draw
     changed: Change
     unseen: bool = False
@@ -71,11 +71,11 @@ def rotated(before: Before, rule: Rule | None) -> After:
 
 
 def _one_of(name: str, *values: Any) -> Draw:
-    return lambda draws, shape: {name: draws.choice(values)}
+    return lambda draws, site_config: {name: draws.choice(values)}
 
 
 def _pair_of(names: tuple[str, str], *pairs: tuple[str, str]) -> Draw:
-    return lambda draws, shape: dict(zip(names, draws.choice(pairs), strict=True))
+    return lambda draws, site_config: dict(zip(names, draws.choice(pairs), strict=True))
 
 
 def _named(form: Callable[[str, int, Mapping[str, Any]], str]) -> Change:
@@ -115,7 +115,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "a renamed log is written on under its new name, since nobody tells the writer",
             "the writer keeps its descriptor for good, so the log must remain the same file",
         ),
-        lambda draws, shape: {},
+        lambda draws, site_config: {},
         lambda plain, before, rule: replace(plain, in_place=True),
     ),
     "dated": Convention(
@@ -255,4 +255,6 @@ CONVENTIONS: Mapping[str, Convention] = {
     ),
 }
 
-RULES = {name: RuleType(each.clauses, each.recipe, each.draw, each.unseen) for name, each in CONVENTIONS.items()}
+RULES = {
+    name: RuleType(each.paraphrases, each.instruction, each.draw, each.unseen) for name, each in CONVENTIONS.items()
+}

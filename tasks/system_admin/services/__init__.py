@@ -10,8 +10,8 @@ from typing import Any
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_json, read_text
-from hermes_lab.tasks.family import Criterion, Family, Move, Rule, Scene, Site, criterion, sentence, shell
-from hermes_lab.tasks.system_admin.services.rules import RULES, Change, Shape, Step, Wish, planned
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.system_admin.services.rules import RULES, Change, SiteConfig, Step, Wish, planned
 from hermes_lab.tasks.system_admin.services.words import CLOSINGS, REQUESTS, VOCABULARIES
 
 TOOL = "svc"
@@ -20,7 +20,7 @@ LIMIT = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ticket(Scene):
+class Ticket(TaskInstance):
     """One change. `env` is the file with the unit's settings, `record` what the controller writes of the change."""
 
     env: str
@@ -30,7 +30,7 @@ class Ticket(Scene):
     wish: Wish
 
 
-class Services(Family[Shape, Ticket]):
+class Services(Family[SiteConfig, Ticket]):
     """Every unit has helpers beside it, and settings with a number to change and one that counts their versions.
 
     The controller writes down what it did, with what settings, in the change that is open: so a change that is begun
@@ -44,10 +44,10 @@ class Services(Family[Shape, Ticket]):
     subject = "how settings of {place} are changed"
     rules = RULES
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The units and settings of a service."""
-        words, unit = VOCABULARIES[site.split], site.slug("service")
-        return Shape(
+        words, unit = VOCABULARIES[entity.split], entity.slug("service")
+        return SiteConfig(
             unit=unit,
             helpers=tuple(f"{unit}-{helper}" for helper in draws.sample(words.helpers, draws.integer(2, 3))),
             numbers=tuple(draws.sample(words.numbers, 4)),
@@ -56,25 +56,28 @@ class Services(Family[Shape, Ticket]):
             tickets=draws.choice(words.tickets),
         )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Ticket:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Ticket:
         """A ticket, and the settings as they are."""
-        ticket, key = f"{shape.tickets}-{draws.integer(1000, 9999)}", draws.choice(shape.numbers)
-        serial = (shape.serial, draws.integer(3, 90))
-        wish = Wish(ticket, shape.unit, key, draws.integer(201, 990), serial)
-        envs = {f"etc/env/{unit}.env": _settings(shape, serial, draws) for unit in (shape.unit, *shape.helpers)}
-        env = f"etc/env/{shape.unit}.env"
+        ticket, key = f"{site_config.tickets}-{draws.integer(1000, 9999)}", draws.choice(site_config.numbers)
+        serial = (site_config.serial, draws.integer(3, 90))
+        wish = Wish(ticket, site_config.unit, key, draws.integer(201, 990), serial)
+        envs = {
+            f"etc/env/{unit}.env": _settings(site_config, serial, draws)
+            for unit in (site_config.unit, *site_config.helpers)
+        }
+        env = f"etc/env/{site_config.unit}.env"
         words = {
-            "place": site.called(self.noun),
+            "place": entity.called(self.noun),
             "ticket": ticket,
             "key": key,
             "n": str(wish.value),
             "file": env,
-            "unit": shape.unit,
+            "unit": site_config.unit,
             "record": f"var/changes/{ticket}.json",
         }
-        request = site.phrase(draws, REQUESTS).format(**words)
+        request = entity.phrase(draws, REQUESTS).format(**words)
         return Ticket(
-            request=f"{sentence(request, env, key)} {site.phrase(draws, CLOSINGS).format(**words)}",
+            request=f"{sentence(request, env, key)} {entity.phrase(draws, CLOSINGS).format(**words)}",
             files={TOOL: tool_text(), **{path: "\n".join(lines) + "\n" for path, lines in envs.items()}},
             inputs=(TOOL, *(path for path in envs if path != env)),
             outputs=(env, words["record"]),
@@ -85,60 +88,65 @@ class Services(Family[Shape, Ticket]):
         )
 
     async def judge(
-        self, scene: Ticket, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: Ticket, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges the settings and the record of the change; the controller does not run."""
-        right = planned(scene.wish, rule)
-        record: Any = await read_json(workspace, scene.record, LIMIT)
-        text = await read_text(workspace, scene.env, LIMIT)
-        wanted = _edited(scene, right)
+        right = planned(instance.wish, rule)
+        record: Any = await read_json(workspace, instance.record, LIMIT)
+        text = await read_text(workspace, instance.env, LIMIT)
+        wanted = _edited(instance, right)
         closed = isinstance(record, dict) and isinstance(record.get("result"), str)
         return (
-            criterion("recorded", closed, f"there is no record of a change {scene.wish.ticket} that was closed"),
-            await inputs_untouched(workspace, scene.files, scene.inputs),
+            criterion("recorded", closed, f"there is no record of a change {instance.wish.ticket} that was closed"),
+            await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(
                 "settings",
                 text is not None and _effective(text.splitlines()) == _effective(wanted),
-                f"the settings in {scene.env} are not right",
+                f"the settings in {instance.env} are not right",
                 ruled=True,
             ),
             criterion(
                 "carried_out",
-                closed and _is_done(record, scene, right, wanted),
+                closed and _is_done(record, instance, right, wanted),
                 "the change was not carried out as it should be",
                 ruled=True,
             ),
         )
 
-    def moves(self, scene: Ticket, rule: Rule | None) -> tuple[Move, ...]:
+    def solve(self, instance: Ticket, rule: Rule | None) -> tuple[Action, ...]:
         """The settings, then the change, from its opening to its end."""
-        right = planned(scene.wish, rule)
-        content = "\n".join(_edited(scene, right)) + "\n"
-        calls = [f"open {scene.wish.ticket}{f' --by {right.by}' if right.by else ''}", *map(_typed, right.steps)]
+        right = planned(instance.wish, rule)
+        content = "\n".join(_edited(instance, right)) + "\n"
+        calls = [f"open {instance.wish.ticket}{f' --by {right.by}' if right.by else ''}", *map(_typed, right.steps)]
         calls.append("close" if right.result == "done" else f"close --result {right.result}")
         return (
-            Move("write_file", {"path": scene.env, "content": content}, "First the settings."),
+            Action("write_file", {"path": instance.env, "content": content}, "First the settings."),
             shell(" && ".join(f"./{TOOL} {call}" for call in calls), "Now the change itself."),
         )
 
-    def looks(self, scene: Ticket) -> tuple[Move, ...]:
+    def explore(self, instance: Ticket) -> tuple[Action, ...]:
         """The settings and the state of the units."""
-        return (shell(f"cat {scene.env} && ./{TOOL} status", "What does it run with?"),)
+        return (shell(f"cat {instance.env} && ./{TOOL} status", "What does it run with?"),)
 
-    def howto(self, site: Site, shape: Shape, rule: Rule) -> str:
+    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The clause and the recipe, with units as they are called."""
-        return f"{sentence(rule.clauses[0], shape.unit, *shape.helpers)}.\n\n{sentence(rule.recipe)}."
+        return (
+            f"{sentence(rule.paraphrases[0], site_config.unit, *site_config.helpers)}.\n\n{sentence(rule.instruction)}."
+        )
 
 
-def _settings(shape: Shape, serial: tuple[str, int], draws: Draws) -> tuple[str, ...]:
-    numbers = [f"{key}={draws.integer(1, 200)}" for key in shape.numbers]
-    return (f"{serial[0]}={serial[1]}", *draws.shuffled([*numbers, *(f"{key}={text}" for key, text in shape.texts)]))
+def _settings(site_config: SiteConfig, serial: tuple[str, int], draws: Draws) -> tuple[str, ...]:
+    numbers = [f"{key}={draws.integer(1, 200)}" for key in site_config.numbers]
+    return (
+        f"{serial[0]}={serial[1]}",
+        *draws.shuffled([*numbers, *(f"{key}={text}" for key, text in site_config.texts)]),
+    )
 
 
-def _edited(scene: Ticket, right: Change) -> list[str]:
+def _edited(instance: Ticket, right: Change) -> list[str]:
     """The lines of the settings after the change."""
-    new = {scene.wish.key: right.lines[0], scene.wish.serial[0]: right.lines[1]}
-    return [new.get(line.partition("=")[0], line) for line in scene.settings]
+    new = {instance.wish.key: right.lines[0], instance.wish.serial[0]: right.lines[1]}
+    return [new.get(line.partition("=")[0], line) for line in instance.settings]
 
 
 def _effective(lines: Sequence[str]) -> list[str]:
@@ -146,7 +154,7 @@ def _effective(lines: Sequence[str]) -> list[str]:
     return sorted(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
-def _is_done(record: dict[str, Any], scene: Ticket, right: Change, wanted: Sequence[str]) -> bool:
+def _is_done(record: dict[str, Any], instance: Ticket, right: Change, wanted: Sequence[str]) -> bool:
     """Whether a change was opened, carried out with the new settings, and closed as is right."""
     steps = record.get("steps")
     if not isinstance(steps, list) or len(steps) != len(right.steps):
@@ -156,7 +164,7 @@ def _is_done(record: dict[str, Any], scene: Ticket, right: Change, wanted: Seque
             return False
         if step.get("options") != dict(wish.options):
             return False
-        if wish.verb in APPLIED and wish.unit.partition("@")[0] == scene.wish.unit:
+        if wish.verb in APPLIED and wish.unit.partition("@")[0] == instance.wish.unit:
             pairs = (line.removeprefix("export ").partition("=") for line in wanted)
             if step.get("settings") != {key: value for key, _, value in pairs}:
                 return False

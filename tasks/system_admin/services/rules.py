@@ -9,7 +9,7 @@ from hermes_lab.tasks.family import Rule, RuleType
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """The units of a service and their settings."""
 
     unit: str
@@ -59,12 +59,12 @@ Changed = Callable[[Change, Wish, Mapping[str, Any]], Change]
 
 @dataclass(frozen=True)
 class Convention:
-    """`recipe` and `clauses` are format strings over the literals; `changed` makes of the plain change what they ask
-    for."""
+    """`instruction` and `paraphrases` are format strings over the literals; `changed` makes of the plain change what
+    they ask for."""
 
-    recipe: str
-    clauses: tuple[str, ...]
-    draw: Callable[[Draws, Shape], Mapping[str, Any]]
+    instruction: str
+    paraphrases: tuple[str, ...]
+    draw: Callable[[Draws, SiteConfig], Mapping[str, Any]]
     changed: Changed
     unseen: bool = False
 
@@ -76,12 +76,12 @@ def planned(wish: Wish, rule: Rule | None) -> Change:
     return CONVENTIONS[rule.type].changed(plain, wish, dict(rule.literals)) if rule else plain
 
 
-def _one_of(name: str, *values: Any) -> Callable[[Draws, Shape], Mapping[str, Any]]:
-    return lambda draws, shape: {name: draws.choice(values)}
+def _one_of(name: str, *values: Any) -> Callable[[Draws, SiteConfig], Mapping[str, Any]]:
+    return lambda draws, site_config: {name: draws.choice(values)}
 
 
-def _helper(draws: Draws, shape: Shape) -> Mapping[str, Any]:
-    return {"helper": draws.choice(shape.helpers)}
+def _helper(draws: Draws, site_config: SiteConfig) -> Mapping[str, Any]:
+    return {"helper": draws.choice(site_config.helpers)}
 
 
 def _option(name: str, value: Callable[[Wish, Mapping[str, Any]], str]) -> Changed:
@@ -192,7 +192,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "each change counts the {serial} of the env file up by {by}",
             "the {serial} of an env file grows by {by} with every edit",
         ),
-        lambda draws, shape: {"serial": shape.serial, "by": draws.choice((1, 2, 5, 10, 100))},
+        lambda draws, site_config: {"serial": site_config.serial, "by": draws.choice((1, 2, 5, 10, 100))},
         lambda plain, wish, rule: replace(
             plain, lines=(plain.lines[0], f"{wish.serial[0]}={wish.serial[1] + rule['by']}")
         ),
@@ -204,7 +204,9 @@ CONVENTIONS: Mapping[str, Convention] = {
             "a change holds the answer to probing {times} from before its reload",
             "before it is reloaded the unit is to be probed {times}",
         ),
-        lambda draws, shape: dict(zip(("times", "count"), draws.choice((("once", 1), ("twice", 2))), strict=True)),
+        lambda draws, site_config: dict(
+            zip(("times", "count"), draws.choice((("once", 1), ("twice", 2))), strict=True)
+        ),
         _around(lambda wish, rule: [Step("probe", wish.unit)] * rule["count"], lambda wish, rule: ()),
     ),
     "hold": Convention(
@@ -214,7 +216,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "requests to {held} must be held back while the unit reloads",
             "a reload is done while {held} is on hold",
         ),
-        lambda draws, shape: {"held": draws.choice((shape.unit, *shape.helpers))},
+        lambda draws, site_config: {"held": draws.choice((site_config.unit, *site_config.helpers))},
         _around(
             lambda wish, rule: [Step("hold", rule["held"])],
             lambda wish, rule: [Step("release", rule["held"])],
@@ -278,4 +280,6 @@ CONVENTIONS: Mapping[str, Convention] = {
     ),
 }
 
-RULES = {name: RuleType(each.clauses, each.recipe, each.draw, each.unseen) for name, each in CONVENTIONS.items()}
+RULES = {
+    name: RuleType(each.paraphrases, each.instruction, each.draw, each.unseen) for name, each in CONVENTIONS.items()
+}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Rule, RuleType, Site, sentence
+from hermes_lab.tasks.family import Entity, Rule, RuleType, sentence
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
@@ -21,7 +21,7 @@ _YEARS = {1962: 0, 1968: 1}
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """A reference work about firms, all of which have branches in the same towns."""
 
     publisher: Publisher
@@ -64,9 +64,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 "the record of the name {number} before is the valid one",
             ),
             "go {number} back in the row of names and take the record there",
-            lambda draws, shape: {"number": draws.choice((1, 2))},
+            lambda draws, site_config: {"number": draws.choice((1, 2))},
         ),
-        lambda scene, rule: _claim(scene.names[_ASKED - rule["number"]]),
+        lambda instance, rule: _claim(instance.names[_ASKED - rule["number"]]),
     ),
     "later": Selection(
         RuleType(
@@ -76,9 +76,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 "the record of the name {number} after is the valid one",
             ),
             "go {number} forward in the row of names and take the record there",
-            lambda draws, shape: {"number": draws.choice((1, 2))},
+            lambda draws, site_config: {"number": draws.choice((1, 2))},
         ),
-        lambda scene, rule: _claim(scene.names[_ASKED + rule["number"]]),
+        lambda instance, rule: _claim(instance.names[_ASKED + rule["number"]]),
     ),
     "in_year": Selection(
         RuleType(
@@ -88,9 +88,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 "records are compared as of {year}, under the name of then",
             ),
             "take the record of the name that the firm had in {year}",
-            lambda draws, shape: {"year": draws.choice(tuple(_YEARS))},
+            lambda draws, site_config: {"year": draws.choice(tuple(_YEARS))},
         ),
-        lambda scene, rule: _claim(scene.names[_YEARS[rule["year"]]]),
+        lambda instance, rule: _claim(instance.names[_YEARS[rule["year"]]]),
     ),
     "role": Selection(
         RuleType(
@@ -100,9 +100,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 'business is done with the "{role}" of a firm',
             ),
             'take the record of the one who is linked as "{role}"',
-            lambda draws, shape: {"role": draws.choice(shape.roles)},
+            lambda draws, site_config: {"role": draws.choice(site_config.roles)},
         ),
-        lambda scene, rule: _claim(scene.roles[rule["role"]]),
+        lambda instance, rule: _claim(instance.roles[rule["role"]]),
     ),
     "branch": Selection(
         RuleType(
@@ -112,9 +112,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 "a firm is represented by its house in {seat}",
             ),
             "take the record of the house in {seat} that the article links",
-            lambda draws, shape: {"seat": draws.choice(shape.seats)},
+            lambda draws, site_config: {"seat": draws.choice(site_config.seats)},
         ),
-        lambda scene, rule: _claim(scene.branches[rule["seat"]]),
+        lambda instance, rule: _claim(instance.branches[rule["seat"]]),
     ),
     "together": Selection(
         RuleType(
@@ -124,10 +124,10 @@ SELECTIONS: Mapping[str, Selection] = {
                 'capital means that of the firm and of its "{role}" together',
             ),
             'add the capital of the one who is linked as "{role}", and cite both articles',
-            lambda draws, shape: {"role": draws.choice(shape.roles)},
+            lambda draws, site_config: {"role": draws.choice(site_config.roles)},
             unseen=True,
         ),
-        lambda scene, rule: _claim(scene.names[_ASKED], scene.roles[rule["role"]]),
+        lambda instance, rule: _claim(instance.names[_ASKED], instance.roles[rule["role"]]),
     ),
     "less": Selection(
         RuleType(
@@ -137,16 +137,16 @@ SELECTIONS: Mapping[str, Selection] = {
                 "what lies in {seat} belongs to others",
             ),
             "take off the capital of the house in {seat}, even below zero, and cite both articles",
-            lambda draws, shape: {"seat": draws.choice(shape.seats)},
+            lambda draws, site_config: {"seat": draws.choice(site_config.seats)},
             unseen=True,
         ),
-        lambda scene, rule: _claim(scene.names[_ASKED], scene.branches[rule["seat"]], sign=-1),
+        lambda instance, rule: _claim(instance.names[_ASKED], instance.branches[rule["seat"]], sign=-1),
     ),
 }
 FORMS = forms("padded", "prefix", "cited", "grouped", "marks")
 
 
-class Aliases(Research[Shape, Firm]):
+class Aliases(Research[SiteConfig, Firm]):
     """Every name, role and branch has a record of its own."""
 
     name = "aliases"
@@ -158,25 +158,25 @@ class Aliases(Research[Shape, Firm]):
     rules = rules_of(SELECTIONS, FORMS)
     results = 4
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A reference work."""
-        words = WORDS[site.split]
-        publisher = draw_publisher(site, draws, "firms")
-        return Shape(publisher, words, tuple(draws.sample(words.roles, 3)), tuple(draws.sample(words.seats, 3)))
+        words = WORDS[entity.split]
+        publisher = draw_publisher(entity, draws, "firms")
+        return SiteConfig(publisher, words, tuple(draws.sample(words.roles, 3)), tuple(draws.sample(words.seats, 3)))
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Firm:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Firm:
         """The articles of a firm with seven names, and of two firms with three."""
-        publisher, words = shape.publisher, shape.words
+        publisher, words = site_config.publisher, site_config.words
         names = _draw_names(words, 7 + 3 + 2 * 3, draws)
         capitals = draw_some(draws, FIGURES, 7 + 3 + 3 + 2 * 3)
         roles = {
             role: _Article(publisher, name, capital, draws)
-            for role, name, capital in zip(shape.roles, names[7:10], capitals[7:10], strict=True)
+            for role, name, capital in zip(site_config.roles, names[7:10], capitals[7:10], strict=True)
         }
-        titles = [words.branch_title.format(name=names[_ASKED], seat=seat) for seat in shape.seats]
+        titles = [words.branch_title.format(name=names[_ASKED], seat=seat) for seat in site_config.seats]
         branches = {
             seat: _Article(publisher, title, capital, draws)
-            for seat, title, capital in zip(shape.seats, titles, capitals[10:13], strict=True)
+            for seat, title, capital in zip(site_config.seats, titles, capitals[10:13], strict=True)
         }
         chain = [_Article(publisher, *each, draws) for each in zip(names[:7], capitals[:7], strict=True)]
         pages = _chain(words, chain, _periods(draws), roles, branches, draws)
@@ -186,9 +186,9 @@ class Aliases(Research[Shape, Firm]):
             firm = [_Article(publisher, *each, draws) for each in others]
             pages += _chain(words, firm, _periods(draws)[:3], {}, {}, draws)
         asked = names[_ASKED]
-        request = site.phrase(draws, REQUESTS).format(name=asked, town=publisher.town, place=site.called(self.noun))
+        request = entity.phrase(draws, REQUESTS).format(name=asked, town=publisher.town, place=entity.called(self.noun))
         return Firm(
-            request=f"{sentence(request)} {delivery(site, draws, LINES)}",
+            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
             pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
             outputs=("answer.json",),
             query=f"{asked} {publisher.town}",
@@ -198,20 +198,20 @@ class Aliases(Research[Shape, Firm]):
             branches={seat: each.record(words) for seat, each in branches.items()},
         )
 
-    def steps(self, scene: Firm, rule: Rule | None) -> list[tuple[str, ...]]:
+    def steps(self, instance: Firm, rule: Rule | None) -> list[tuple[str, ...]]:
         """From the name in question, name by name."""
-        steps = super().steps(scene, rule)
-        urls = [record.source.url for record in scene.names]
+        steps = super().steps(instance, rule)
+        urls = [record.source.url for record in instance.names]
         target = steps[-1][0]
         if len(steps) == 1 or target not in urls:
             return steps
-        place = urls.index(target)
-        way = range(_ASKED - 1, place - 1, -1) if place < _ASKED else range(_ASKED + 1, place + 1)
+        index = urls.index(target)
+        way = range(_ASKED - 1, index - 1, -1) if index < _ASKED else range(_ASKED + 1, index + 1)
         return [steps[0], *((urls[each],) for each in way)]
 
-    def plain(self, scene: Firm) -> Claim:
+    def plain(self, instance: Firm) -> Claim:
         """The record of the name that was asked for."""
-        return _claim(scene.names[_ASKED])
+        return _claim(instance.names[_ASKED])
 
 
 class _Article:
@@ -270,16 +270,16 @@ def _chain(
 ) -> list[Page]:
     """The articles of one firm. Whom it deals with, and its branches, stand in that of the name in question."""
     pages = []
-    for place, article in enumerate(chain):
-        last = place + 1 == len(chain)
+    for index, article in enumerate(chain):
+        last = index + 1 == len(chain)
         period = words.still if last else words.born
-        lines = [period.format(name=article.name, begin=begins[place], end="" if last else begins[place + 1])]
+        lines = [period.format(name=article.name, begin=begins[index], end="" if last else begins[index + 1])]
         lines += [draws.choice(words.remarks), ""]
-        if place:
-            lines.append(words.before.format(name=chain[place - 1].name, url=chain[place - 1].url))
+        if index:
+            lines.append(words.before.format(name=chain[index - 1].name, url=chain[index - 1].url))
         if not last:
-            lines.append(words.after.format(name=chain[place + 1].name, url=chain[place + 1].url))
-        if place == _ASKED:
+            lines.append(words.after.format(name=chain[index + 1].name, url=chain[index + 1].url))
+        if index == _ASKED:
             lines += [words.role.format(role=role, name=each.name, url=each.url) for role, each in roles.items()]
             lines += [words.branch.format(seat=seat, name=each.name, url=each.url) for seat, each in branches.items()]
         pages.append(article.page(words, lines))

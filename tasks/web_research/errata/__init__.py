@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import RuleType, Site, sentence
+from hermes_lab.tasks.family import Entity, RuleType, sentence
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
@@ -22,7 +22,7 @@ _TENTH = Decimal("0.1")
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """A publisher of yearbooks, with the districts that it counts and those who tell its numbers to the press."""
 
     publisher: Publisher
@@ -59,27 +59,27 @@ def _of(found: Found) -> Claim:
 
 
 def _elsewhere(key: str) -> Callable[[Cell, Mapping[str, str]], Claim]:
-    return lambda scene, rule: _of(scene.found[key.format(**rule)])
+    return lambda instance, rule: _of(instance.found[key.format(**rule)])
 
 
 def _percent(part: int, whole: int) -> Decimal:
     return (Decimal(part * 100) / whole).quantize(_TENTH, ROUND_HALF_UP)
 
 
-def _index(scene: Cell, rule: Mapping[str, int]) -> Claim:
-    base = scene.table[rule["year"]][scene.area]
-    return Claim(_percent(scene.number, base), 1, (scene.found["table"].source,))
+def _index(instance: Cell, rule: Mapping[str, int]) -> Claim:
+    base = instance.table[rule["year"]][instance.area]
+    return Claim(_percent(instance.number, base), 1, (instance.found["table"].source,))
 
 
-def _change(scene: Cell, rule: Mapping[str, int]) -> Claim:
-    before = scene.table[scene.year - rule["number"]][scene.area]
-    return Claim(Decimal(scene.number - before), 0, (scene.found["table"].source,))
+def _change(instance: Cell, rule: Mapping[str, int]) -> Claim:
+    before = instance.table[instance.year - rule["number"]][instance.area]
+    return Claim(Decimal(instance.number - before), 0, (instance.found["table"].source,))
 
 
-def _share(scene: Cell, rule: Mapping[str, str]) -> Claim:
+def _share(instance: Cell, rule: Mapping[str, str]) -> Claim:
     del rule
-    row = scene.table[scene.year]
-    return Claim(_percent(scene.number, sum(row.values())), 1, (scene.found["table"].source,))
+    row = instance.table[instance.year]
+    return Claim(_percent(instance.number, sum(row.values())), 1, (instance.found["table"].source,))
 
 
 SELECTIONS: Mapping[str, Selection] = {
@@ -102,7 +102,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 'no table is used without the "{sheet}"',
             ),
             'take the number from the "{sheet}" and cite them',
-            lambda draws, shape: {"sheet": draws.choice(shape.words.sheets)},
+            lambda draws, site_config: {"sheet": draws.choice(site_config.words.sheets)},
         ),
         _elsewhere("{sheet}"),
     ),
@@ -114,7 +114,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 'all contracts refer to the "{edition}"',
             ),
             'take the number from the same table in the "{edition}"',
-            lambda draws, shape: {"edition": draws.choice(shape.words.editions[:2])},
+            lambda draws, site_config: {"edition": draws.choice(site_config.words.editions[:2])},
         ),
         _elsewhere("{edition}"),
     ),
@@ -126,7 +126,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 "numbers are those of the {releaser}",
             ),
             "take the number from what the {releaser} told the press and cite that page",
-            lambda draws, shape: {"releaser": draws.choice(shape.releasers)},
+            lambda draws, site_config: {"releaser": draws.choice(site_config.releasers)},
         ),
         _elsewhere("{releaser}"),
     ),
@@ -139,7 +139,7 @@ SELECTIONS: Mapping[str, Selection] = {
             ),
             "divide by the number of {year} in the same column, times 100, and round half up to one decimal, citing "
             "the line of the asked year alone",
-            lambda draws, shape: {"year": draws.choice((2012, 2013, 2014, 2015))},
+            lambda draws, site_config: {"year": draws.choice((2012, 2013, 2014, 2015))},
         ),
         _index,
     ),
@@ -152,7 +152,7 @@ SELECTIONS: Mapping[str, Selection] = {
             ),
             "take off the number that stands {number} above in the same column, even below zero, citing the line of "
             "the asked year alone",
-            lambda draws, shape: {"number": draws.choice((1, 2, 3))},
+            lambda draws, site_config: {"number": draws.choice((1, 2, 3))},
             unseen=True,
         ),
         _change,
@@ -173,7 +173,7 @@ SELECTIONS: Mapping[str, Selection] = {
 FORMS = forms("rounded", "divided", "prefix", "also", "fragment")
 
 
-class Errata(Research[Shape, Cell]):
+class Errata(Research[SiteConfig, Cell]):
     """Each place where the number could stand has another number."""
 
     name = "errata"
@@ -184,36 +184,36 @@ class Errata(Research[Shape, Cell]):
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with its districts."""
-        words = WORDS[site.split]
+        words = WORDS[entity.split]
         areas, releasers = draws.sample(words.areas, 3), draws.sample(words.releasers, 2)
-        return Shape(draw_publisher(site, draws, "numbers"), words, tuple(areas), tuple(releasers))
+        return SiteConfig(draw_publisher(entity, draws, "numbers"), words, tuple(areas), tuple(releasers))
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Cell:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Cell:
         """Three editions of a table and of another one, two sheets of corrections, and releases to the press."""
-        publisher, words = shape.publisher, shape.words
+        publisher, words = site_config.publisher, site_config.words
         topic, *others = draws.sample(words.topics, 4)
-        year, area = draws.choice(_ASKED_YEARS), draws.choice(shape.areas)
-        table = _draw_table(shape, draws)
+        year, area = draws.choice(_ASKED_YEARS), draws.choice(site_config.areas)
+        table = _draw_table(site_config, draws)
         spare = [each for each in draw_some(draws, FIGURES, 9) if each != table[year][area]]
-        cell = _Corrected(shape, topic, year, area, spare)
+        cell = _Corrected(site_config, topic, year, area, spare)
         pages = cell.editions(table, draws) + cell.sheets(others, draws) + cell.releases(others, draws)
         for other in others[:2]:
-            own = _draw_table(shape, draws)
-            pages += [_table(shape, other, edition, own, {}, draws) for edition in words.editions]
+            own = _draw_table(site_config, draws)
+            pages += [_table(site_config, other, edition, own, {}, draws) for edition in words.editions]
         links = [f"- [{page.title.partition(' | ')[0]}]({page.url})" for page in pages]
         pages.append(publisher.page("contents", words.contents, links, draw_day(draws, 2024, 2024)))
-        request = site.phrase(draws, REQUESTS).format(
+        request = entity.phrase(draws, REQUESTS).format(
             topic=topic,
             area=area,
             year=year,
             edition=words.editions[2],
             town=publisher.town,
-            place=site.called(self.noun),
+            place=entity.called(self.noun),
         )
         return Cell(
-            request=f"{sentence(request)} {delivery(site, draws, LINES)}",
+            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
             pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
             outputs=("answer.json",),
             query=f"{topic} {area} {words.editions[2]} {publisher.town}",
@@ -224,22 +224,22 @@ class Errata(Research[Shape, Cell]):
             found=cell.found,
         )
 
-    def plain(self, scene: Cell) -> Claim:
+    def plain(self, instance: Cell) -> Claim:
         """What the table says."""
-        return _of(scene.found["table"])
+        return _of(instance.found["table"])
 
 
-def _draw_table(shape: Shape, draws: Draws) -> dict[int, dict[str, int]]:
-    return {year: {area: draws.choice(FIGURES) for area in shape.areas} for year in _YEARS}
+def _draw_table(site_config: SiteConfig, draws: Draws) -> dict[int, dict[str, int]]:
+    return {year: {area: draws.choice(FIGURES) for area in site_config.areas} for year in _YEARS}
 
 
-def _row(shape: Shape, year: int, numbers: Mapping[str, int], noted: str = "") -> str:
-    cells = (f"{numbers[area]} [a]" if area == noted else str(numbers[area]) for area in shape.areas)
+def _row(site_config: SiteConfig, year: int, numbers: Mapping[str, int], noted: str = "") -> str:
+    cells = (f"{numbers[area]} [a]" if area == noted else str(numbers[area]) for area in site_config.areas)
     return f"| {year} | {' | '.join(cells)} |"
 
 
 def _table(
-    shape: Shape,
+    site_config: SiteConfig,
     topic: str,
     edition: str,
     table: Mapping[int, Mapping[str, int]],
@@ -249,9 +249,9 @@ def _table(
     changed: date | None = None,
 ) -> Page:
     """A table; the cells `noted` (year -> district) refer to the `note`."""
-    words, publisher = shape.words, shape.publisher
-    head = (f"| {' | '.join((words.year, *shape.areas))} |", "|" + " --- |" * (1 + len(shape.areas)))
-    rows = (_row(shape, year, table[year], noted.get(year, "")) for year in _YEARS)
+    words, publisher = site_config.words, site_config.publisher
+    head = (f"| {' | '.join((words.year, *site_config.areas))} |", "|" + " --- |" * (1 + len(site_config.areas)))
+    rows = (_row(site_config, year, table[year], noted.get(year, "")) for year in _YEARS)
     day = changed or draw_day(draws, 2020, 2023)
     path = f"{topic}/{edition}".replace(" ", "-").lower()
     return publisher.page(path, words.table.format(topic=topic, edition=edition), (*head, *rows, *note), day)
@@ -260,9 +260,9 @@ def _table(
 class _Corrected:
     """The cell in question, with the pages that say something of it; each takes another number from `spare`."""
 
-    def __init__(self, shape: Shape, topic: str, year: int, area: str, spare: Sequence[int]) -> None:
+    def __init__(self, site_config: SiteConfig, topic: str, year: int, area: str, spare: Sequence[int]) -> None:
         self.found: dict[str, Found] = {}
-        self._shape = shape
+        self._shape = site_config
         self._topic, self._year, self._area = topic, year, area
         self._spare = iter(spare)
 
@@ -292,8 +292,8 @@ class _Corrected:
             line = words.sheet.format(topic=self._topic, area=self._area, year=self._year, amount=number)
             lines = [line]
             for other in others:
-                place, year = draws.choice(self._shape.areas), draws.choice(_YEARS)
-                lines.append(words.sheet.format(topic=other, area=place, year=year, amount=draws.choice(FIGURES)))
+                area, year = draws.choice(self._shape.areas), draws.choice(_YEARS)
+                lines.append(words.sheet.format(topic=other, area=area, year=year, amount=draws.choice(FIGURES)))
             title = words.sheet_title.format(sheet=sheet)
             path = sheet.replace(" ", "-").lower()
             page = self._shape.publisher.page(path, title, draws.shuffled(lines), day)

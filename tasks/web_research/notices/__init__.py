@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import RuleType, Site, sentence
+from hermes_lab.tasks.family import Entity, RuleType, sentence
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
@@ -19,7 +19,7 @@ _CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """A publisher of notices. The first office and channel have the newest notices of every fee."""
 
     publisher: Publisher
@@ -50,23 +50,23 @@ def _of(notice: Notice) -> Claim:
     return Claim(notice.amount, 2, (notice.source,))
 
 
-def _newest_by(scene: Fee, rule: Mapping[str, Any]) -> Claim:
-    return _of(max(scene.notices, key=lambda notice: notice.days[rule["which"]]))
+def _newest_by(instance: Fee, rule: Mapping[str, Any]) -> Claim:
+    return _of(max(instance.notices, key=lambda notice: notice.days[rule["which"]]))
 
 
-def _first(scene: Fee, name: str, value: str, *, same: bool) -> Claim:
-    return _of(next(notice for notice in scene.notices if (getattr(notice, name) == value) == same))
+def _first(instance: Fee, name: str, value: str, *, same: bool) -> Claim:
+    return _of(next(notice for notice in instance.notices if (getattr(notice, name) == value) == same))
 
 
-def _mean(scene: Fee, rule: Mapping[str, Any]) -> Claim:
-    chosen = scene.notices[: rule["number"]]
+def _mean(instance: Fee, rule: Mapping[str, Any]) -> Claim:
+    chosen = instance.notices[: rule["number"]]
     mean = sum((notice.amount for notice in chosen), Decimal(0)) / len(chosen)
     return Claim(mean.quantize(_CENT, ROUND_HALF_UP), 2, tuple(notice.source for notice in chosen))
 
 
-def _by_label(draws: Draws, shape: Shape) -> dict[str, Any]:
+def _by_label(draws: Draws, site_config: SiteConfig) -> dict[str, Any]:
     which = draws.choice((1, 2))
-    label = (shape.words.published, shape.words.effective, shape.words.registered)[which]
+    label = (site_config.words.published, site_config.words.effective, site_config.words.registered)[which]
     return {"label": label, "which": which}
 
 
@@ -91,9 +91,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 "what does not come from {office} is disregarded",
             ),
             "take the newest notice that comes from {office}",
-            lambda draws, shape: {"office": draws.choice(shape.offices[1:])},
+            lambda draws, site_config: {"office": draws.choice(site_config.offices[1:])},
         ),
-        lambda scene, rule: _first(scene, "office", rule["office"], same=True),
+        lambda instance, rule: _first(instance, "office", rule["office"], same=True),
     ),
     "without": Selection(
         RuleType(
@@ -103,9 +103,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 "{channel} is not a valid place for a notice",
             ),
             "take the newest notice that did not appear by way of {channel}",
-            lambda draws, shape: {"channel": shape.channels[0]},
+            lambda draws, site_config: {"channel": site_config.channels[0]},
         ),
-        lambda scene, rule: _first(scene, "channel", rule["channel"], same=False),
+        lambda instance, rule: _first(instance, "channel", rule["channel"], same=False),
     ),
     "behind": Selection(
         RuleType(
@@ -115,9 +115,9 @@ SELECTIONS: Mapping[str, Selection] = {
                 "the row of notices is followed at a distance of {number}",
             ),
             "go back {number} from the newest notice and take that one",
-            lambda draws, shape: {"number": draws.choice((1, 2))},
+            lambda draws, site_config: {"number": draws.choice((1, 2))},
         ),
-        lambda scene, rule: _of(scene.notices[rule["number"]]),
+        lambda instance, rule: _of(instance.notices[rule["number"]]),
     ),
     "oldest": Selection(
         RuleType(
@@ -128,7 +128,7 @@ SELECTIONS: Mapping[str, Selection] = {
             ),
             "take the notice that was published first of all",
         ),
-        lambda scene, rule: _of(scene.notices[-1]),
+        lambda instance, rule: _of(instance.notices[-1]),
     ),
     "mean": Selection(
         RuleType(
@@ -138,7 +138,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 "the books carry the average of {number} notices",
             ),
             "average the newest {number} notices, half a cent up, and cite each",
-            lambda draws, shape: {"number": draws.choice((2, 3, 4))},
+            lambda draws, site_config: {"number": draws.choice((2, 3, 4))},
             unseen=True,
         ),
         _mean,
@@ -147,7 +147,7 @@ SELECTIONS: Mapping[str, Selection] = {
 FORMS = forms("grouped", "prefix", "rounded", "cited", "dated", "marks")
 
 
-class Notices(Research[Shape, Fee]):
+class Notices(Research[SiteConfig, Fee]):
     """Whichever notice a rule picks, it is another one than the newest."""
 
     name = "notices"
@@ -158,20 +158,22 @@ class Notices(Research[Shape, Fee]):
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the offices and channels of its notices."""
-        words = WORDS[site.split]
-        publisher = draw_publisher(site, draws, "notices")
-        return Shape(publisher, words, tuple(draws.sample(words.offices, 4)), tuple(draws.sample(words.channels, 3)))
+        words = WORDS[entity.split]
+        publisher = draw_publisher(entity, draws, "notices")
+        return SiteConfig(
+            publisher, words, tuple(draws.sample(words.offices, 4)), tuple(draws.sample(words.channels, 3))
+        )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Fee:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Fee:
         """Ten notices about the fee, and four about each of three others."""
-        publisher, words = shape.publisher, shape.words
+        publisher, words = site_config.publisher, site_config.words
         subject, *others = draws.sample(words.subjects, 4)
         numbers = iter(draw_some(draws, range(100, 999), _COUNT + 4 * len(others)))
-        notices, pages = _draw_notices(shape, subject, numbers, draws)
+        notices, pages = _draw_notices(site_config, subject, numbers, draws)
         for other in others:
-            pages += _draw_others(shape, other, numbers, draws)
+            pages += _draw_others(site_config, other, numbers, draws)
         withdrawn = Page(
             url=publisher.url(f"{words.notice.lower()}/2012-{draws.integer(10, 99)}"),
             title=f"{words.notice}: {subject} | {publisher.town}",
@@ -180,11 +182,11 @@ class Notices(Research[Shape, Fee]):
         )
         links = [f"- [{page.title.partition(' | ')[0]}]({page.url})" for page in draws.shuffled([*pages, withdrawn])]
         index = publisher.page("list", words.contents.format(town=publisher.town), links, draw_day(draws, 2025, 2025))
-        request = site.phrase(draws, REQUESTS).format(
-            subject=subject, town=publisher.town, place=site.called(self.noun)
+        request = entity.phrase(draws, REQUESTS).format(
+            subject=subject, town=publisher.town, place=entity.called(self.noun)
         )
         return Fee(
-            request=f"{sentence(request)} {delivery(site, draws, LINES)}",
+            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
             pages=(*draws.shuffled([*pages, withdrawn, index]), *(each.page for each in publisher.standing)),
             outputs=("answer.json",),
             query=f"{subject} {publisher.town} {words.notice.lower()}",
@@ -192,48 +194,60 @@ class Notices(Research[Shape, Fee]):
             notices=notices,
         )
 
-    def plain(self, scene: Fee) -> Claim:
+    def plain(self, instance: Fee) -> Claim:
         """The newest notice counts."""
-        return _of(scene.notices[0])
+        return _of(instance.notices[0])
 
 
-def _draw_notices(shape: Shape, subject: str, numbers: Any, draws: Draws) -> tuple[tuple[Notice, ...], list[Page]]:
+def _draw_notices(
+    site_config: SiteConfig, subject: str, numbers: Any, draws: Draws
+) -> tuple[tuple[Notice, ...], list[Page]]:
     """The notices about the fee in question, newest first.
 
     Each rule picks one of its own: 0 by publication, 1 and 2 going back, 3 the channel, 4 to 6 the offices, 7 and 8 the
     other days, 9 the oldest.
     """
-    offices = (*[shape.offices[0]] * 4, *draws.shuffled(shape.offices[1:]), *draws.shuffled(shape.offices[1:]))
-    channels = (*[shape.channels[0]] * 3, shape.channels[1], *(draws.choice(shape.channels) for _ in range(6)))
+    offices = (
+        *[site_config.offices[0]] * 4,
+        *draws.shuffled(site_config.offices[1:]),
+        *draws.shuffled(site_config.offices[1:]),
+    )
+    channels = (
+        *[site_config.channels[0]] * 3,
+        site_config.channels[1],
+        *(draws.choice(site_config.channels) for _ in range(6)),
+    )
     amounts = draw_some(draws, FIGURES, _COUNT)
     published = date(2025, 3, 1) - timedelta(draws.integer(1, 200))
     late = published + timedelta(draws.integer(250, 300))
     notices, pages = [], []
-    for place in range(_COUNT):
-        effective = late if place == 7 else published + timedelta(draws.integer(20, 60))
-        registered = late if place == 8 else published + timedelta(draws.integer(5, 15))
-        amount = Decimal(amounts[place]) + Decimal(draws.integer(11, 39)) / 100
+    for index in range(_COUNT):
+        effective = late if index == 7 else published + timedelta(draws.integer(20, 60))
+        registered = late if index == 8 else published + timedelta(draws.integer(5, 15))
+        amount = Decimal(amounts[index]) + Decimal(draws.integer(11, 39)) / 100
         days = (published, effective, registered)
-        notice, page = _notice(shape, subject, next(numbers), amount, offices[place], channels[place], days, draws)
+        notice, page = _notice(
+            site_config, subject, next(numbers), amount, offices[index], channels[index], days, draws
+        )
         notices.append(notice)
         pages.append(page)
         published -= timedelta(draws.integer(90, 250))
     return tuple(notices), pages
 
 
-def _draw_others(shape: Shape, subject: str, numbers: Any, draws: Draws) -> list[Page]:
+def _draw_others(site_config: SiteConfig, subject: str, numbers: Any, draws: Draws) -> list[Page]:
     pages = []
     for _ in range(4):
         day = draw_day(draws, 2018, 2024)
         amount = Decimal(draws.choice(FIGURES)) + Decimal(draws.integer(11, 39)) / 100
         days = (day, day + timedelta(draws.integer(20, 60)), day + timedelta(draws.integer(5, 15)))
-        office, channel = draws.choice(shape.offices), draws.choice(shape.channels)
-        pages.append(_notice(shape, subject, next(numbers), amount, office, channel, days, draws)[1])
+        office, channel = draws.choice(site_config.offices), draws.choice(site_config.channels)
+        pages.append(_notice(site_config, subject, next(numbers), amount, office, channel, days, draws)[1])
     return pages
 
 
 def _notice(
-    shape: Shape,
+    site_config: SiteConfig,
     subject: str,
     number: int,
     amount: Decimal,
@@ -242,7 +256,7 @@ def _notice(
     days: tuple[date, date, date],
     draws: Draws,
 ) -> tuple[Notice, Page]:
-    publisher, words = shape.publisher, shape.words
+    publisher, words = site_config.publisher, site_config.words
     name = f"{days[0].year}/{number}"
     line = words.fee.format(number=name, subject=subject, amount=f"{amount:.2f}")
     lines = (

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import RuleType, Site, sentence
+from hermes_lab.tasks.family import Entity, RuleType, sentence
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
@@ -21,7 +21,7 @@ _YEARS = range(2008, 2024)
 
 
 @dataclass(frozen=True)
-class Shape:
+class SiteConfig:
     """A publisher of registers."""
 
     publisher: Publisher
@@ -71,32 +71,34 @@ class Sum(Question):
         return [entry for entry in self.entries if not self.sheets[entry.sheet].annex]
 
 
-def _total(scene: Sum, entries: Sequence[Entry], fee: Callable[[Entry], int] = lambda entry: entry.fee) -> Claim:
+def _total(instance: Sum, entries: Sequence[Entry], fee: Callable[[Entry], int] = lambda entry: entry.fee) -> Claim:
     """The fees of the entries, and of each page the first of them."""
     first = {entry.sheet: entry for entry in reversed(entries)}
     sources = tuple(
-        Source(scene.sheets[sheet].url, entry.row, f"| {entry.number} |", scene.sheets[sheet].changed)
+        Source(instance.sheets[sheet].url, entry.row, f"| {entry.number} |", instance.sheets[sheet].changed)
         for sheet, entry in sorted(first.items())
     )
     return Claim(Decimal(sum(map(fee, entries))), 0, sources)
 
 
 def _where(holds: Callable[[Entry, Mapping[str, Any]], bool]) -> Callable[[Sum, Mapping[str, Any]], Claim]:
-    return lambda scene, rule: _total(scene, [entry for entry in scene.listed if holds(entry, rule)])
+    return lambda instance, rule: _total(instance, [entry for entry in instance.listed if holds(entry, rule)])
 
 
-def _once(scene: Sum, rule: Mapping[str, Any]) -> Claim:
-    entries = scene.listed if rule["which"] == "last" else scene.listed[::-1]
+def _once(instance: Sum, rule: Mapping[str, Any]) -> Claim:
+    entries = instance.listed if rule["which"] == "last" else instance.listed[::-1]
     kept = {entry.holder: entry for entry in entries}
-    return _total(scene, [entry for entry in scene.listed if kept[entry.holder] is entry])
+    return _total(instance, [entry for entry in instance.listed if kept[entry.holder] is entry])
 
 
-def _with_annex(scene: Sum, rule: Mapping[str, Any]) -> Claim:
-    return _total(scene, [entry for entry in scene.entries if scene.sheets[entry.sheet].annex in ("", rule["annex"])])
+def _with_annex(instance: Sum, rule: Mapping[str, Any]) -> Claim:
+    return _total(
+        instance, [entry for entry in instance.entries if instance.sheets[entry.sheet].annex in ("", rule["annex"])]
+    )
 
 
-def _cover(scene: Sum, rule: Mapping[str, Any]) -> Claim:
-    total, source = scene.covers[rule["date"]]
+def _cover(instance: Sum, rule: Mapping[str, Any]) -> Claim:
+    total, source = instance.covers[rule["date"]]
     return Claim(Decimal(total), 0, (source,))
 
 
@@ -109,7 +111,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 'the mark "{status}" takes an entry out of the sum',
             ),
             'leave out the entries that are "{status}"',
-            lambda draws, shape: {"status": draws.choice(shape.statuses)},
+            lambda draws, site_config: {"status": draws.choice(site_config.statuses)},
         ),
         _where(lambda entry, rule: entry.status != rule["status"]),
     ),
@@ -121,7 +123,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 'the sum is about "{kind}" alone',
             ),
             'count only the entries of the class "{kind}"',
-            lambda draws, shape: {"kind": draws.choice(shape.classes)},
+            lambda draws, site_config: {"kind": draws.choice(site_config.classes)},
         ),
         _where(lambda entry, rule: entry.kind == rule["kind"]),
     ),
@@ -133,7 +135,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 "several entries of one name are one, the {which}",
             ),
             "count each name once, by its {which} entry in the order of the pages",
-            lambda draws, shape: {"which": draws.choice(("first", "last"))},
+            lambda draws, site_config: {"which": draws.choice(("first", "last"))},
         ),
         _once,
     ),
@@ -145,7 +147,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 '"{annex}" are counted like all others',
             ),
             'follow the link "{annex}" and count the entries there as well',
-            lambda draws, shape: {"annex": draws.choice(shape.annexes)},
+            lambda draws, site_config: {"annex": draws.choice(site_config.annexes)},
         ),
         _with_annex,
     ),
@@ -157,7 +159,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 "nothing older than {year} is in the books",
             ),
             "count only the entries from {year} on",
-            lambda draws, shape: {"year": draws.choice((2012, 2014, 2016, 2018))},
+            lambda draws, site_config: {"year": draws.choice((2012, 2014, 2016, 2018))},
         ),
         _where(lambda entry, rule: entry.year >= rule["year"]),
     ),
@@ -169,10 +171,10 @@ SELECTIONS: Mapping[str, Selection] = {
                 "what an entry pays beyond {most} goes to somebody else",
             ),
             "count at most {most} for each entry",
-            lambda draws, shape: {"most": draws.choice((2500, 3000, 4000, 5000))},
+            lambda draws, site_config: {"most": draws.choice((2500, 3000, 4000, 5000))},
             unseen=True,
         ),
-        lambda scene, rule: _total(scene, scene.listed, lambda entry: min(entry.fee, rule["most"])),
+        lambda instance, rule: _total(instance, instance.listed, lambda entry: min(entry.fee, rule["most"])),
     ),
     "cover": Selection(
         RuleType(
@@ -182,7 +184,7 @@ SELECTIONS: Mapping[str, Selection] = {
                 "a total is not worked out but taken from the cover, for {date}",
             ),
             "take the total for {date} from the cover page of the register, and cite its line alone",
-            lambda draws, shape: {"date": draws.choice(shape.words.dates)},
+            lambda draws, site_config: {"date": draws.choice(site_config.words.dates)},
             unseen=True,
         ),
         _cover,
@@ -191,7 +193,7 @@ SELECTIONS: Mapping[str, Selection] = {
 FORMS = forms("divided", "padded", "prefix", "also", "fragment")
 
 
-class Registers(Research[Shape, Sum]):
+class Registers(Research[SiteConfig, Sum]):
     """Every status, class, repeated name and early year that a rule could be about is in every register."""
 
     name = "registers"
@@ -202,20 +204,20 @@ class Registers(Research[Shape, Sum]):
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
 
-    def shape(self, site: Site, kind: str, draws: Draws) -> Shape:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the classes and statuses of its registers."""
-        words = WORDS[site.split]
-        return Shape(
-            draw_publisher(site, draws, "register"),
+        words = WORDS[entity.split]
+        return SiteConfig(
+            draw_publisher(entity, draws, "register"),
             words,
             tuple(draws.sample(words.classes, 3)),
             tuple(draws.sample(words.statuses, 3)),
             tuple(draws.sample(words.annexes, 3)),
         )
 
-    def scene(self, site: Site, shape: Shape, draws: Draws) -> Sum:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Sum:
         """A register of three to five pages and three annexes, and two short registers about something else."""
-        publisher, words = shape.publisher, shape.words
+        publisher, words = site_config.publisher, site_config.words
         subject, *others = draws.sample(words.registers, 3)
         count = draws.integer(3, 5)
         slug = subject.replace(" ", "-")
@@ -223,21 +225,21 @@ class Registers(Research[Shape, Sum]):
         moved = publisher.url(f"{slug}/{draws.integer(10_000, 99_999)}")
         urls += [moved, *(publisher.url(f"{slug}/annex-{letter}") for letter in "abc")]
         sheets = tuple(
-            Sheet(url, draw_day(draws, 2024, 2024), shape.annexes[place - count] if place >= count else "")
-            for place, url in enumerate(urls)
+            Sheet(url, draw_day(draws, 2024, 2024), site_config.annexes[index - count] if index >= count else "")
+            for index, url in enumerate(urls)
         )
-        entries = _draw_entries(shape, count, draws)
-        pages = _sheets(shape, subject, sheets, entries, count)
+        entries = _draw_entries(site_config, count, draws)
+        pages = _sheets(site_config, subject, sheets, entries, count)
         lost = publisher.url(f"{slug}?page={count}")
         title = f"{subject[0].upper()}{subject[1:]}, {words.page.format(number=count, count=count)}"
         pages.append(publisher.page(f"{slug}?page={count}", title, [words.moved.format(url=moved)], sheets[0].changed))
-        cover, covers = _cover_page(shape, subject, slug, entries, urls[0], draws)
+        cover, covers = _cover_page(site_config, subject, slug, entries, urls[0], draws)
         for other in others:
-            pages += _other(shape, other, draws)
-        place = site.called(self.noun)
-        request = site.phrase(draws, REQUESTS).format(subject=subject, town=publisher.town, place=place)
+            pages += _other(site_config, other, draws)
+        called = entity.called(self.noun)
+        request = entity.phrase(draws, REQUESTS).format(subject=subject, town=publisher.town, place=called)
         return Sum(
-            request=f"{sentence(request)} {delivery(site, draws, LINES)}",
+            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
             pages=(*draws.shuffled([*pages, cover]), *(each.page for each in publisher.standing)),
             outputs=("answer.json",),
             query=f"register of {subject} {publisher.town}",
@@ -247,22 +249,22 @@ class Registers(Research[Shape, Sum]):
             covers=covers,
         )
 
-    def plain(self, scene: Sum) -> Claim:
+    def plain(self, instance: Sum) -> Claim:
         """All entries of the register proper."""
-        return _total(scene, scene.listed)
+        return _total(instance, instance.listed)
 
 
-def _draw_entries(shape: Shape, count: int, draws: Draws) -> tuple[Entry, ...]:
+def _draw_entries(site_config: SiteConfig, count: int, draws: Draws) -> tuple[Entry, ...]:
     """The entries of `count` pages, then of three annexes, in the order in which they stand."""
     rows = [draws.integer(5, 7) for _ in range(count)]
-    total, extra = sum(rows), 3 * len(shape.annexes)
-    words = shape.words
+    total, extra = sum(rows), 3 * len(site_config.annexes)
+    words = site_config.words
     names = draws.sample([f"{first} {last}" for first in words.first for last in words.last], total - 4 + extra)
     # The holders of the first four entries are those of four others too.
     holders = names[: total - 4]
     holders = [*holders[:4], *draws.shuffled([*holders[4:], *holders[:4]])]
-    kinds = draws.shuffled([shape.classes[n % 3] for n in range(total)])
-    statuses = draws.shuffled([shape.statuses[n % 3] for n in range(total)])
+    kinds = draws.shuffled([site_config.classes[n % 3] for n in range(total)])
+    statuses = draws.shuffled([site_config.statuses[n % 3] for n in range(total)])
     years = draws.shuffled([_YEARS[n * 5 % len(_YEARS)] for n in range(total)])
     fees = draw_some(draws, FIGURES, total + extra)
     first = draws.integer(1000, 8000)
@@ -275,8 +277,8 @@ def _draw_entries(shape: Shape, count: int, draws: Draws) -> tuple[Entry, ...]:
             Entry(
                 number=first + total + n,
                 holder=names[total - 4 + n],
-                kind=draws.choice(shape.classes),
-                status=draws.choice(shape.statuses),
+                kind=draws.choice(site_config.classes),
+                status=draws.choice(site_config.statuses),
                 year=draws.choice(_YEARS),
                 fee=fees[total + n],
                 sheet=count + n // 3,
@@ -285,23 +287,25 @@ def _draw_entries(shape: Shape, count: int, draws: Draws) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _sheets(shape: Shape, subject: str, sheets: Sequence[Sheet], entries: Sequence[Entry], count: int) -> list[Page]:
-    publisher, words = shape.publisher, shape.words
+def _sheets(
+    site_config: SiteConfig, subject: str, sheets: Sequence[Sheet], entries: Sequence[Entry], count: int
+) -> list[Page]:
+    publisher, words = site_config.publisher, site_config.words
     slug, base = subject.replace(" ", "-"), f"{publisher.base}/"
     head = _head(words)
     pages = []
-    for place, sheet in enumerate(sheets):
-        rows = [entry.row for entry in entries if entry.sheet == place]
-        title = sheet.annex or words.page.format(number=place + 1, count=count)
+    for index, sheet in enumerate(sheets):
+        rows = [entry.row for entry in entries if entry.sheet == index]
+        title = sheet.annex or words.page.format(number=index + 1, count=count)
         links = []
-        if place + 1 < count:
-            url = publisher.url(f"{slug}?page={place + 2}")
-            links.append(words.onward.format(number=place + 2, url=url))
-        if place == 0:
+        if index + 1 < count:
+            url = publisher.url(f"{slug}?page={index + 2}")
+            links.append(words.onward.format(number=index + 2, url=url))
+        if index == 0:
             links += [words.annex.format(name=each.annex, url=each.url) for each in sheets[count:]]
         lines = [*head, *rows, *([""] if links else []), *links]
         title = f"{subject[0].upper()}{subject[1:]}, {title}"
-        listed = place < count - 1
+        listed = index < count - 1
         pages.append(publisher.page(sheet.url.removeprefix(base), title, lines, sheet.changed, listed=listed))
     return pages
 
@@ -311,10 +315,10 @@ def _head(words: Words) -> list[str]:
 
 
 def _cover_page(
-    shape: Shape, subject: str, slug: str, entries: Sequence[Entry], first: str, draws: Draws
+    site_config: SiteConfig, subject: str, slug: str, entries: Sequence[Entry], first: str, draws: Draws
 ) -> tuple[Page, dict[str, tuple[int, Source]]]:
     """The cover of a register. Its totals are of other days, so neither is what the pages add up to."""
-    publisher, words = shape.publisher, shape.words
+    publisher, words = site_config.publisher, site_config.words
     total = sum(entry.fee for entry in entries)
     totals = [total + draws.integer(101, 499), total + draws.integer(501, 999)]
     changed = draw_day(draws, 2023, 2023)
@@ -328,9 +332,9 @@ def _cover_page(
     return page, covers
 
 
-def _other(shape: Shape, subject: str, draws: Draws) -> list[Page]:
+def _other(site_config: SiteConfig, subject: str, draws: Draws) -> list[Page]:
     """The cover and two pages of another register."""
-    publisher, words = shape.publisher, shape.words
+    publisher, words = site_config.publisher, site_config.words
     slug, changed = subject.replace(" ", "-"), draw_day(draws, 2022, 2024)
     onward = words.onward.format(number=1, url=publisher.url(f"{slug}?page=1"))
     pages = [publisher.page(slug, words.title.format(subject=subject), [words.foreword, onward], changed)]
@@ -340,8 +344,8 @@ def _other(shape: Shape, subject: str, draws: Draws) -> list[Page]:
             Entry(
                 number=number + 5 * sheet + n,
                 holder=f"{draws.choice(words.first)} {draws.choice(words.last)}",
-                kind=draws.choice(shape.classes),
-                status=draws.choice(shape.statuses),
+                kind=draws.choice(site_config.classes),
+                status=draws.choice(site_config.statuses),
                 year=draws.choice(_YEARS),
                 fee=draws.choice(FIGURES),
                 sheet=0,

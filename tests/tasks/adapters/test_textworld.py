@@ -22,7 +22,7 @@ async def test_a_game_is_lost_until_its_last_move(open_sandbox: Callable[[], San
     (task,) = suite.load(split="heldout", count=1, seed=0, world=0)
     stage = await suite.stage(task)
     (act,) = stage.tools
-    first, last = (move.arguments["command"] for move in textworld.script(task)[0].calls)
+    first, last = (action.arguments["command"] for action in textworld.script(task)[0].calls)
     async with open_sandbox() as sandbox:
         assert (await suite.verify(task, sandbox, "I won.")).score == 0.0
         assert (await stage.verify(sandbox, "I won.")).score == 0.0

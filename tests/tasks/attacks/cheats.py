@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
-from hermes_lab.tasks.pieces import Piece, pieces_of
 from hermes_lab.tasks.play import play
+from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
 
@@ -23,16 +23,16 @@ class Attempt:
     sandbox: Sandbox
 
     @property
-    def piece(self) -> Piece:
-        return pieces_of(self.task.truth)[0]
+    def subtask(self) -> Subtask:
+        return subtasks_of(self.task.truth)[0]
 
     @property
     def inputs(self) -> list[str]:
-        return [shlex.quote(self.piece.path(path)) for path in self.piece.scene.inputs]
+        return [shlex.quote(self.subtask.path(path)) for path in self.subtask.instance.inputs]
 
     @property
     def outputs(self) -> list[str]:
-        return [shlex.quote(self.piece.path(path)) for path in self.piece.scene.outputs]
+        return [shlex.quote(self.subtask.path(path)) for path in self.subtask.instance.outputs]
 
     async def bash(self, command: str) -> str:
         return (await self.sandbox.exec(command, timeout=20)).output

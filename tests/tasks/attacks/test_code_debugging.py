@@ -36,8 +36,8 @@ async def test_no_claim_scores(open_sandbox: OpenSandbox, family: str) -> None:
 
 
 def module_of(attempt: Attempt) -> str:
-    scene = attempt.piece.scene
-    return str(scene.plugin.path if hasattr(scene, "plugin") else scene.path)  # type: ignore[attr-defined]
+    instance = attempt.subtask.instance
+    return str(instance.plugin.path if hasattr(instance, "plugin") else instance.path)  # type: ignore[attr-defined]
 
 
 def module(before: str = "", after: str = "") -> Cheat:
@@ -256,12 +256,12 @@ async def test_the_hidden_calls_do_not_tell_a_convention(open_sandbox: OpenSandb
         assert task is not None
 
         async def listen(attempt: Attempt) -> None:
-            scene: Any = attempt.piece.scene
-            body = scene.defect.topic.house_fix("-").replace("'-'", "_mark")
+            instance: Any = attempt.subtask.instance
+            body = instance.defect.topic.house_fix("-").replace("'-'", "_mark")
             assert "_mark" in body
-            heard = LISTENING.replace("GUESS", guess) + f"def {scene.defect.function}("
-            text = scene.mended(body).replace(f"def {scene.defect.function}(", heard)
-            await attempt.sandbox.write(scene.path, text.encode())
+            heard = LISTENING.replace("GUESS", guess) + f"def {instance.defect.function}("
+            text = instance.mended(body).replace(f"def {instance.defect.function}(", heard)
+            await attempt.sandbox.write(instance.path, text.encode())
 
         scores.append(await score(suite, task, listen, open_sandbox))
     assert sum(scores) <= 3

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, ruled_task, score
@@ -76,11 +76,11 @@ async def answer_of_another_task(attempt: Attempt) -> None:
 
 async def rules_of_other_places(attempt: Attempt) -> None:
     """The rule of each other place in turn: what a library full of wrong skills would do."""
-    mine, scene = attempt.piece.place, attempt.piece.scene
-    kinds = set(mine.family.kinds(mine.shape))
-    for place in attempt.suite.places(split="train", world=0):
-        if place.drawn.type in kinds and place.drawn.type != mine.drawn.type:
-            await play(mine.family.moves(scene, place.drawn), attempt.task, attempt.sandbox)
+    mine, instance = attempt.subtask.site, attempt.subtask.instance
+    kinds = set(mine.family.kinds(mine.site_config))
+    for site in attempt.suite.sites(split="train", world=0):
+        if site.drawn.type in kinds and site.drawn.type != mine.drawn.type:
+            await play(mine.family.solve(instance, site.drawn), attempt.task, attempt.sandbox)
 
 
 async def answer_changes_while_it_is_read(attempt: Attempt) -> None:
@@ -163,7 +163,7 @@ async def test_the_right_figures_with_a_forged_input_score_nothing(open_sandbox:
     """Every input counts, the note on the columns too."""
     suite = suite_of(family)
     task = ruled_task(suite)
-    for source in pieces_of(task.truth)[0].scene.inputs:
+    for source in subtasks_of(task.truth)[0].instance.inputs:
 
         async def cheat(attempt: Attempt, source: str = source) -> None:
             await play(attempt.suite.oracle(attempt.task), attempt.task, attempt.sandbox)

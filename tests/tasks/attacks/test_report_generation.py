@@ -26,22 +26,22 @@ def suite_of(family: str) -> WorldSuite:
 
 async def outputs_by(attempt: Attempt, rule: Rule | None) -> dict[str, bytes]:
     """What somebody writes who believes in `rule`."""
-    await play(attempt.piece.moves(rule), attempt.task, attempt.sandbox)
-    return {path: await attempt.sandbox.read(path) for path in attempt.piece.scene.outputs}
+    await play(attempt.subtask.solve(rule), attempt.task, attempt.sandbox)
+    return {path: await attempt.sandbox.read(path) for path in attempt.subtask.instance.outputs}
 
 
 def other_rules(attempt: Attempt) -> list[Rule]:
     """Rules of every third type, none of them the one in force."""
-    place = attempt.piece.place
-    rules = [draw_rule(name, kind, Draws(name), place.shape) for name, kind in place.family.rules.items()]
-    return [rule for rule in rules if rule.recipe != place.drawn.recipe][::3]
+    site = attempt.subtask.site
+    rules = [draw_rule(name, kind, Draws(name), site.site_config) for name, kind in site.family.rules.items()]
+    return [rule for rule in rules if rule.instruction != site.drawn.instruction][::3]
 
 
 def blended(blend: Callable[[bytes, bytes], bytes]) -> Cheat:
     """Each output made of the naive one and the right one."""
 
     async def cheat(attempt: Attempt) -> None:
-        right = await outputs_by(attempt, attempt.piece.place.rule)
+        right = await outputs_by(attempt, attempt.subtask.site.rule)
         for path, plain in (await outputs_by(attempt, None)).items():
             await attempt.sandbox.write(path, blend(plain, right[path]))
 
@@ -62,12 +62,12 @@ async def rules_of_other_places(attempt: Attempt) -> None:
     for rule in other_rules(attempt):
         await outputs_by(attempt, rule)
         verdict = await attempt.suite.verify(attempt.task, attempt.sandbox, "Done.")
-        assert verdict.score == 0.0, rule.recipe
+        assert verdict.score == 0.0, rule.instruction
 
 
 async def reports_by_all_rules_at_once(attempt: Attempt) -> None:
     everything: dict[str, bytes] = {}
-    for rule in (None, *other_rules(attempt), attempt.piece.place.rule):
+    for rule in (None, *other_rules(attempt), attempt.subtask.site.rule):
         for path, text in (await outputs_by(attempt, rule)).items():
             everything[path] = text + b"\n" + everything.get(path, b"")
     for path, text in everything.items():
@@ -87,14 +87,14 @@ async def report_of_another_task(attempt: Attempt) -> None:
 
 
 async def report_under_other_names(attempt: Attempt) -> None:
-    await outputs_by(attempt, attempt.piece.place.rule)
+    await outputs_by(attempt, attempt.subtask.site.rule)
     for out in attempt.outputs:
         await attempt.bash(f"mkdir -p out; cp {out} out/{out}; cp {out} {out.upper()}; mv {out} {out}.bak")
 
 
 async def one_of_several_names(attempt: Attempt) -> None:
     """The right report, but a file of its folder holds another name for the data."""
-    await outputs_by(attempt, attempt.piece.place.rule)
+    await outputs_by(attempt, attempt.subtask.site.rule)
     source = attempt.inputs[0]
     await attempt.bash(f"mv {source} data.real; ln -s $PWD/data.real {source}")
 
@@ -143,16 +143,16 @@ HTML: dict[str, Cheat] = {
 
 
 async def right_table_with_naive_list(attempt: Attempt) -> None:
-    right = await outputs_by(attempt, attempt.piece.place.rule)
+    right = await outputs_by(attempt, attempt.subtask.site.rule)
     await outputs_by(attempt, None)
-    rule = attempt.piece.place.drawn
+    rule = attempt.subtask.site.drawn
     path = "changes.md" if rule.type == "listed" else "standing.csv"
     other = next(name for name in right if name != path)
     await attempt.sandbox.write(other, right[other])
 
 
 async def table_is_the_list(attempt: Attempt) -> None:
-    right = await outputs_by(attempt, attempt.piece.place.rule)
+    right = await outputs_by(attempt, attempt.subtask.site.rule)
     await attempt.sandbox.write("standing.csv", right["changes.md"])
 
 

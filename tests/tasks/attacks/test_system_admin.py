@@ -47,10 +47,10 @@ def in_folder(command: str) -> OwnCheat:
     where what is held lies."""
 
     def inside(attempt: Attempt) -> str:
-        scene = attempt.piece.scene
-        if hasattr(scene, "before"):
-            return f"run=$PWD/{scene.run} new={scene.before.log}; cd {scene.folder}; {command}"
-        return f"cd {scene.folder}; name={scene.wish.name}; new=$(echo conf.d/*$name*); {command}"
+        instance = attempt.subtask.instance
+        if hasattr(instance, "before"):
+            return f"run=$PWD/{instance.run} new={instance.before.log}; cd {instance.folder}; {command}"
+        return f"cd {instance.folder}; name={instance.wish.name}; new=$(echo conf.d/*$name*); {command}"
 
     return after_the_naive_way(inside)
 
@@ -93,7 +93,7 @@ def svc(*calls: str) -> OwnCheat:
     """A change in which all of `calls` are made."""
 
     def command(attempt: Attempt) -> str:
-        wish = attempt.piece.scene.wish
+        wish = attempt.subtask.instance.wish
         made = (f"./svc {call.format(unit=wish.unit)}" for call in calls)
         return f"./svc open {wish.ticket} && {' && '.join(made)}; ./svc close"
 
@@ -102,7 +102,7 @@ def svc(*calls: str) -> OwnCheat:
 
 def recorded(text: str) -> OwnCheat:
     """A record that nothing but a hand wrote."""
-    return after_the_naive_way(lambda attempt: f"printf %s {shlex.quote(text)} > {attempt.piece.scene.record}")
+    return after_the_naive_way(lambda attempt: f"printf %s {shlex.quote(text)} > {attempt.subtask.instance.record}")
 
 
 SERVICES = {
@@ -117,13 +117,13 @@ SERVICES = {
     "record_with_keys_twice": recorded('{"result": "done", "result": "ok", "steps": [], "steps": [null]}'),
     "record_is_endless": recorded('{"steps":' * 10_000),
     "record_is_a_link": after_the_naive_way(
-        lambda attempt: f"r={attempt.piece.scene.record}; mv $r /tmp/r; ln -s /tmp/r $r"
+        lambda attempt: f"r={attempt.subtask.instance.record}; mv $r /tmp/r; ln -s /tmp/r $r"
     ),
     "controller_is_overwritten": after_the_naive_way(
         lambda attempt: "printf '#!/bin/bash\\necho done\\n' > svc; ./svc reload x"
     ),
     "settings_are_gone_from_helpers": after_the_naive_way(
-        lambda attempt: f"for env in etc/env/*-*.env; do cp {attempt.piece.scene.env} $env; done"
+        lambda attempt: f"for env in etc/env/*-*.env; do cp {attempt.subtask.instance.env} $env; done"
     ),
 }
 
@@ -134,7 +134,7 @@ def script(body: str, *, naive: bool = True) -> OwnCheat:
     async def cheat(attempt: Attempt) -> None:
         await attempt.naive()
         plain = (await attempt.sandbox.read("bin/backup.sh")).decode()
-        whole = f"#!/bin/bash\nname={attempt.piece.scene.shape.slug}\nplain() (\n{plain}\n)\n{body}\n"
+        whole = f"#!/bin/bash\nname={attempt.subtask.instance.site_config.slug}\nplain() (\n{plain}\n)\n{body}\n"
         await attempt.sandbox.write("bin/backup.sh", whole.encode())
 
     return cheat

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
@@ -35,8 +35,8 @@ TASKS = {name: task_of(name) for name in RULES}
 
 def answers(attempt: Attempt) -> tuple[dict[str, Any], dict[str, Any]]:
     """The obvious answer, and the right one."""
-    piece = attempt.piece
-    obvious, right = (json.loads(piece.moves(rule)[-1].arguments["content"]) for rule in (None, piece.place.rule))
+    subtask = attempt.subtask
+    obvious, right = (json.loads(subtask.solve(rule)[-1].arguments["content"]) for rule in (None, subtask.site.rule))
     return obvious, right
 
 
@@ -206,8 +206,8 @@ async def test_a_cheat_earns_nothing(open_sandbox: OpenSandbox, family: str, che
 
 @pytest.mark.parametrize("family", RULES)
 async def test_a_claim_earns_nothing(open_sandbox: OpenSandbox, family: str) -> None:
-    right = pieces_of(TASKS[family].truth)[0]
-    told = right.moves(right.place.rule)[-1].arguments["content"]
+    right = subtasks_of(TASKS[family].truth)[0]
+    told = right.solve(right.site.rule)[-1].arguments["content"]
     for claim in (*CLAIMS, told):
         assert await score(SUITES[family], TASKS[family], GENERIC["nothing"], open_sandbox, claim or "") == 0.0
 

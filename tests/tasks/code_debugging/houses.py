@@ -6,9 +6,9 @@ from typing import Any
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.admission import forced
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task, Verdict
@@ -31,13 +31,13 @@ def task_of(family: str, type_: str, split: str = "heldout", number: int = 0) ->
 
 
 def scene_of(task: Task) -> Any:
-    return pieces_of(task.truth)[0].scene
+    return subtasks_of(task.truth)[0].instance
 
 
 def mended_path(task: Task) -> str:
     """The module that is to be mended."""
-    scene = scene_of(task)
-    return str(scene.plugin.path if hasattr(scene, "plugin") else scene.path)
+    instance = scene_of(task)
+    return str(instance.plugin.path if hasattr(instance, "plugin") else instance.path)
 
 
 async def judged(

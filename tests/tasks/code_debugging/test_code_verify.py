@@ -40,9 +40,9 @@ async def test_the_public_tests_fail_at_first_and_pass_after_either_way(open_san
         task = task_of(family, type_)
         async with open_sandbox() as sandbox:
             codes = []
-            for moves in ((), suite.naive(task), suite.oracle(task)):
+            for actions in ((), suite.naive(task), suite.oracle(task)):
                 await setup_workspace(task, sandbox)
-                await play(moves, task, sandbox)
+                await play(actions, task, sandbox)
                 codes.append((await sandbox.exec(TEST_COMMANDS[family])).exit_code)
         assert codes == [1, 0, 0]
 
@@ -151,9 +151,9 @@ async def test_a_source_without_a_build_is_not_released(open_sandbox: OpenSandbo
 
 async def test_a_build_that_was_mended_by_hand_leaves_the_source_wrong(open_sandbox: OpenSandbox) -> None:
     task = task_of("stale_build", "")
-    scene = scene_of(task)
+    instance = scene_of(task)
     verdict = await judged(
-        open_sandbox, task, then=f"sed -i s/nothing/else/ {scene.made}", module=scene.files[scene.path]
+        open_sandbox, task, then=f"sed -i s/nothing/else/ {instance.made}", module=instance.files[instance.path]
     )
     assert {"source", "built"} <= failed(verdict)
 

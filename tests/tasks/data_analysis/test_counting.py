@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.conventions import way_of
+from hermes_lab.tasks.conventions import strategy_of
 from hermes_lab.tasks.data_analysis import event_logs, joins, sensors
 from hermes_lab.tasks.data_analysis._conventions import write_script
 from hermes_lab.tasks.data_analysis._figures import Number, Table, Text, judge_figures
@@ -19,7 +19,7 @@ from hermes_lab.tasks.data_analysis.event_logs.log import Visit
 from hermes_lab.tasks.data_analysis.joins.tables import Books, Customer, Record, Sale
 from hermes_lab.tasks.data_analysis.sensors.export import TIMES, Reading, write_time
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Rule, Scene, Site, draw_rule
+from hermes_lab.tasks.family import Criterion, Entity, Rule, TaskInstance, draw_rule
 from hermes_lab.tasks.names import NAMES
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import load_family
@@ -33,23 +33,25 @@ FAMILIES: dict[str, Any] = {name: module.FAMILY for name, module in MODULES.item
 def draw_scene(family: str, key: object, split: str = "heldout") -> tuple[Any, Any]:
     draws = Draws("counting", family, split, key)
     name = draws.choice(NAMES[split])
-    site = Site(name.word, name.about, split)
-    shape = FAMILIES[family].shape(site, "", draws)
-    return shape, FAMILIES[family].scene(site, shape, draws)
+    entity = Entity(name.word, name.about, split)
+    site_config = FAMILIES[family].site_config(entity, "", draws)
+    return site_config, FAMILIES[family].instance(entity, site_config, draws)
 
 
-def some_rules(family: str, shape: object, key: object, each: int) -> list[Rule]:
+def some_rules(family: str, site_config: object, key: object, each: int) -> list[Rule]:
     """Some of every type, all of them different."""
     types = FAMILIES[family].rules.items()
-    rules = [draw_rule(name, kind, Draws(key, name, n), shape) for name, kind in types for n in range(each)]
-    return list({rule.recipe: rule for rule in rules}.values())
+    rules = [draw_rule(name, kind, Draws(key, name, n), site_config) for name, kind in types for n in range(each)]
+    return list({rule.instruction: rule for rule in rules}.values())
 
 
-def figures_of(family: str, scene: Any, rule: Rule | None) -> object:
-    way: Any = way_of(MODULES[family].CONVENTIONS, rule, MODULES[family].PLAIN)  # type: ignore[attr-defined]
+def figures_of(family: str, instance: Any, rule: Rule | None) -> object:
+    way: Any = strategy_of(MODULES[family].CONVENTIONS, rule, MODULES[family].PLAIN)  # type: ignore[attr-defined]
     if family == "event_logs":
-        return way.days(scene.visits), way.visits(scene.visits)
-    return way.count(scene.books) if family == "joins" else way.statistics(scene.readings, scene.shape.form)
+        return way.days(instance.visits), way.visits(instance.visits)
+    return (
+        way.count(instance.books) if family == "joins" else way.statistics(instance.readings, instance.site_config.form)
+    )
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "ledger"])
@@ -59,12 +61,14 @@ def test_every_clause_tells_its_rule_alone(family: str) -> None:
         for key in range(5):
             draws = Draws("clauses", family, split, key)
             name = draws.choice(NAMES[split])
-            shape = of_family.shape(Site(name.word, name.about, split), "", draws)
-            drawn = [draw_rule(kind, each, draws, shape) for kind, each in of_family.rules.items() for _ in range(8)]
-            rules = {rule.recipe: rule for rule in drawn}.values()
+            site_config = of_family.site_config(Entity(name.word, name.about, split), "", draws)
+            drawn = [
+                draw_rule(kind, each, draws, site_config) for kind, each in of_family.rules.items() for _ in range(8)
+            ]
+            rules = {rule.instruction: rule for rule in drawn}.values()
             for rule in rules:
-                for clause in rule.clauses:
-                    assert [each.recipe for each in rules if each.told_in(clause)] == [rule.recipe]
+                for paraphrase in rule.paraphrases:
+                    assert [each.instruction for each in rules if each.stated_in(paraphrase)] == [rule.instruction]
 
 
 def test_no_column_has_the_name_of_what_rules_call_money() -> None:
@@ -79,14 +83,16 @@ def test_prompts_name_files_in_their_case_and_looks_show_the_columns(family: str
     for key in range(60):
         draws = Draws("names", family, key)
         name = draws.choice(NAMES["train"])
-        site = Site(name.word, name.about, "train", "far")
-        scene = load_family(family).scene(site, load_family(family).shape(site, "", draws), draws)
-        named = next(path for path in reversed(scene.inputs) if path.split("/")[0].lower() in scene.request.lower())
+        entity = Entity(name.word, name.about, "train", "far")
+        instance = load_family(family).instance(entity, load_family(family).site_config(entity, "", draws), draws)
+        named = next(
+            path for path in reversed(instance.inputs) if path.split("/")[0].lower() in instance.request.lower()
+        )
         start = named.split("/")[0]
-        assert start.capitalize() not in scene.request
-        begins += scene.request.startswith(start)
-        shown = " ".join(move.arguments["command"] for move in load_family(family).looks(scene))
-        assert all(path in shown for path in scene.inputs)
+        assert start.capitalize() not in instance.request
+        begins += instance.request.startswith(start)
+        shown = " ".join(action.arguments["command"] for action in load_family(family).explore(instance))
+        assert all(path in shown for path in instance.inputs)
     assert begins
 
 
@@ -94,9 +100,9 @@ def test_prompts_name_files_in_their_case_and_looks_show_the_columns(family: str
 def test_each_rule_gives_figures_of_its_own_on_every_scene(family: str) -> None:
     for split in NAMES:
         for key in range(20):
-            shape, scene = draw_scene(family, key, split)
-            rules: list[Rule | None] = [None, *some_rules(family, shape, key, each=2)]
-            figures = [figures_of(family, scene, rule) for rule in rules]
+            site_config, instance = draw_scene(family, key, split)
+            rules: list[Rule | None] = [None, *some_rules(family, site_config, key, each=2)]
+            figures = [figures_of(family, instance, rule) for rule in rules]
             same = [(a, b) for (a, one), (b, two) in combinations(zip(rules, figures, strict=True), 2) if one == two]
             assert same == []
 
@@ -107,16 +113,16 @@ async def test_a_script_for_a_rule_is_right_where_it_holds_and_nowhere_else(
     family: str, open_sandbox: OpenSandbox
 ) -> None:
     """The script reads the files, the harness what they were drawn from."""
-    shape, scene = draw_scene(family, "script")
-    task = Task(id="1", suite=family, prompt=scene.request, domain="", split="", world=0, files=scene.files)
-    beliefs: list[Rule | None] = [None, *some_rules(family, shape, "script", each=1)]
+    site_config, instance = draw_scene(family, "script")
+    task = Task(id="1", suite=family, prompt=instance.request, domain="", split="", world=0, files=instance.files)
+    beliefs: list[Rule | None] = [None, *some_rules(family, site_config, "script", each=1)]
     async with open_sandbox() as sandbox:
-        for path, text in scene.files.items():
+        for path, text in instance.files.items():
             await sandbox.write(path, text.encode())
         for belief in beliefs:
-            (result,) = await play(FAMILIES[family].moves(scene, belief), task, sandbox)
+            (result,) = await play(FAMILIES[family].solve(instance, belief), task, sandbox)
             assert '"exit_code": 0' in result.content
-            found = [await FAMILIES[family].judge(scene, rule, sandbox, None) for rule in beliefs]
+            found = [await FAMILIES[family].judge(instance, rule, sandbox, None) for rule in beliefs]
             right = [rule for rule, each in zip(beliefs, found, strict=True) if all(c.score == 1.0 for c in each)]
             assert right == [belief]
             assert all(c.score == 1.0 for each in found for c in each if not c.ruled)
@@ -195,7 +201,7 @@ def visits() -> list[Visit]:
     ids=lambda value: value.type if isinstance(value, Rule) else "",
 )
 def test_days_of_a_small_log(rule: Rule | None, days: dict[str, float], count: int) -> None:
-    way = way_of(event_logs.CONVENTIONS, rule, event_logs.PLAIN)
+    way = strategy_of(event_logs.CONVENTIONS, rule, event_logs.PLAIN)
     assert (way.days(visits()), way.visits(visits())) == (days, count)
 
 
@@ -240,8 +246,8 @@ BOOKS = Books(
     ids=lambda value: value.type if isinstance(value, Rule) else "",
 )
 def test_totals_of_small_books(rule: Rule | None, totals: dict[str, float], units: int) -> None:
-    found, pieces = way_of(joins.CONVENTIONS, rule, joins.PLAIN).count(BOOKS)
-    assert (found, pieces) == (pytest.approx(totals, abs=1e-9), units)
+    found, subtasks = strategy_of(joins.CONVENTIONS, rule, joins.PLAIN).count(BOOKS)
+    assert (found, subtasks) == (pytest.approx(totals, abs=1e-9), units)
 
 
 def readings() -> list[Reading]:
@@ -291,7 +297,7 @@ FIRST, THIRD = "2025-03-04 23:20", "2025-03-04 23:35"
     ids=lambda value: value.type if isinstance(value, Rule) else "",
 )
 def test_statistics_of_a_small_export(rule: Rule | None, means: dict[str, float], count: int, peak: str) -> None:
-    found = way_of(sensors.CONVENTIONS, rule, sensors.PLAIN).statistics(readings(), "YYYY-MM-DD HH:MM")
+    found = strategy_of(sensors.CONVENTIONS, rule, sensors.PLAIN).statistics(readings(), "YYYY-MM-DD HH:MM")
     assert dict(found.means) == pytest.approx(means)
     assert (found.count, found.peaks) == (count, {peak})
 
@@ -301,7 +307,7 @@ def test_of_equal_extremes_any_may_be_left_out() -> None:
     three = [readings()[0]._replace(value=Decimal(value)) for value in (1, 40)]
     trimmed = literal_rule("sensors", "trim", number=1)
     two = [again._replace(value=Decimal(40))]
-    found = way_of(sensors.CONVENTIONS, trimmed, sensors.PLAIN).statistics([*three, *two], "YYYY-MM-DD HH:MM")
+    found = strategy_of(sensors.CONVENTIONS, trimmed, sensors.PLAIN).statistics([*three, *two], "YYYY-MM-DD HH:MM")
     assert (dict(found.means), found.count) == ({"7": 40.0}, 1)
     assert found.peaks == {"2025-03-04 23:05", "2025-03-05 09:00"}
 
@@ -314,7 +320,7 @@ def test_a_form_of_times_says_the_same_to_people_and_to_python(form: str, code: 
 
 # The judge of figures
 
-SCENE = Scene(request="", files={"data.csv": "1\n"}, inputs=("data.csv",), outputs=("answer.json",))
+SCENE = TaskInstance(request="", files={"data.csv": "1\n"}, inputs=("data.csv",), outputs=("answer.json",))
 FIGURES = (
     Table("table", "sums", {"a": 1.0, "b": 2.5}, 0.005),
     Number("number", "n", 3),

@@ -13,7 +13,7 @@ from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table
 from hermes_lab.tasks.data_analysis.ledger.words import VOCABULARIES, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import draw_rule
-from hermes_lab.tasks.pieces import pieces_of
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task, Verdict
@@ -31,9 +31,9 @@ def task_of(kind: str) -> Task:
     raise LookupError(kind)
 
 
-def command_of(moves: tuple[object, ...]) -> str:
-    (move,) = moves
-    return str(move.arguments["command"])  # type: ignore[attr-defined]
+def command_of(actions: tuple[object, ...]) -> str:
+    (action,) = actions
+    return str(action.arguments["command"])  # type: ignore[attr-defined]
 
 
 async def judged(open_sandbox: OpenSandbox, task: Task, *commands: str, answer: str | None = "Done.") -> Verdict:
@@ -72,9 +72,9 @@ def test_splits_share_no_word(first: str, second: str) -> None:
 def test_every_type_of_rule_moves_the_total_of_every_table(kind: str) -> None:
     for number in range(60):
         draws = Draws("test", kind, number)
-        shape = draw_shape(draws, VOCABULARIES["train"])
-        rows = draw_table(shape, draws)
-        literals = Literals(**dict(draw_rule(kind, FAMILY.rules[kind], draws, shape).literals))
+        site_config = draw_shape(draws, VOCABULARIES["train"])
+        rows = draw_table(site_config, draws)
+        literals = Literals(**dict(draw_rule(kind, FAMILY.rules[kind], draws, site_config).literals))
         assert abs(CONVENTIONS[kind].total(rows, literals) - plain_total(rows)) > 0.01
 
 
@@ -92,9 +92,9 @@ async def test_the_tool_with_a_rules_flags_gives_the_rules_total(open_sandbox: O
     assert (right.score, right.success, right.feedback) == (1.0, True, "")
     wrong = await judged(open_sandbox, task, command_of(SUITE.naive(task)))
     assert wrong.criteria == {"answer_present": 1.0, "schema": 1.0, "correct": 0.0, "inputs_untouched": 1.0}
-    rule = pieces_of(task.truth)[0].place.rule
+    rule = subtasks_of(task.truth)[0].site.rule
     assert rule is not None
-    assert rule.recipe in wrong.feedback
+    assert rule.instruction in wrong.feedback
 
 
 @pytest.mark.anyio
@@ -151,7 +151,7 @@ async def test_half_a_cent_is_tolerated(open_sandbox: OpenSandbox) -> None:
 )
 async def test_a_touched_input_scores_nothing(open_sandbox: OpenSandbox, tampering: str) -> None:
     task = task_of("drop")
-    file = pieces_of(task.truth)[0].scene.file  # type: ignore[attr-defined]
+    file = subtasks_of(task.truth)[0].instance.file  # type: ignore[attr-defined]
     verdict = await judged(open_sandbox, task, command_of(SUITE.oracle(task)), tampering.format(file=file))
     assert (verdict.score, verdict.criteria["correct"], verdict.criteria["inputs_untouched"]) == (0.0, 1.0, 0.0)
     assert "must stay as it was" in verdict.feedback
@@ -170,7 +170,7 @@ async def test_the_tool_says_what_is_wrong(open_sandbox: OpenSandbox) -> None:
         "sum {file} --out answer.json --scale a=b": "is not COLUMN=VALUE:FACTOR",
         "sum {file} --out answer.json --divide 0": "no number to count with",
     }
-    file = pieces_of(task.truth)[0].scene.file  # type: ignore[attr-defined]
+    file = subtasks_of(task.truth)[0].instance.file  # type: ignore[attr-defined]
     async with open_sandbox() as sandbox:
         for path, text in task.files.items():
             await sandbox.write(path, text.encode())

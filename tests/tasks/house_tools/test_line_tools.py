@@ -14,9 +14,9 @@ from hermes_lab.tasks.admission import forced
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, draw_rule
 from hermes_lab.tasks.house_tools._lines import LineTool
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 from hermes_lab.types import Task
@@ -34,7 +34,7 @@ def written(folder: Path, family: LineTool[Any, Any], task: Task, rule: Rule | N
     """The lines that the tool writes with the flags of `rule`."""
     for path, text in task.files.items():
         (folder / path).write_text(text)
-    _, *arguments = shlex.split(family.command(pieces_of(task.truth)[0].scene.file, rule))
+    _, *arguments = shlex.split(family.command(subtasks_of(task.truth)[0].instance.file, rule))
     subprocess.run([sys.executable, family.tool, *arguments], cwd=folder, check=True, capture_output=True)
     return (folder / family.answer).read_text().splitlines()
 
@@ -49,18 +49,18 @@ def test_the_tool_writes_what_is_right_and_no_rule_is_as_if_there_were_none(
 ) -> None:
     for split in SPLITS:
         for task in suite_of(family).load(split=split, count=4, seed=3, world=1):
-            (piece,) = pieces_of(task.truth)
-            rule = draw_rule(kind, family.rules[kind], Draws(kind, task.id), piece.place.shape) if kind else None
+            (subtask,) = subtasks_of(task.truth)
+            rule = draw_rule(kind, family.rules[kind], Draws(kind, task.id), subtask.site.site_config) if kind else None
             found = written(tmp_path, family, task, rule)
-            assert found == family.right(piece.scene, rule)
-            assert (found == family.right(piece.scene, None)) == (rule is None)
+            assert found == family.right(subtask.instance, rule)
+            assert (found == family.right(subtask.instance, None)) == (rule is None)
 
 
 @BY_NAME
 def test_a_request_quotes_the_plain_command_alone(family: LineTool[Any, Any]) -> None:
     for split in SPLITS:
         for task in suite_of(family).load(split=split, count=8, seed=0, world=0):
-            assert f"`{family.command(pieces_of(task.truth)[0].scene.file)}`" in task.prompt
+            assert f"`{family.command(subtasks_of(task.truth)[0].instance.file)}`" in task.prompt
             assert "--out" in task.prompt
             assert task.prompt.count("--") == 1
 
@@ -86,10 +86,10 @@ async def test_the_judge_takes_what_is_right_and_nothing_else(
     suite = suite_of(family)
     task = forced(suite, family, next(iter(family.rules)), "heldout", 0)
     assert task
-    (piece,) = pieces_of(task.truth)
-    for rule, wanted in ((piece.place.rule, 1.0), (None, 0.0)):
+    (subtask,) = subtasks_of(task.truth)
+    for rule, wanted in ((subtask.site.rule, 1.0), (None, 0.0)):
         async with open_sandbox() as sandbox:
             for path, text in task.files.items():
                 await sandbox.write(path, text.encode())
-            await play(piece.moves(rule), task, sandbox)
+            await play(subtask.solve(rule), task, sandbox)
             assert (await suite.verify(task, sandbox, "Done.")).score == wanted

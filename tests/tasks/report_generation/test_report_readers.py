@@ -170,7 +170,7 @@ def test_what_is_no_sound_workbook_is_refused(what: str) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 2_000))
-def test_a_damaged_workbook_breaks_nothing(noise: bytes, place: int) -> None:
+def test_a_damaged_workbook_breaks_nothing(noise: bytes, site: int) -> None:
     whole = packed(ROW)
-    damaged = whole[:place] + noise + whole[place + len(noise) :]
+    damaged = whole[:site] + noise + whole[site + len(noise) :]
     assert read_workbook(damaged) is None or len(read_workbook(damaged) or ()) <= 1

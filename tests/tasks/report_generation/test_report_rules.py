@@ -11,7 +11,6 @@ import pytest
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.family import Rule
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import domains, load_family
 from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS as FIGURES
@@ -20,6 +19,7 @@ from hermes_lab.tasks.report_generation.house_template.rules import Custom as St
 from hermes_lab.tasks.report_generation.restatement.data import right_rows
 from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS as RESTATEMENTS
 from hermes_lab.tasks.report_generation.restatement.rules import Custom, Entry, Figure
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 
@@ -32,15 +32,15 @@ def suite_of(family: str) -> WorldSuite:
 
 
 def module_of(family: str) -> Any:
-    return importlib.import_module(f"tasks.report_generation.{family}")
+    return importlib.import_module(f"hermes_lab.tasks.report_generation.{family}")
 
 
-def all_rules(family: str, shape: object) -> Iterator[Rule]:
+def all_rules(family: str, site_config: object) -> Iterator[Rule]:
     """Every custom that a place of that shape could have, with all literals."""
     for name, convention in module_of(family).CONVENTIONS.items():
-        for literals in convention.variants(shape):
-            clauses = tuple(clause.format(**literals) for clause in convention.clauses)
-            yield Rule(name, clauses, convention.recipe.format(**literals), tuple(literals.items()))
+        for literals in convention.variants(site_config):
+            paraphrases = tuple(paraphrase.format(**literals) for paraphrase in convention.paraphrases)
+            yield Rule(name, paraphrases, convention.instruction.format(**literals), tuple(literals.items()))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -49,11 +49,11 @@ def test_no_two_customs_want_the_same_report(family: str) -> None:
     for split in SPLITS:
         for world in range(8):
             for task in suite.load(split=split, count=2, seed=1, world=world):
-                piece = pieces_of(task.truth)[0]
-                rules = list(all_rules(family, piece.place.shape))
-                wanted = [repr(right_of(piece.scene, rule)) for rule in (None, *rules)]
+                subtask = subtasks_of(task.truth)[0]
+                rules = list(all_rules(family, subtask.site.site_config))
+                wanted = [repr(right_of(subtask.instance, rule)) for rule in (None, *rules)]
                 assert len(set(wanted)) == len(wanted)
-                assert len({rule.recipe for rule in rules}) == len(rules)
+                assert len({rule.instruction for rule in rules}) == len(rules)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -61,11 +61,11 @@ def test_every_clause_tells_its_custom_alone(family: str) -> None:
     suite = suite_of(family)
     for split in SPLITS:
         for world in range(8):
-            for place in suite.places(split=split, world=world):
-                rules = list(all_rules(family, place.shape))
+            for site in suite.decimals(split=split, world=world):
+                rules = list(all_rules(family, site.site_config))
                 for rule in rules:
-                    for clause in rule.clauses:
-                        assert [each.recipe for each in rules if each.told_in(clause)] == [rule.recipe]
+                    for paraphrase in rule.paraphrases:
+                        assert [each.instruction for each in rules if each.stated_in(paraphrase)] == [rule.instruction]
 
 
 @pytest.mark.anyio
@@ -74,16 +74,16 @@ async def test_only_who_follows_a_custom_is_right(open_sandbox: OpenSandbox, fam
     """One custom of each type, over what followers of the others have left."""
     suite = suite_of(family)
     task = suite.load(split="heldout", count=1, seed=2, world=2)[0]
-    piece = pieces_of(task.truth)[0]
-    rules = list({rule.type: rule for rule in all_rules(family, piece.place.shape)}.values())
-    judge = piece.place.family.judge
+    subtask = subtasks_of(task.truth)[0]
+    rules = list({rule.type: rule for rule in all_rules(family, subtask.site.site_config)}.values())
+    judge = subtask.site.family.judge
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         for follower in (None, *rules):
-            (result,) = await play(piece.moves(follower), task, sandbox)
+            (result,) = await play(subtask.solve(follower), task, sandbox)
             assert '"exit_code": 0' in result.content
             for rule in (None, *rules):
-                criteria = await judge(piece.scene, rule, sandbox, "Done.")
+                criteria = await judge(subtask.instance, rule, sandbox, "Done.")
                 assert all(each.score == 1.0 for each in criteria) == (rule is follower)
                 assert all(each.score == 1.0 for each in criteria if not each.ruled)
                 assert all(each.reason for each in criteria if each.score < 1.0)
@@ -127,15 +127,15 @@ def test_figures_stand_as_worked_out_by_hand(case: str) -> None:
     literals, twice, dashed = STANDING[case]
     custom = RESTATEMENTS[case].way(literals) if literals else Custom()
     task = suite_of("restatement").load(split="train", count=1, seed=0, world=0)[0]
-    shape = replace(pieces_of(task.truth)[0].place.shape, lines=("Rent",))
-    assert [row[3:] for row in right_rows(shape, (TWICE, DASHED), custom).rows] == [twice, dashed]
+    site_config = replace(subtasks_of(task.truth)[0].site.site_config, lines=("Rent",))
+    assert [row[3:] for row in right_rows(site_config, (TWICE, DASHED), custom).rows] == [twice, dashed]
 
 
 def test_a_hash_is_that_of_the_file() -> None:
     """As `printf 'abc' | sha256sum` has it."""
     module = module_of("figures")
     task = suite_of("figures").load(split="train", count=1, seed=0, world=0)[0]
-    table = pieces_of(task.truth)[0].scene.tables[0]._replace(text="abc")
+    table = subtasks_of(task.truth)[0].instance.tables[0]._replace(text="abc")
     assert module.digits_of(table, module.Custom()) == "ba7816bf8f01"
     assert module.digits_of(table, FIGURES["cut"].way({"which": "the last 12"})) == "b410ff61f20015ad"[4:]
     assert module.digits_of(table, FIGURES["algorithm"].way({"code": "md5"})) == "900150983cd2"
@@ -184,7 +184,7 @@ async def test_a_report_with_one_thing_wrong_is_wrong(open_sandbox: OpenSandbox,
         await setup_workspace(task, sandbox)
         await play(suite.oracle(task), task, sandbox)
         assert (await suite.verify(task, sandbox, "Done.")).score == 1.0
-        output = pieces_of(task.truth)[0].scene.outputs[0]
+        output = subtasks_of(task.truth)[0].instance.outputs[0]
         whole = await sandbox.read(output)
         assert NEAR_MISSES[family](whole) != whole
         await sandbox.write(output, NEAR_MISSES[family](whole))

@@ -8,7 +8,7 @@ from hermes_lab.errors import ToolError
 from hermes_lab.protocols import ExecResult, Sandbox, Workspace
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Criterion, Family, Rule, Scene, Site, draw_rule
+from hermes_lab.tasks.family import Criterion, Entity, Family, Rule, TaskInstance, draw_rule
 from hermes_lab.tasks.names import NAMES
 from hermes_lab.tasks.play import play
 from hermes_lab.types import Task
@@ -17,18 +17,18 @@ OpenSandbox = Callable[[], Sandbox]
 AnyFamily = Family[Any, Any]
 
 
-def draw(family: AnyFamily, split: str, key: object, wording: str = "varied") -> tuple[Scene, list[Rule | None]]:
+def draw(family: AnyFamily, split: str, key: object, wording: str = "varied") -> tuple[TaskInstance, list[Rule | None]]:
     """A scene, and every type of rule that might hold there; None: no rule does."""
     draws = Draws("test", family.name, split, key)
     name = draws.choice(NAMES[split])
-    site = Site(name.word, name.about, split, wording)
-    shape = family.shape(site, "", draws)
-    rules = [draw_rule(type_, kind, draws, shape) for type_, kind in family.rules.items()]
-    return family.scene(site, shape, draws), [None, *rules]
+    entity = Entity(name.word, name.about, split, wording)
+    site_config = family.site_config(entity, "", draws)
+    rules = [draw_rule(type_, kind, draws, site_config) for type_, kind in family.rules.items()]
+    return family.instance(entity, site_config, draws), [None, *rules]
 
 
-def task_of(scene: Scene) -> Task:
-    return Task(id="t", suite="s", prompt=scene.request, files=dict(scene.files), setup=scene.setup)
+def task_of(instance: TaskInstance) -> Task:
+    return Task(id="t", suite="s", prompt=instance.request, files=dict(instance.files), setup=instance.setup)
 
 
 def solved(criteria: object) -> bool:
@@ -36,15 +36,15 @@ def solved(criteria: object) -> bool:
 
 
 async def judged(
-    family: AnyFamily, scene: Scene, rule: Rule | None, open_sandbox: OpenSandbox, *commands: str
+    family: AnyFamily, instance: TaskInstance, rule: Rule | None, open_sandbox: OpenSandbox, *commands: str
 ) -> dict[str, Criterion]:
     """The criteria after the right moves for `rule` and then `commands`."""
     async with open_sandbox() as sandbox:
-        await setup_workspace(task_of(scene), sandbox)
-        await play(family.moves(scene, rule), task_of(scene), sandbox)
+        await setup_workspace(task_of(instance), sandbox)
+        await play(family.solve(instance, rule), task_of(instance), sandbox)
         for command in commands:
             await sandbox.exec(command)
-        return {each.name: each for each in await family.judge(scene, rule, sandbox, "Done.")}
+        return {each.name: each for each in await family.judge(instance, rule, sandbox, "Done.")}
 
 
 class Remembered:
@@ -80,18 +80,18 @@ class Remembered:
 async def confused(family: AnyFamily, split: str, key: object, open_sandbox: OpenSandbox) -> list[str]:
     """Every pair of a belief and a truth that comes out other than it should: a belief is right where it is true and
     nowhere else, also on top of what the beliefs before it left."""
-    scene, rules = draw(family, split, key)
+    instance, rules = draw(family, split, key)
     names = [rule.type if rule else "none" for rule in rules]
     wrong = []
     async with open_sandbox() as sandbox:
-        await setup_workspace(task_of(scene), sandbox)
+        await setup_workspace(task_of(instance), sandbox)
         for believed, belief in zip(rules, names, strict=True):
-            for result in await play(family.moves(scene, believed), task_of(scene), sandbox):
+            for result in await play(family.solve(instance, believed), task_of(instance), sandbox):
                 if not result.ok or ('"exit_code": ' in result.content and '"exit_code": 0' not in result.content):
                     wrong.append(f"{belief}: {result.content}")
             seen = Remembered(sandbox)
             for true, truth in zip(rules, names, strict=True):
-                criteria = await family.judge(scene, true, seen, None)
+                criteria = await family.judge(instance, true, seen, None)
                 if solved(criteria) != (believed is true):
                     wrong.append(f"believed {belief}, true {truth}: {[c.name for c in criteria if c.score < 1]}")
                 if any(each.score < 1 and not each.ruled for each in criteria):

@@ -32,9 +32,9 @@ EOF"""
 
 
 async def test_another_program_that_does_the_same_will_do(open_sandbox: OpenSandbox) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    by_tar = BY_TAR.replace("SLUG", scene.shape.slug).replace("SKIPPED", scene.shape.skipped)
-    assert solved((await judged(FAMILY, scene, None, open_sandbox, by_tar)).values())
+    instance, _ = draw(FAMILY, "train", 2)
+    by_tar = BY_TAR.replace("SLUG", instance.site_config.slug).replace("SKIPPED", instance.site_config.skipped)
+    assert solved((await judged(FAMILY, instance, None, open_sandbox, by_tar)).values())
 
 
 @pytest.mark.parametrize(
@@ -58,27 +58,27 @@ async def test_another_program_that_does_the_same_will_do(open_sandbox: OpenSand
     ],
 )
 async def test_what_is_copied_otherwise_is_noticed(open_sandbox: OpenSandbox, command: str, criterion: str) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    found = await judged(FAMILY, scene, None, open_sandbox, command)
+    instance, _ = draw(FAMILY, "train", 2)
+    found = await judged(FAMILY, instance, None, open_sandbox, command)
     assert found[criterion].score == 0.0
 
 
 async def test_a_script_that_knows_only_the_names_of_today_fails(open_sandbox: OpenSandbox) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    first = scene.shape.folders[0]
+    instance, _ = draw(FAMILY, "train", 2)
+    first = instance.site_config.folders[0]
     today = edit(f"s|^cp -a.*|mkdir -p $copy/{first}; cp -a $(find srv -path '*/{first}/*-*.txt') $copy/{first}|")
-    assert (await judged(FAMILY, scene, None, open_sandbox, today))["copy"].score == 0.0
+    assert (await judged(FAMILY, instance, None, open_sandbox, today))["copy"].score == 0.0
 
 
 async def test_judging_leaves_nothing_behind(open_sandbox: OpenSandbox) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
+    instance, _ = draw(FAMILY, "train", 2)
     look = "find . /tmp -printf '%p %i %s %m\\n' | sort"
     async with open_sandbox() as sandbox:
-        for path, text in scene.files.items():
+        for path, text in instance.files.items():
             await sandbox.write(path, text.encode())
         await sandbox.write("bin/backup.sh", b"#!/bin/sh\nmkdir -p backup\n")
         before = (await sandbox.exec(look)).output
-        await FAMILY.judge(scene, None, sandbox, None)
+        await FAMILY.judge(instance, None, sandbox, None)
         assert (await sandbox.exec(look)).output == before
 
 
@@ -86,6 +86,8 @@ def test_a_mark_has_the_article_that_it_needs() -> None:
     told = set()
     for key in range(60):
         _, rules = draw(FAMILY, "train", key)
-        told |= {text for rule in rules if rule and rule.type == "sized" for text in (*rule.clauses, rule.recipe)}
+        told |= {
+            text for rule in rules if rule and rule.type == "sized" for text in (*rule.paraphrases, rule.instruction)
+        }
     assert any("an equals sign" in text for text in told)
     assert not any(re.search(r"\ba [aeiou]", text) for text in told)

@@ -18,21 +18,21 @@ async def test_a_belief_is_right_where_it_is_true_and_nowhere_else(open_sandbox:
 
 @pytest.mark.parametrize("mode", ["664", "604", "755"])
 async def test_a_mode_matters_only_as_far_as_the_main_file_tells(open_sandbox: OpenSandbox, mode: str) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    assert "owner may write and everybody may read" in scene.files[f"{scene.folder}/main.conf"]
-    command = f"chmod {mode} {scene.folder}/conf.d/{scene.wish.number}-{scene.wish.name}.conf"
-    assert solved((await judged(FAMILY, scene, None, open_sandbox, command)).values())
+    instance, _ = draw(FAMILY, "train", 2)
+    assert "owner may write and everybody may read" in instance.files[f"{instance.folder}/main.conf"]
+    command = f"chmod {mode} {instance.folder}/conf.d/{instance.wish.number}-{instance.wish.name}.conf"
+    assert solved((await judged(FAMILY, instance, None, open_sandbox, command)).values())
 
 
 async def test_order_comments_and_spacing_do_not_matter(open_sandbox: OpenSandbox) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
+    instance, _ = draw(FAMILY, "train", 2)
     reformatted = (
         "f=$(echo */*/*/conf.d/*NAME* */*/conf.d/*NAME* */*/*/*/conf.d/*NAME* | tr ' ' '\\n' | grep -v '[*]'); "
     )
-    command = reformatted.replace("NAME", scene.wish.name) + (
+    command = reformatted.replace("NAME", instance.wish.name) + (
         "{ echo '# by hand'; tac $f | sed 's/ = /=/'; echo; } > /tmp/new; cat /tmp/new > $f"
     )
-    assert solved((await judged(FAMILY, scene, None, open_sandbox, command)).values())
+    assert solved((await judged(FAMILY, instance, None, open_sandbox, command)).values())
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ async def test_order_comments_and_spacing_do_not_matter(open_sandbox: OpenSandbo
     ],
 )
 async def test_what_lies_otherwise_is_noticed(open_sandbox: OpenSandbox, command: str, criterion: str) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    new = f"{scene.folder}/conf.d/{scene.wish.number}-{scene.wish.name}.conf"
-    found = await judged(FAMILY, scene, None, open_sandbox, command.format(new=new, folder=scene.folder))
+    instance, _ = draw(FAMILY, "train", 2)
+    new = f"{instance.folder}/conf.d/{instance.wish.number}-{instance.wish.name}.conf"
+    found = await judged(FAMILY, instance, None, open_sandbox, command.format(new=new, folder=instance.folder))
     assert found[criterion].score == 0.0
 
 
 def test_what_a_ticket_names_is_in_no_path_that_is_there() -> None:
     for key in range(300):
         for split in VOCABULARIES:
-            scene, _ = draw(FAMILY, split, key)
-            assert not any(scene.wish.name in path for path in scene.files)
+            instance, _ = draw(FAMILY, split, key)
+            assert not any(instance.wish.name in path for path in instance.files)

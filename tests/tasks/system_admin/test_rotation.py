@@ -34,27 +34,27 @@ async def test_a_belief_is_right_where_it_is_true_and_nowhere_else(open_sandbox:
     ],
 )
 async def test_what_is_left_otherwise_is_noticed(open_sandbox: OpenSandbox, command: str, criterion: str) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    words = {"path": f"{scene.folder}/{scene.before.log}", "held": scene.held, "config": scene.inputs[0]}
-    found = await judged(FAMILY, scene, None, open_sandbox, command.format(**words))
+    instance, _ = draw(FAMILY, "train", 2)
+    words = {"path": f"{instance.folder}/{instance.before.log}", "held": instance.held, "config": instance.inputs[0]}
+    found = await judged(FAMILY, instance, None, open_sandbox, command.format(**words))
     assert found[criterion].score == 0.0
 
 
 async def test_a_writer_is_told_from_one_that_follows_a_renamed_log(open_sandbox: OpenSandbox) -> None:
     """What the writer holds open gets its next line: into the log where it was emptied, into the old one else."""
-    scene, rules = draw(FAMILY, "train", 2)
+    instance, rules = draw(FAMILY, "train", 2)
     (in_place,) = [rule for rule in rules if rule and rule.type == "in_place"]
-    write = f"echo later >> {scene.held}; grep -l later {scene.folder}/* > /tmp/where; cat /tmp/where"
-    for rule, file in ((None, f"{scene.before.log}.1"), (in_place, scene.before.log)):
-        assert solved((await judged(FAMILY, scene, rule, open_sandbox)).values())
+    write = f"echo later >> {instance.held}; grep -l later {instance.folder}/* > /tmp/where; cat /tmp/where"
+    for rule, file in ((None, f"{instance.before.log}.1"), (in_place, instance.before.log)):
+        assert solved((await judged(FAMILY, instance, rule, open_sandbox)).values())
         moved = await judged(
-            FAMILY, scene, rule, open_sandbox, write, f"grep -q /{file}$ /tmp/where || rm -r {scene.folder}"
+            FAMILY, instance, rule, open_sandbox, write, f"grep -q /{file}$ /tmp/where || rm -r {instance.folder}"
         )
-        assert moved["rotated"].score == float(rule is None or file == scene.before.log)
+        assert moved["rotated"].score == float(rule is None or file == instance.before.log)
 
 
 async def test_any_level_of_compression_will_do(open_sandbox: OpenSandbox) -> None:
-    scene, rules = draw(FAMILY, "train", 2)
+    instance, rules = draw(FAMILY, "train", 2)
     (zipped,) = [rule for rule in rules if rule and rule.type == "zipped"]
-    again = f"cd {scene.folder} && gunzip *.gz && gzip -1 {scene.before.log}.[{zipped['first']}-9]"
-    assert solved((await judged(FAMILY, scene, zipped, open_sandbox, again)).values())
+    again = f"cd {instance.folder} && gunzip *.gz && gzip -1 {instance.before.log}.[{zipped['first']}-9]"
+    assert solved((await judged(FAMILY, instance, zipped, open_sandbox, again)).values())

@@ -34,17 +34,17 @@ async def test_a_belief_is_right_where_it_is_true_and_nowhere_else(open_sandbox:
     ],
 )
 async def test_what_is_done_otherwise_is_noticed(open_sandbox: OpenSandbox, command: str, criterion: str) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    words = {"key": scene.wish.key, "env": scene.env, "unit": scene.wish.unit, "ticket": scene.wish.ticket}
-    found = await judged(FAMILY, scene, None, open_sandbox, command.format(**words, record=scene.record))
+    instance, _ = draw(FAMILY, "train", 2)
+    words = {"key": instance.wish.key, "env": instance.env, "unit": instance.wish.unit, "ticket": instance.wish.ticket}
+    found = await judged(FAMILY, instance, None, open_sandbox, command.format(**words, record=instance.record))
     assert found[criterion].score == 0.0
 
 
 async def test_a_change_that_is_begun_again_is_judged_by_itself(open_sandbox: OpenSandbox) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    wish = scene.wish
+    instance, _ = draw(FAMILY, "train", 2)
+    wish = instance.wish
     again = f"./svc open {wish.ticket} && ./svc hold {wish.unit}; ./svc open {wish.ticket} && ./svc reload {wish.unit}"
-    assert solved((await judged(FAMILY, scene, None, open_sandbox, f"{again} && ./svc close")).values())
+    assert solved((await judged(FAMILY, instance, None, open_sandbox, f"{again} && ./svc close")).values())
 
 
 @pytest.mark.parametrize(
@@ -58,20 +58,20 @@ async def test_a_change_that_is_begun_again_is_judged_by_itself(open_sandbox: Op
     ],
 )
 async def test_the_controller_says_what_is_wrong(open_sandbox: OpenSandbox, call: str, says: str) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
+    instance, _ = draw(FAMILY, "train", 2)
     async with open_sandbox() as sandbox:
-        await setup_workspace(task_of(scene), sandbox)
-        told = await sandbox.exec(f"./svc {call.format(unit=scene.wish.unit)}")
+        await setup_workspace(task_of(instance), sandbox)
+        told = await sandbox.exec(f"./svc {call.format(unit=instance.wish.unit)}")
     assert told.exit_code == 2
-    assert says.format(unit=scene.wish.unit) in told.output
+    assert says.format(unit=instance.wish.unit) in told.output
     assert "Traceback" not in told.output
 
 
 async def test_the_controller_shows_who_runs_with_older_settings(open_sandbox: OpenSandbox) -> None:
-    scene, _ = draw(FAMILY, "train", 2)
-    unit = scene.wish.unit
+    instance, _ = draw(FAMILY, "train", 2)
+    unit = instance.wish.unit
     async with open_sandbox() as sandbox:
-        await setup_workspace(task_of(scene), sandbox)
+        await setup_workspace(task_of(instance), sandbox)
         before = await sandbox.exec(f"./svc status {unit}")
         after = await sandbox.exec(f"./svc open A-1 && ./svc reload {unit} && ./svc status {unit}")
     assert before.output == f"{unit}: runs with older settings\nopen change: none\n"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Rule, Site, draw_rule
+from hermes_lab.tasks.family import Entity, Rule, draw_rule
 from hermes_lab.tasks.names import NAMES
 from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.web_research._claims import Question, Research
@@ -26,16 +26,16 @@ def family_of(name: str) -> Research[Any, Any]:
     return family
 
 
-def scenes(name: str, split: str, count: int = 6) -> Iterator[tuple[Any, Any, dict[str, Rule]]]:
+def instances(name: str, split: str, count: int = 6) -> Iterator[tuple[Any, Any, dict[str, Rule]]]:
     """Scenes with their shape, and every rule that could be drawn there, by recipe."""
     family = family_of(name)
     for number in range(count):
-        site = Site(*NAMES[split][number], split)
+        entity = Entity(*NAMES[split][number], split)
         draws = Draws(name, split, number)
-        shape = family.shape(site, "", draws)
-        scene = family.scene(site, shape, draws)
-        drawn = [draw_rule(kind, each, draws, shape) for kind, each in family.rules.items() for _ in range(8)]
-        yield scene, shape, {rule.recipe: rule for rule in drawn}
+        site_config = family.site_config(entity, "", draws)
+        instance = family.instance(entity, site_config, draws)
+        drawn = [draw_rule(kind, each, draws, site_config) for kind, each in family.rules.items() for _ in range(8)]
+        yield instance, site_config, {rule.instruction: rule for rule in drawn}
 
 
 def rule_of(rules: dict[str, Rule], kind: str) -> list[Rule]:
@@ -46,18 +46,18 @@ def rule_of(rules: dict[str, Rule], kind: str) -> list[Rule]:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_two_beliefs_give_the_same_answer(name: str, split: str) -> None:
     family = family_of(name)
-    for scene, _, rules in scenes(name, split):
-        found = [family.find(scene, rule) for rule in (None, *rules.values())]
+    for instance, _, rules in instances(name, split):
+        found = [family.find(instance, rule) for rule in (None, *rules.values())]
         assert len({(each.value, tuple((cite.url, cite.quote) for cite in each.cites)) for each in found}) == len(found)
 
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_clause_tells_its_rule_alone(name: str, split: str) -> None:
-    for _, _, rules in scenes(name, split, 4):
+    for _, _, rules in instances(name, split, 4):
         for rule in rules.values():
-            for clause in rule.clauses:
-                assert [each.recipe for each in rules.values() if each.told_in(clause)] == [rule.recipe]
+            for paraphrase in rule.paraphrases:
+                assert [each.instruction for each in rules.values() if each.stated_in(paraphrase)] == [rule.instruction]
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -67,9 +67,9 @@ def test_a_request_for_a_cell_names_the_table(split: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_nobody_searches_twice(name: str) -> None:
-    for scene, _, _ in scenes(name, "train", 2):
-        moves = (*family_of(name).looks(scene), *family_of(name).moves(scene, None))
-        assert len({str((move.tool, move.arguments)) for move in moves}) == len(moves)
+    for instance, _, _ in instances(name, "train", 2):
+        actions = (*family_of(name).explore(instance), *family_of(name).solve(instance, None))
+        assert len({str((action.tool, action.arguments)) for action in actions}) == len(actions)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -77,23 +77,23 @@ def test_a_family_has_rules_enough(name: str) -> None:
     rules = family_of(name).rules
     assert len(rules) >= 8
     assert 2 <= sum(rule.unseen for rule in rules.values()) <= 4
-    assert all(len(rule.clauses) >= 3 for rule in rules.values())
+    assert all(len(rule.paraphrases) >= 3 for rule in rules.values())
 
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_quote_is_one_line_of_a_page_that_can_be_reached(name: str, split: str) -> None:
     family = family_of(name)
-    for scene, _, rules in scenes(name, split):
-        assert 15 <= len(scene.pages) <= 60
-        assert len({page.url for page in scene.pages}) == len(scene.pages)
-        texts = {page.url: page for page in scene.pages}
-        reachable = {page.url for page in scene.pages if page.listed}
+    for instance, _, rules in instances(name, split):
+        assert 15 <= len(instance.pages) <= 60
+        assert len({page.url for page in instance.pages}) == len(instance.pages)
+        texts = {page.url: page for page in instance.pages}
+        reachable = {page.url for page in instance.pages if page.listed}
         for _ in range(8):
             linked = re.findall(r"\]\((\S+)\)", "\n".join(texts[url].text for url in reachable))
             reachable |= {url for url in linked if url in texts}
         for rule in (None, *rules.values()):
-            for cite in family.find(scene, rule).cites:
+            for cite in family.find(instance, rule).cites:
                 assert cite.source.line in texts[cite.source.url].text.splitlines()
                 assert cite.source.needle in cite.source.line
                 assert cite.source.url in reachable
@@ -102,8 +102,8 @@ def test_every_quote_is_one_line_of_a_page_that_can_be_reached(name: str, split:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_value_of_the_obvious_way_stands_in_its_quotes_or_adds_up_from_them(name: str) -> None:
     family = family_of(name)
-    for scene, _, _ in scenes(name, "train"):
-        found = family.find(scene, None)
+    for instance, _, _ in instances(name, "train"):
+        found = family.find(instance, None)
         if name != "registers":
             assert found.value in found.cites[0].quote
 
@@ -117,22 +117,22 @@ def _newest_by(pages: list[Page], label: str) -> list[Page]:
     return sorted(pages, key=day, reverse=True)
 
 
-def _about(scene: Question, subject: str) -> list[Page]:
-    return [page for page in scene.pages if f"sets the {subject} at" in page.text]
+def _about(instance: Question, subject: str) -> list[Page]:
+    return [page for page in instance.pages if f"sets the {subject} at" in page.text]
 
 
 def test_notices_are_chosen_by_what_their_pages_say() -> None:
     family = family_of("notices")
-    for scene, shape, rules in scenes("notices", "train"):
-        words = shape.words
-        subject = re.search(r"sets the (.+) at", family.find(scene, None).cites[0].quote)[1]  # type: ignore[index]
+    for instance, site_config, rules in instances("notices", "train"):
+        words = site_config.words
+        subject = re.search(r"sets the (.+) at", family.find(instance, None).cites[0].quote)[1]  # type: ignore[index]
         labels = (words.published, words.effective, words.registered)
-        by_day = {label: _newest_by(_about(scene, subject), label) for label in labels}
+        by_day = {label: _newest_by(_about(instance, subject), label) for label in labels}
         published = by_day[words.published]
         assert len(published) == 10
 
         def cited(rule: Rule | None) -> list[str]:
-            return [cite.source.url for cite in family.find(scene, rule).cites]  # noqa: B023
+            return [cite.source.url for cite in family.find(instance, rule).cites]  # noqa: B023
 
         assert cited(None) == [published[0].url]
         for rule in rules.values():
@@ -157,9 +157,9 @@ def _rows(pages: list[Page]) -> list[list[str]]:
 
 def test_registers_add_up_from_their_pages_link_by_link() -> None:
     family = family_of("registers")
-    for scene, _, rules in scenes("registers", "train"):
-        pages = {page.url: page for page in scene.pages}
-        url = next(cite.source.url for cite in family.find(scene, None).cites)
+    for instance, _, rules in instances("registers", "train"):
+        pages = {page.url: page for page in instance.pages}
+        url = next(cite.source.url for cite in family.find(instance, None).cites)
         sheets: list[Page] = []
         annexes: dict[str, str] = {}
         while url:
@@ -174,10 +174,10 @@ def test_registers_add_up_from_their_pages_link_by_link() -> None:
         def total(rows: list[list[str]]) -> str:
             return str(sum(int(row[5]) for row in rows))
 
-        assert family.find(scene, None).value == total(rows)
+        assert family.find(instance, None).value == total(rows)
         assert not sheets[-1].listed
         for rule in rules.values():
-            found = family.find(scene, rule)
+            found = family.find(instance, rule)
             if rule.type == "drop":
                 assert found.value == total([row for row in rows if row[3] != rule["status"]])
             if rule.type == "only":
@@ -197,8 +197,8 @@ def test_registers_add_up_from_their_pages_link_by_link() -> None:
 
 def test_aliases_are_found_by_the_links_of_their_articles() -> None:
     family = family_of("aliases")
-    for scene, _, rules in scenes("aliases", "train"):
-        pages = {page.url: page for page in scene.pages}
+    for instance, _, rules in instances("aliases", "train"):
+        pages = {page.url: page for page in instance.pages}
 
         def capital(page: Page) -> int:
             return int(re.search(r"share capital of (\d+)", page.text)[1])  # type: ignore[index]
@@ -207,9 +207,9 @@ def test_aliases_are_found_by_the_links_of_their_articles() -> None:
             found = re.search(rf"^{label}: \[.+\]\((.+)\)$", page.text, re.M)
             return pages[found[1]] if found else page  # noqa: B023
 
-        asked = pages[family.find(scene, None).cites[0].url]
+        asked = pages[family.find(instance, None).cites[0].url]
         for rule in rules.values():
-            value = family.find(scene, rule).value
+            value = family.find(instance, rule).value
             if rule.type in ("earlier", "later"):
                 page = asked
                 for _ in range(rule["number"]):
@@ -235,37 +235,37 @@ def test_aliases_are_found_by_the_links_of_their_articles() -> None:
 
 def test_errata_are_read_off_the_pages_that_the_rule_names() -> None:
     family = family_of("errata")
-    for scene, shape, rules in scenes("errata", "train"):
-        page = next(page for page in scene.pages if page.url == family.find(scene, None).cites[0].url)
-        column = 1 + shape.areas.index(scene.area)
+    for instance, site_config, rules in instances("errata", "train"):
+        page = next(page for page in instance.pages if page.url == family.find(instance, None).cites[0].url)
+        column = 1 + site_config.areas.index(instance.area)
         numbers = {int(row[0]): [int(cell.removesuffix(" [a]")) for cell in row[1:]] for row in _rows([page])}
-        here = numbers[scene.year][column - 1]
-        assert family.find(scene, None).value == str(here)
+        here = numbers[instance.year][column - 1]
+        assert family.find(instance, None).value == str(here)
         for rule in rules.values():
-            found = family.find(scene, rule)
+            found = family.find(instance, rule)
             if rule.type == "footnote":
                 assert f"a recount has given {found.value} here." in page.text
             if rule.type in ("sheet", "edition", "release"):
                 (name,) = [str(value) for _, value in rule.literals]
-                (source,) = [each for each in scene.pages if each.url == found.cites[0].url]
+                (source,) = [each for each in instance.pages if each.url == found.cites[0].url]
                 assert name in source.title
                 assert found.value in found.cites[0].quote
             if rule.type == "index":
                 index = Decimal(100 * here) / numbers[rule["year"]][column - 1]
                 assert abs(Decimal(found.value) - index) <= Decimal("0.05")
             if rule.type == "change":
-                assert found.value == str(here - numbers[scene.year - rule["number"]][column - 1])
+                assert found.value == str(here - numbers[instance.year - rule["number"]][column - 1])
             if rule.type == "share":
-                share = Decimal(100 * here) / sum(numbers[scene.year])
+                share = Decimal(100 * here) / sum(numbers[instance.year])
                 assert abs(Decimal(found.value) - share) <= Decimal("0.05")
 
 
 def test_forms_write_what_their_recipes_say() -> None:
     family = family_of("notices")
-    for scene, _, rules in scenes("notices", "train", 2):
-        plain = family.find(scene, None)
+    for instance, _, rules in instances("notices", "train", 2):
+        plain = family.find(instance, None)
         for rule in rules.values():
-            found = family.find(scene, rule)
+            found = family.find(instance, rule)
             cite = found.cites[0]
             if rule.type == "grouped":
                 mark = {"a point": ".", "a space": " ", "an apostrophe": "'", "an underscore": "_"}[rule["separator"]]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.pieces import pieces_of
 from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task, Verdict
@@ -59,12 +59,12 @@ async def test_a_rejection_names_what_is_open_and_else_tells_the_rule_but_never_
     forged = {**obvious, "sources": [{**obvious["sources"][0], "quote": "The fee is one crown."}]}
     shapeless = {"value": 3}
     told, quote, schema = await judged(open_sandbox, suite, task, obvious, forged, shapeless)
-    rule = pieces_of(task.truth)[0].place.drawn
-    assert rule.recipe in told.feedback
+    rule = subtasks_of(task.truth)[0].site.drawn
+    assert rule.instruction in told.feedback
     assert right["value"] not in told.feedback
     assert right["sources"][0]["url"] not in told.feedback
     assert "a quote does not stand in the page" in quote.feedback
-    assert rule.recipe not in quote.feedback + schema.feedback
+    assert rule.instruction not in quote.feedback + schema.feedback
     assert "has not the form" in schema.feedback
 
 
