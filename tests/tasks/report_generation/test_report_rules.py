@@ -61,7 +61,7 @@ def test_every_clause_tells_its_custom_alone(family: str) -> None:
     suite = suite_of(family)
     for split in SPLITS:
         for world in range(8):
-            for site in suite.decimals(split=split, world=world):
+            for site in suite.sites(split=split, world=world):
                 rules = list(all_rules(family, site.site_config))
                 for rule in rules:
                     for paraphrase in rule.paraphrases:
