@@ -17,4 +17,4 @@ def read_words(module_file: str, name: str = "words") -> Any:
 
 @cache
 def _read(path: Path) -> Any:
-    return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  (both safe)
+    return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
