@@ -32,6 +32,7 @@ from hermes_lab.runners.commands import (
     sessions,
     show,
     skills,
+    study,
     suites,
     summary,
     tools,
@@ -47,6 +48,7 @@ app = typer.Typer(
 for module in (
     run,
     experiment,
+    study,
     chat,
     sessions,
     skills,
@@ -111,7 +113,7 @@ def _explain(error: BaseException) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, InfraError):
-        kept = " (what is finished is kept; --resume goes on)" if _resumes() else ""
+        kept = " (finished episodes are kept; --resume continues)" if _resumes() else ""
         return _fail(f"{error}{kept}", 3)
     if isinstance(error, HermesLabError):
         return _fail(str(error), 2)

@@ -1,6 +1,7 @@
 """Ctrl-C, pressed twice."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,7 +15,8 @@ def one_interrupt() -> Iterator[None]:
     impatient there is kill -9, after which a run can be resumed too.
     """
     cancel = signal.getsignal(signal.SIGINT)
-    if not callable(cancel):  # SIGINT is passed over already
+    # Only the main thread may set handlers; elsewhere whoever waits for this thread is interrupted.
+    if not callable(cancel) or threading.current_thread() is not threading.main_thread():
         yield
         return
 

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 import anyio.to_thread
 
 from hermes_lab.errors import ModelError
-from hermes_lab.runners.commands import options
+from hermes_lab.runners import output
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import hermes_home
 from hermes_lab.sessions.conversation import Conversation
@@ -35,7 +35,7 @@ class Talk:
             try:
                 line = self._terminal.read("> ")
             except (EOFError, KeyboardInterrupt):
-                options.say("")
+                output.say("")
                 break
             if line.strip() == "/exit":
                 break
@@ -65,7 +65,7 @@ class Talk:
             with self._terminal.interruptible():
                 await work
         except ModelError as error:
-            options.say(f"hermes-lab: error: {' '.join(str(error).split())} ({self._fate(before)})")
+            output.say(f"hermes-lab: error: {' '.join(str(error).split())} ({self._fate(before)})")
             return 3
         if self._terminal.interrupted:
             self._terminal.note(f"interrupted; {self._fate(before)}")

@@ -20,8 +20,8 @@ from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
+from hermes_lab.runners import output
 from hermes_lab.runners.chat.repl import Talk
-from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
@@ -73,7 +73,7 @@ class Chat:
         async with AsyncExitStack() as opened:
             with self._wondering():
                 model = await opened.enter_async_context(self._open_model())
-                auxiliary = await opened.enter_async_context(open_auxiliary(config, say=options.say))
+                auxiliary = await opened.enter_async_context(open_auxiliary(config, say=output.say))
             sandbox = await opened.enter_async_context(open_sandbox(config.sandbox))
             talk = await opened.enter_async_context(self._session(model, sandbox, auxiliary))
             for promise in unkept_promises(config.sandbox):
@@ -92,7 +92,7 @@ class Chat:
             tool_format=self._kept.tool_format if self._kept else self._config.agent.tool_format,
             log=hermes_home() / "server.log",
             concurrency=1,
-            say=options.say,
+            say=output.say,
         )
 
     def _wondering(self) -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ import anyio
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 Adapter = Annotated[
@@ -70,12 +71,12 @@ def list_(
         import msgspec
 
         rows = [{"folder": str(folder), **msgspec.structs.asdict(card)} for folder, card in cards]
-        options.print_json(rows)
+        output.print_json(rows)
         return
     for folder, card in cards:
         typer.echo(f"{folder}  {card.sentence()}")
     if not cards:
-        options.say(f"{root}: no adapters; `hermes-lab train sft` makes one")
+        output.say(f"{root}: no adapters; `hermes-lab train sft` makes one")
 
 
 def show(adapter: Adapter, root: Root = ADAPTERS, json: options.Json = False) -> None:
@@ -85,7 +86,7 @@ def show(adapter: Adapter, root: Root = ADAPTERS, json: options.Json = False) ->
 
     found = lineage(find_adapter(adapter, root), root)
     if json:
-        options.print_json(found.as_json())
+        output.print_json(found.as_json())
         return
     for line in found.lines():
         typer.echo(line)
@@ -102,7 +103,7 @@ def score(adapter: Adapter, run: options.Run, root: Root = ADAPTERS, json: optio
         raise ConfigError(f"{PACKAGED}: its scores come with it; copy its folder to {root}, and score the copy")
     evaluations = score(find_adapter(adapter, root), run)
     if json:
-        options.print_json(evaluations)
+        output.print_json(evaluations)
         return
     for evaluation in evaluations:
         typer.echo(evaluation.sentence())
@@ -154,10 +155,10 @@ def merge(
         raise ConfigError(f"merge: {folder} has no card that names its base model; give it with --base")
     if out.exists():
         raise ConfigError(f"merge: {out} exists; give another folder")
-    found = weights.resolve(base or (card.base_model if card else ""), options.say)
+    found = weights.resolve(base or (card.base_model if card else ""), output.say)
     if card and weights.digest(found) != card.base_digest:
         raise ConfigError(f"merge: {found} is not the base model that {card.name} was trained on (see its card)")
-    weights.merge_into(out, found, folder, options.say)
+    weights.merge_into(out, found, folder, output.say)
     typer.echo(str(out))
 
 
@@ -175,9 +176,9 @@ def prune(
     for item in items:
         typer.echo(f"{'removed' if apply else 'would remove'} {item.folder}: {item.why}")
     if not items:
-        options.say(f"{root}: nothing to remove")
+        output.say(f"{root}: nothing to remove")
     elif not apply:
-        options.say("nothing is removed yet; repeat it with --apply")
+        output.say("nothing is removed yet; repeat it with --apply")
 
 
 def _folder(adapter: str, root: Path) -> Path:

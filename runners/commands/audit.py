@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 
@@ -29,11 +30,11 @@ def audit(
     from hermes_lab.runners.tables import table
 
     for opened in open_runs(run) if run else ():
-        options.warn(opened.warning())
+        output.warn(opened.warning())
     measured = measure(load_episodes(run)) if run else Measurements({}, [])
     found = claims.audit(measured.by_claim)
     if json:
-        options.print_json({"claims": [claim.report() for claim in found], "notes": measured.notes})
+        output.print_json({"claims": [claim.report() for claim in found], "notes": measured.notes})
         return
     for line in table(claims.HEADER, [claim.cells() for claim in found]):
         typer.echo(line)

@@ -10,6 +10,7 @@ import typer
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
+from hermes_lab.runners import output
 from hermes_lab.runners.chat.session import Chat
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.terminal import Terminal
@@ -73,7 +74,7 @@ def chat(
         if not isinstance(cause, InfraError):
             raise
         fate = " (what was answered is kept)" if held and held.answered else ""
-        options.say(f"hermes-lab: error: {' '.join(str(cause).split())}{_hint(cause, loaded)}{fate}")
+        output.say(f"hermes-lab: error: {' '.join(str(cause).split())}{_hint(cause, loaded)}{fate}")
         return 3
 
 

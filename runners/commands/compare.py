@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of
 
@@ -51,7 +52,7 @@ def compare(
             raise ConfigError(found[0].sentence)
     if json:
         reports = [each.comparison.report() | {"verdict": each.report()} for each in found if each.comparison]
-        options.print_json(reports[0] if len(reports) == 1 else {"reports": reports})
+        output.print_json(reports[0] if len(reports) == 1 else {"reports": reports})
         return
     for each in found:
         typer.echo(each.sentence)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 Lock = Annotated[
@@ -48,7 +49,7 @@ def list_(json: options.Json = False) -> None:
 
     suites = list_suites()
     if json:
-        options.print_json(suites)
+        output.print_json(suites)
         return
     for suite in suites:
         typer.echo(f"{suite:<20} HermesLab/{suite}-v0")
@@ -80,7 +81,7 @@ def serve(
     """`hermes-lab env serve`."""
     from hermes_lab.runners.environments.runs import run_serve
 
-    return run_serve(config or [], api_url, lock, out, options.say_nothing if quiet else options.say)
+    return run_serve(config or [], api_url, lock, out, output.say_nothing if quiet else output.say)
 
 
 def process(
@@ -97,7 +98,7 @@ def process(
     """`hermes-lab env process`."""
     from hermes_lab.runners.environments.runs import run_process
 
-    say = options.say_nothing if quiet else options.say
+    say = output.say_nothing if quiet else output.say
     return run_process(config or [], lock, out, count=count, scored=form == "groups", html=html, say=say)
 
 
@@ -111,5 +112,5 @@ def evaluate(
     """`hermes-lab env evaluate`."""
     from hermes_lab.runners.environments.runs import run_evaluate
 
-    say = options.say_nothing if quiet else options.say
+    say = output.say_nothing if quiet else output.say
     return run_evaluate(config or [], lock, out, json=json, say=say)

@@ -1,212 +1,75 @@
-"""`experiment`: a study of several runs, from learning to report."""
+"""`experiment`: arms x replicates x worlds on the same tasks."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated
 
 import typer
+import yaml
 
-from hermes_lab.config.schema import Arm
-from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.execute import run_all
-from hermes_lab.runners.commands.report import save_report
-from hermes_lab.runners.commands.run import PlanOnly, briefing_of, plan_of_learn
-from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, powers_together
-from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, read_study
-from hermes_lab.runners.tables import interval, table
+from hermes_lab.runners.commands.execute import run_plan
+from hermes_lab.runners.commands.study import run_study
+from hermes_lab.runners.plans import describe, plan_of
+
+RoundSize = Annotated[
+    int | None, typer.Option("--round-size", help="Tasks per round; overrides learning.round_size.", min=1)
+]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Adds the command, and its earlier name."""
     app.command(
         "experiment",
-        help="Run a study: the same experiment on several suites with several agents, then a report of each suite, "
-        "a picture of all and the answers. Begun again it goes on where it was; what is finished is not run twice.\n\n"
-        "hermes-lab experiment configs/experiments/flagship.yaml --plan   (only say what would be run)\n\n"
-        "hermes-lab experiment configs/experiments/flagship.yaml\n\n"
-        "hermes-lab experiment configs/experiments/flagship.yaml --so-far   (answer from what is finished)\n\n"
-        "hermes-lab experiment configs/experiments/flagship.yaml -c out=runs/short -c learning.worlds=4   "
-        "(fields of the file, or of every run)\n\n"
-        f"{MODEL_URL}=https://host/v1 {MODEL_NAME}=a-model hermes-lab experiment configs/experiments/flagship.yaml   "
-        "(any OpenAI-compatible endpoint in place of the file's models)",
+        help="Run a learning experiment: arms x replicates x worlds, on the same tasks in the same order. Arms: skill "
+        "learning off and on, a frozen library, the suite's true rules (oracle), and skills without content (placebo). "
+        "It prints its plan and statistical power first; see docs/experiments.md.\n\n"
+        "hermes-lab experiment -c configs/experiment.yaml --plan   (only print the plan)\n\n"
+        "hermes-lab experiment -c configs/experiment.yaml --out runs/experiment\n\n"
+        "hermes-lab experiment -c configs/experiment.yaml --out runs/experiment --resume   (after a crash)\n\n"
+        "hermes-lab experiment -c configs/experiment.yaml -c budget.tasks=0 --out runs/experiment --resume   "
+        "(continue without the budget that was spent)\n\n"
+        "hermes-lab experiment -c configs/heldout.yaml -c model.merge=false "
+        "-c 'learning.adapters=[\"\", runs/adapter]' --out runs/both   (skills x weights)",
     )(experiment)
+    app.command("learn", hidden=True, help="The earlier name of `experiment`.")(experiment)
 
 
 def experiment(
-    file: Annotated[Path, typer.Argument(help="The study, a YAML file; docs/experiments.md.", show_default=False)],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A YAML file, as with -c. A file with `parts:` is a study.", show_default=False),
+    ] = None,
     config: options.Config = None,
-    only_plan: PlanOnly = False,
-    so_far: Annotated[
-        bool, typer.Option("--so-far", help="Only answer, from the runs that are finished; nothing is run.")
-    ] = False,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    only_plan: options.PlanOnly = False,
+    so_far: Annotated[bool, typer.Option("--so-far", hidden=True)] = False,
+    round_size: RoundSize = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """`hermes-lab experiment`."""
-    study = read_study(file, config or [])
-    pending: list[str] = []
-    if so_far:
-        study, pending = _finished(study)
-    elif code := _run(study, only_plan=only_plan, quiet=quiet, json=json):
-        return code
+    sources = config or []
+    if file and _is_study(file):
+        output.say(f"{file} is a study; run it with `hermes-lab study {file}`")
+        return run_study(file, sources, only_plan=only_plan, so_far=so_far, quiet=quiet, json=json)
+    sources = [*([str(file)] if file else []), *sources]
+    sources += [f"learning.round_size={round_size}"] if round_size else []
+    plan = plan_of("learn", sources, out, only_shown=only_plan)
     if not only_plan:
-        _answer(study, pending, quiet=quiet, json=json)
-    return 0
-
-
-def _finished(study: Study) -> tuple[Study, list[str]]:
-    """What can be answered now, and the runs that are still owed."""
-    done = [run for run in study.runs if _is_finished(run.folder)]
-    if not done:
-        raise ConfigError(f"{study.folder}: no run of this study is finished; the command without --so-far runs it")
-    return study._replace(runs=done), [str(run.folder) for run in study.runs if run not in done]
-
-
-def _is_finished(folder: Path) -> bool:
-    from hermes_lab.analysis.data.runs import open_runs
-
-    try:
-        return not open_runs(folder)[0].pending
-    except ConfigError:  # there is no run, or no episode of it yet
-        return False
-
-
-def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
-    """Plans all, and runs what is not there yet."""
-    # All are planned before the first is run, so that a mistake in the last costs no hours.
-    plans = {str(run.folder): briefing_of(plan_of_learn(run.sources, run.folder)) for run in study.runs}
-    if only_plan:
-        _tell(study, plans, json=json)
+        return run_plan(plan, resume=resume, quiet=quiet, json=json)
+    if json:
+        output.print_json(describe(plan))
         return 0
-    for number, run in enumerate(study.runs, 1):
-        options.say(f"{run.folder} ({number} of {len(study.runs)})")
-        begun = (run.folder / "run.json").is_file()
-        planned = plan_of_learn(run.sources, run.folder)  # anew: the clock of its budget starts now
-        if code := run_all(planned, resume=begun, quiet=quiet, json=json, show=_nothing):
-            options.say(f"the study ends here, at {run.folder}; the same command goes on")
-            return code
+    for line in describe(plan).lines():
+        typer.echo(line)
     return 0
 
 
-def _answer(study: Study, pending: list[str], *, quiet: bool, json: bool) -> None:
-    """Prints, draws and writes what was found."""
-    parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
-    costs = dict(_costs(study))
-    pictures = [str(picture) for picture in _draw(study)]
-    if json:
-        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures, "owed": pending}
-        options.print_json({"out": str(study.folder)} | found)
-        return
-    for answer in (*parts, *groups):
-        typer.echo("\n".join([*_lines(answer), ""]))
-    typer.echo("\n".join([*_cost_lines(costs), ""]))
-    typer.echo(f"pictures: {', '.join(pictures)}")
-    for folder in pending:
-        typer.echo(f"not finished, and left out: {folder}")
-
-
-def _tell(study: Study, plans: dict[str, ExperimentPlan], *, json: bool) -> None:
-    """What would be run, and what each group of parts would detect together, under any one of the variants."""
-    together = {}
-    for group in study.groups:
-        runs = next(iter(study.of(group).values()))
-        if powers := powers_together([plans[str(folder)] for _, folder in runs]):
-            together[group] = powers
-    if json:
-        options.print_json({"runs": plans, "groups": together})
-        return
-    for folder, plan in plans.items():
-        typer.echo("\n".join([f"{folder}:", *(f"  {line}" for line in plan.lines())]))
-    episodes = sum(plan.episodes for plan in plans.values())
-    typer.echo(f"in all: {len(plans)} runs, {episodes:,} episodes")
-    for group, powers in together.items():
-        typer.echo(f"{group}:")
-        for power in powers:
-            typer.echo(f"  power {power.of}: {power.sentence}")
-        typer.echo(f"  assumed: {powers[0].assumed}")
-
-
-def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
-    """Of each run of a part whether skills made it better, and what changed between the two that are compared."""
-    from hermes_lab.analysis.comparison.study import part_finding
-
-    for part, runs in study.parts():
-        folders = {run.variant: run.folder for run in runs}
-        report = study.folder / part / "report.html"
-        compare = study.compare if study.compare and folders.keys() >= set(study.compare) else None
-        save_report([folders[name] for name in compare or folders], report, quiet=quiet)
-        yield {"parts": [part]} | part_finding(part, folders, compare).report() | {"report": str(report)}
-
-
-def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
-    """The same of parts together."""
-    from hermes_lab.analysis.comparison.study import group_finding
-
-    for group in study.groups:
-        runs = study.of(group)
-        compare = study.compare if study.compare and runs.keys() >= set(study.compare) else None
-        if runs:
-            parts = tuple(dict.fromkeys(part for of_variant in runs.values() for part, _ in of_variant))
-            yield {"parts": parts} | group_finding(group, runs, compare).report()
-
-
-def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Of each variant what all of its runs took."""
-    from hermes_lab.analysis.comparison.study import cost_of
-
-    for variant in dict.fromkeys(run.variant for run in study.runs):
-        yield variant, cost_of(run.folder for run in study.runs if run.variant == variant).report()
-
-
-def _cost_lines(costs: dict[str, dict[str, Any]]) -> Iterator[str]:
-    yield "costs, with reviews:"
-    names = ("episodes", "prompt_tokens", "completion_tokens")
-    rows = [[who, *(f"{cost[name]:,}" for name in names), f"{cost['hours']:.2f}"] for who, cost in costs.items()]
-    yield from (f"  {line}" for line in table(["", "episodes", "prompt tokens", "completion tokens", "hours"], rows))
-
-
-def _lines(answer: dict[str, Any]) -> Iterator[str]:
-    """The answer for a person: a table of rates, and the verdicts."""
-    of = "" if answer["parts"] == [answer["name"]] else f" ({', '.join(answer['parts'])})"
-    yield f"{answer['name']}{of}: solved at the first submission{', ' * bool(answer['when'])}{answer['when']}"
-    rates = answer["rates"]
-    arms = sorted({arm for of_variant in rates.values() for arm in of_variant}, key=list(get_args(Arm)).index)
-    rows = [[variant, *(_rate(of_arm.get(arm)) for arm in arms)] for variant, of_arm in rates.items()]
-    yield from (f"  {line}" for line in table(["", *arms], rows))
-    for name, verdict in answer["verdicts"].items():
-        yield f"  {name}: {verdict['sentence']}"
-        yield from (f"    {cause}" for cause in verdict["causes"])
-    for variant, curve in answer["curves"].items():
-        yield f"  {variant}, on: {curve['sentence']}"
-    if "report" in answer:
-        yield f"  report: {answer['report']}"
-
-
-def _rate(rate: dict[str, Any] | None) -> str:
-    if not rate or not rate["of"]:
-        return "-"
-    return f"{rate['count']}/{rate['of']} = {100 * rate['rate']:.0f} % ({interval(rate['low'], rate['high'])})"
-
-
-def _draw(study: Study) -> Iterator[Path]:
-    """A panel for each part and variant; and where there are groups, one for each of those and variant."""
-    from hermes_lab.analysis.comparison.study import pool
-    from hermes_lab.analysis.data.load import load_episodes
-    from hermes_lab.analysis.plots.study import COLUMNS, save_study
-
-    frames = {
-        part: {run.variant: load_episodes(run.folder, columns=COLUMNS) for run in runs} for part, runs in study.parts()
-    }
-    save_study(frames, path := study.folder / "study.png")
-    yield path
-    if study.groups:
-        every = {group: study.of(group) for group in study.groups if study.of(group)}
-        pooled = {group: {name: pool(name, runs) for name, runs in of.items()} for group, of in every.items()}
-        save_study(pooled, path := study.folder / "groups.png")
-        yield path
-
-
-def _nothing(content: dict[str, Any], *, json: bool) -> None:
-    """The answers of a study tell more than a summary of each run: `hermes-lab summary` prints one."""
-    del content, json
+def _is_study(file: Path) -> bool:
+    """Whether the file has `parts:`. One that cannot be read is not: loading it says what is wrong."""
+    try:
+        return "parts" in (yaml.safe_load(file.read_bytes()) or {})
+    except (OSError, yaml.YAMLError, TypeError):
+        return False

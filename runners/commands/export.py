@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.bar import progress_bar
 from hermes_lab.runners.export import FORMATS, Name
@@ -63,7 +64,7 @@ def export(
     if not quiet:
         where = "standard output" if out == STDOUT else out
         compressed = f", {source.compressed} of them compressed" if budget else ""
-        options.say(f"{count} rows in {where}{compressed}{_left_out(source)}")
+        output.say(f"{count} rows in {where}{compressed}{_left_out(source)}")
 
 
 def _budget(max_tokens: int, tokenizer: str) -> Budget:

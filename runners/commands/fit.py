@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of
 
@@ -106,7 +107,7 @@ def fit(
     # A picture has one curve a series.
     picture = _picture(runs[0], frame, fits, phase) if by == By.series else None
     if json:
-        options.print_json(reports | ({"plot": str(picture)} if picture else {}))
+        output.print_json(reports | ({"plot": str(picture)} if picture else {}))
         return
     for line in lines:
         typer.echo(line)
@@ -176,7 +177,7 @@ def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int,
     alone = fit_series(frame, CURVES[curve], by=by.value, phase=phase.value, draws=draws)
     if json:
         reports = {name: fitted.report() for name, fitted in alone.items()}
-        options.print_json(reports | {"pooled": {name: found.report() for name, found in pooled.items()}})
+        output.print_json(reports | {"pooled": {name: found.report() for name, found in pooled.items()}})
         return
     for series, found in pooled.items():
         typer.echo(f"{series}: {found.sentence()}")

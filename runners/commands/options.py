@@ -1,7 +1,7 @@
-"""Options that several commands share, and how output is shown."""
+"""Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,27 +14,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only."
 Run = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The run folder.", show_default=False)]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out: do what it still owes.")]
-
-
-def say(message: str) -> None:
-    """A line about what is going on; results go to stdout, this to stderr."""
-    typer.echo(message, err=True)
-
-
-def warn(warning: str) -> None:
-    """Says a warning, where there is one."""
-    if warning:
-        say(warning)
-
-
-def say_nothing(message: str) -> None:
-    """The `say` of `--quiet`."""
-    del message
-
-
-def print_json(content: Any) -> None:
-    """One JSON object on stdout."""
-    import msgspec
-
-    typer.echo(msgspec.json.encode(content).decode())
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Resume the run in --out; only missing or errored episodes are run.")
+]
+PlanOnly = Annotated[
+    bool, typer.Option("--plan", help="Only print what would be run and its statistical power; nothing is written.")
+]

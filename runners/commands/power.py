@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 _CURVE = (25, 50, 100, 200, 400, 800)
@@ -57,7 +58,7 @@ def power(
     except ConfigError as error:
         enough, takes = None, str(error)
     if json:
-        options.print_json(
+        output.print_json(
             {
                 "baseline": baseline,
                 "effect": effect,

@@ -21,11 +21,13 @@ from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.replay import ReplayModel, first_difference
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import ReviewWhen, RolloutContext, RolloutSpec, run_episode
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.folder import kept_suite
-from hermes_lab.runners.engine.plan import plan_run
+from hermes_lab.runners.engine.plan import Command, plan_run
 from hermes_lab.runners.engine.snapshots import knowledge_of
-from hermes_lab.runners.experiments.experiment import Command, plan_learn, weights_of
+from hermes_lab.runners.engine.weights import weights_of
+from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.terminal import printable
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
@@ -57,7 +59,7 @@ def replay(
     if recorded.trajectory is None:
         raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to compare with")
     with _listening() as changed:
-        again = anyio.run(_again, run, manifest, recorded, live, options.say_nothing if json else options.say)
+        again = anyio.run(_again, run, manifest, recorded, live, output.say_nothing if json else output.say)
     if again.error:
         difference = f"it errored: {again.error.kind}: {again.error.message}"
     else:
@@ -69,7 +71,7 @@ def replay(
         return 1 if difference else 0
     typer.echo(f"{recorded.key}: {difference or f'the same {count} messages, byte for byte'}")
     if changed:
-        options.say(
+        output.say(
             f"tools ran again, and {len(changed)} would answer otherwise today; the first: {printable(changed[0])}"
         )
     return 1 if difference else 0

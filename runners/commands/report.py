@@ -7,6 +7,7 @@ import typer
 
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.manifest import read_manifest
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.bar import progress_bar
 
@@ -57,7 +58,7 @@ def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None
         written = write_report(runs, path, trajectories=trajectories, from_suite=from_suite(runs), seen=seen)
     if not quiet:
         whole = "" if written.embedded == written.episodes else f", {written.embedded:,} of them whole"
-        options.say(f"{written.size / 1e6:.1f} MB, {written.episodes:,} episodes{whole}")
+        output.say(f"{written.size / 1e6:.1f} MB, {written.episodes:,} episodes{whole}")
 
 
 def from_suite(runs: list[Path]) -> "FromSuite":

@@ -9,6 +9,7 @@ import typer
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 
@@ -38,11 +39,11 @@ async def _serve(model: ModelConfig, log: Path) -> None:
     from hermes_lab.models.server import VllmServer
     from hermes_lab.models.weights import resolve
 
-    weights = resolve(model.name, options.say)
-    starting = VllmServer(weights, model.server, name=model.name, log=log, say=options.say)
+    weights = resolve(model.name, output.say)
+    starting = VllmServer(weights, model.server, name=model.name, log=log, say=output.say)
     async with starting as server, server.watched():
         if model.adapter:
             adapter = await server.load_adapter(adapter_folder(model.adapter) or Path(model.adapter))
-            options.say(f"adapter {adapter.name}")
-        options.say(f"{model.name} at {server.base_url}; Ctrl-C ends it")
+            output.say(f"adapter {adapter.name}")
+        output.say(f"{model.name} at {server.base_url}; Ctrl-C ends it")
         await anyio.sleep_forever()

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.terminal import printable
 from hermes_lab.sessions import SessionInfo, SessionStore
@@ -45,7 +46,7 @@ def list_(limit: Limit = 20, json: options.Json = False) -> None:
     for info in infos:
         typer.echo(_line(info))
     if not infos:
-        options.say("no sessions yet; `hermes-lab chat` begins one")
+        output.say("no sessions yet; `hermes-lab chat` begins one")
 
 
 def show(session: Which, json: options.Json = False) -> None:
@@ -76,7 +77,7 @@ def search(
     for hit in hits:
         typer.echo(f"{hit.name or hit.session}  {hit.role} {hit.place}  {_one_line(hit.snippet)}")
     if not hits:
-        options.say("nothing found")
+        output.say("nothing found")
 
 
 def rename(
@@ -101,7 +102,7 @@ def _done(what: str, info: SessionInfo, json: bool) -> None:
     if json:
         _print_json({what: info})
     else:
-        options.say(f"{what}: {_line(info)}")
+        output.say(f"{what}: {_line(info)}")
 
 
 def _line(info: SessionInfo) -> str:

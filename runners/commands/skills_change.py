@@ -9,6 +9,7 @@ import typer
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
 from hermes_lab.runners.engine import skill_tests
@@ -69,7 +70,7 @@ def restore(
         reason = f"restored {', '.join(wanted)}"
         _change(store, lambda now: _restored(store, now, wanted, broken), "user", reason, json, quiet, over_broken=True)
     if (replaced := sorted(broken.keys() & store.load().skills)) and not quiet and not json:
-        options.say(f"{', '.join(replaced)}: what was broken is kept in {store.aside}")
+        output.say(f"{', '.join(replaced)}: what was broken is kept in {store.aside}")
 
 
 def curate(
@@ -103,7 +104,7 @@ def curate(
         _change(store, make, "curator", reason, json, quiet)
     elif not quiet:
         apply_it = "; --apply does it" if place.store else ""
-        options.say(f"nothing was changed{apply_it}" if proposals else "nothing to do")
+        output.say(f"nothing was changed{apply_it}" if proposals else "nothing to do")
 
 
 def install(
@@ -118,7 +119,7 @@ def install(
 ) -> None:
     """`hermes-lab skills install`."""
     store = find_store(library)
-    say = options.say_nothing if quiet or json else options.say
+    say = output.say_nothing if quiet or json else output.say
     fetched = hub.fetch(source, say=say, ref=ref)
     ready = hub.choose(fetched, skills or (), say=lambda line: say(printable(line)))
     if not no_tests:
@@ -138,7 +139,7 @@ def update(
 ) -> None:
     """`hermes-lab skills update`."""
     store = find_store(library)
-    say = options.say_nothing if quiet or json else options.say
+    say = output.say_nothing if quiet or json else output.say
     now = store.load()
     wanted = [now.skills[existing(now, name, store.broken())] for name in skills or now.skills]
     origins = hub.sources(wanted)
@@ -146,7 +147,7 @@ def update(
         raise ConfigError(f"{', '.join(others)}: not installed from anywhere, so there is nothing to fetch")
     if not origins and not json:
         if not quiet:
-            options.say("no skill here was installed from elsewhere, so there is nothing to update")
+            output.say("no skill here was installed from elsewhere, so there is nothing to update")
         return
     ready: list[Skill] = []
     for (source, ref), mine in origins.items():
@@ -220,7 +221,7 @@ def _change(
     if json:
         print_json({"library": str(store.root), "before": change.before, "after": change.after, "reason": reason})
     elif not quiet and change.before == change.after:
-        options.say("nothing changed: it was so already")
+        output.say("nothing changed: it was so already")
     elif not quiet:
         where = "" if store.root == home_skills() else f" --in {shlex.quote(str(store.root))}"
-        options.say(f"{reason}; back: hermes-lab skills restore --snapshot {change.before}{where}")
+        output.say(f"{reason}; back: hermes-lab skills restore --snapshot {change.before}{where}")

@@ -10,6 +10,7 @@ from hermes_lab.analysis.skill_effects.capture import Capture, captures
 from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.reload import config_of
 from hermes_lab.runners.experiments.ground_truth import LeakScan, scan_leaks, told_in
@@ -36,7 +37,7 @@ def effects(
     from hermes_lab.analysis.report.data import usual_order
 
     (opened,) = open_runs(run)
-    options.warn(opened.warning())
+    output.warn(opened.warning())
     config = config_of(run)
     frame = load_episodes(run).sort_values("arm", key=lambda arms: arms.map(usual_order), kind="stable")
     told = told_in(run)
@@ -44,7 +45,7 @@ def effects(
     chain = funnels(read_seen(run))
     leaked = scan_leaks(run) if leaks else None
     if json:
-        options.print_json(_report(frame, config, caught, chain, leaked))
+        output.print_json(_report(frame, config, caught, chain, leaked))
         return
     for title, lines in (
         ("Capture: rules in force that the skills' words tell", _capture(caught)),

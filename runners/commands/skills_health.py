@@ -8,6 +8,7 @@ import typer
 
 from hermes_lab.analysis.skill_effects.funnel import STAGES, Funnel, funnels, read_seen
 from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import Lib, print_json, report
 from hermes_lab.runners.engine import skill_tests
@@ -44,13 +45,13 @@ def health(
         if not quiet:
             sick = sum(any(problem.severity == "error" for problem in entry.problems) for entry in entries)
             count = counted(len(entries) + len(place.broken), "skill")
-            options.say(f"{place.name}: {count}, {sick + len(place.broken)} with errors")
+            output.say(f"{place.name}: {count}, {sick + len(place.broken)} with errors")
     if came:
         typer.echo("")
         for line in _funnel_table(came):
             typer.echo(line)
     elif came is not None and not quiet:
-        options.say(f"{run}: its episodes tell nothing of skills (no skill was eligible or loaded)")
+        output.say(f"{run}: its episodes tell nothing of skills (no skill was eligible or loaded)")
 
 
 def _entries(place: LibraryRef) -> list[Entry]:

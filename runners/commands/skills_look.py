@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, read_history, told
 from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, deeper, existing, find, home_skills
@@ -46,9 +47,9 @@ def list_(library: Lib = "", json: options.Json = False, quiet: options.Quiet = 
             typer.echo(line)
     if not quiet:
         left_out(place)
-        options.say(f"{place.name}: {counted(len(entries), 'skill')}, snapshot {place.library.snapshot}")
+        output.say(f"{place.name}: {counted(len(entries), 'skill')}, snapshot {place.library.snapshot}")
         if not entries and (below := deeper(library)):
-            options.say(f"skills lie deeper, in {', '.join(map(str, below[:_BELOW]))}")
+            output.say(f"skills lie deeper, in {', '.join(map(str, below[:_BELOW]))}")
 
 
 def show(name: Name, library: In = "", json: options.Json = False) -> None:
@@ -143,13 +144,13 @@ def diff(
     if not quiet:
         counts = {kind: sum(skill.kind == kind for skill in found) for kind in ("added", "removed", "changed")}
         summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no difference"
-        options.say(f"{old.library.snapshot} -> {new.library.snapshot}: {summary}")
+        output.say(f"{old.library.snapshot} -> {new.library.snapshot}: {summary}")
 
 
 def left_out(place: LibraryRef) -> None:
     """Says which skills of a library are broken, and so are in none of its lists."""
     for line in place.broken.values():
-        options.say(f"left out: {printable(line)}")
+        output.say(f"left out: {printable(line)}")
 
 
 def print_json(content: Any) -> None:

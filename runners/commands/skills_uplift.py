@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.execute import Plan, run_all
+from hermes_lab.runners.commands.execute import run_plan
+from hermes_lab.runners.engine.execute import RunPlan
 from hermes_lab.runners.experiments.uplift import libraries_digest, open_source, plan_uplift
 from hermes_lab.runners.tables import counted, table
 
@@ -36,22 +38,22 @@ def uplift(
     if Path(run).is_dir() and (opened := open_runs(Path(run))[0]).manifest.command == "uplift":
         if out:
             raise ConfigError(f"{run}: is an uplift itself; give the run of `learn`, or leave out --out to see it")
-        options.warn(opened.warning())
+        output.warn(opened.warning())
         _show(Path(run), {}, json=json)
         return 0
     source = open_source(run, arm, config or [])
     if not out:
         raise ConfigError("--out: say where the tasks that are run again are written")
-    options.warn(source.warning)
+    output.warn(source.warning)
     names = [name.strip() for name in skills.split(",") if name.strip()]
     lanes = plan_uplift(source, skills=names, about=about, most=tasks)
-    plan = Plan("uplift", source.config, out, source.suite, lanes, libraries_digest(lanes))
+    plan = RunPlan("uplift", source.config, out, source.suite, lanes, libraries_digest(lanes))
     if not (quiet or json):
         without = len(lanes) - len(source.lanes)
-        options.say(
+        output.say(
             f"{counted(plan.wanted, 'episode')}: {counted(len(source.lanes), 'lane')}, {without} without a skill"
         )
-    return run_all(plan, resume=resume, quiet=quiet, json=json, show=partial(_show, out))
+    return run_plan(plan, resume=resume, quiet=quiet, json=json, show=partial(_show, out))
 
 
 def _show(folder: Path, summary: dict[str, Any], *, json: bool) -> None:
@@ -62,10 +64,10 @@ def _show(folder: Path, summary: dict[str, Any], *, json: bool) -> None:
     found = uplifts(load_episodes(folder))
     if json:
         rows = [each.report() for each in found]
-        options.print_json({"uplift": rows} | ({"summary": summary} if summary else {}))
+        output.print_json({"uplift": rows} | ({"summary": summary} if summary else {}))
         return
     if not found:
-        options.say(f"{folder}: {uplift_sentence(found)}")
+        output.say(f"{folder}: {uplift_sentence(found)}")
         return
     several = len({each.world for each in found}) > 1
     header = ["SKILL", *(["WORLD"] if several else []), "PAIRS", "WITH", "WITHOUT", "HELPED", "HARMED", "UPLIFT"]

@@ -17,6 +17,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import Suite
 from hermes_lab.records import read_episodes
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.suites_options import AnyWorld, Seed, config_of, names, split_of, suite_of
 from hermes_lab.runners.tables import counted
@@ -88,7 +89,7 @@ def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: San
             typer.echo(f"  a flaw of the package: {flaw}")
         failures += proof.failures
     for failure in failures:
-        options.say(failure)
+        output.say(failure)
     return 2 if failures else 0
 
 
@@ -157,7 +158,7 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
     for line in rubric.lines():
         typer.echo(line)
     for failure in failures:
-        options.say(failure)
+        output.say(failure)
     return 2 if failures else 0
 
 
@@ -218,7 +219,7 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
         f"{suite.path}: {counted(rows, 'row')}, {found}; without an oracle nobody knows whether they can be done"
     )
     for failure in failures:
-        options.say(failure)
+        output.say(failure)
     return 2 if failures else 0
 
 

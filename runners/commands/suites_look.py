@@ -21,6 +21,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import OracleSuite, Sandbox, Suite
 from hermes_lab.records import write_atomic
 from hermes_lab.rollout import setup_workspace
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
 from hermes_lab.runners.tables import counted, table
@@ -72,7 +73,7 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
     for name in points:
         typer.echo(f"{name}  (of an installed package)")
     if not quiet:
-        options.say("a domain's name is a suite of all that it has; splits: train, validation, heldout")
+        output.say("a domain's name is a suite of all that it has; splits: train, validation, heldout")
 
 
 def show(
@@ -107,7 +108,7 @@ def show(
                 raise ConfigError(f"--play: {suite.name} has no oracle to play its tasks; leave it out")
             judged = anyio.run(verdicts, suite, task, partial(open_sandbox, settings.sandbox))
     if number is None and task.triggers:
-        options.say(f"task {chosen} is the first that triggers a rule; --task shows another")
+        output.say(f"task {chosen} is the first that triggers a rule; --task shows another")
     if json:
         typer.echo(msgspec.json.encode({**_row(task), "verdicts": judged}).decode())
         return
@@ -148,12 +149,12 @@ def sample(
         _lay_out_at(workspace, drawn[0], settings)
         typer.echo(printable(drawn[0].prompt, keep="\n\t"))
         if drawn[0].pages:
-            options.say(f"{counted(len(drawn[0].pages), 'page')} that an agent could search are not in the folder")
+            output.say(f"{counted(len(drawn[0].pages), 'page')} that an agent could search are not in the folder")
         shown = _shown_by(suite, drawn[0], seed, world, config)
-        options.say(f"{drawn[0].id} lies in {workspace}; how it is judged: hermes-lab tasks show {name} {shown}")
+        output.say(f"{drawn[0].id} lies in {workspace}; how it is judged: hermes-lab tasks show {name} {shown}")
     if out:
         write_atomic(out, b"".join(msgspec.json.encode(_row(task)) + b"\n" for task in drawn))
-        options.say(f"{counted(len(drawn), 'task')} in {out}")
+        output.say(f"{counted(len(drawn), 'task')} in {out}")
     if not out and not workspace:
         rows = [(t.id, str(t.metadata.get("family", "")), ", ".join(t.triggers) or "-", t.prompt) for t in drawn]
         for line in table(("TASK", "FAMILY", "TRIGGERS", "PROMPT"), rows):
@@ -175,7 +176,7 @@ def rules(
     with blaming(name):
         library = suite.known_skills(split=split_of(suite, split), world=world)
     library.save(out)
-    options.say(f"{counted(len(library.skills), 'skill')} in {out}; run with -c skills.library={out}")
+    output.say(f"{counted(len(library.skills), 'skill')} in {out}; run with -c skills.library={out}")
 
 
 def adapter_row(name: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.terminal import printable
 
@@ -30,7 +31,7 @@ def summary(run: options.Run, json: options.Json = False) -> None:
 def say_warnings(content: dict[str, Any]) -> None:
     """Says what makes the score meaningless, a line each; in JSON they stand under `warnings`."""
     for warning in content["warnings"]:
-        options.say(f"warning: {warning}")
+        output.say(f"warning: {warning}")
 
 
 def say_warnings_of(*runs: Path) -> None:
@@ -39,13 +40,13 @@ def say_warnings_of(*runs: Path) -> None:
 
     for run in runs:
         for warning in summarize(run)["warnings"]:
-            options.say(f"warning: {run}: {warning}")
+            output.say(f"warning: {run}: {warning}")
 
 
 def show_summary(content: dict[str, Any], *, json: bool) -> None:
     """Prints a summary, as a table or as one JSON object."""
     if json:
-        options.print_json(content)
+        output.print_json(content)
         return
     typer.echo(
         f"{content['finished']} of {content['wanted']} episodes finished, {content['errored']} errored, "

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options, train_proposals
 from hermes_lab.runners.engine.folder import lock_folder
 
@@ -49,7 +50,7 @@ def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
     from hermes_lab.training.sft import train_sft
 
     training = load_train_config(config or [])
-    _echo_folder(lambda: train_sft(training, options.say_nothing if quiet else options.say, _typed()))
+    _echo_folder(lambda: train_sft(training, output.say_nothing if quiet else output.say, _typed()))
 
 
 def preference(config: options.Config = None, quiet: options.Quiet = False) -> None:
@@ -58,22 +59,27 @@ def preference(config: options.Config = None, quiet: options.Quiet = False) -> N
     from hermes_lab.training.preference import train_preference
 
     training = load_train_config(config or [])
-    _echo_folder(lambda: train_preference(training, options.say_nothing if quiet else options.say, _typed()))
+    _echo_folder(lambda: train_preference(training, output.say_nothing if quiet else output.say, _typed()))
 
 
 def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
     """`hermes-lab train grpo`."""
+    from hermes_lab.runners.commands.execute import TerminalListener
     from hermes_lab.runners.environments.collect import open_sampler
     from hermes_lab.training.grpo import train_grpo
     from hermes_lab.training.grpo_config import load_grpo_config
 
-    say = options.say_nothing if quiet else options.say
+    say = output.say_nothing if quiet else output.say
     training = load_grpo_config(config or [])
     with lock_folder(Path(training.out)):
         try:
-            _echo_folder(lambda: train_grpo(training, partial(open_sampler, say=say, quiet=quiet), say, _typed()))
+            _echo_folder(
+                lambda: train_grpo(
+                    training, partial(open_sampler, say=say, listener=TerminalListener(quiet=quiet)), say, _typed()
+                )
+            )
         except KeyboardInterrupt:
-            options.say("interrupted: everything is kept; go on with -c resume=true")
+            output.say("interrupted: everything is kept; go on with -c resume=true")
             return 130
     return 0
 

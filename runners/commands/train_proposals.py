@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 
@@ -27,10 +28,10 @@ def proposals(
 
     found = [find_proposal(name)] if name else list_proposals()
     if json:
-        options.print_json([_row(one) for one in found])
+        output.print_json([_row(one) for one in found])
         return
     if not found:
-        options.say(f"{proposals_folder()}: no proposals; agents with the toolset rl make them")
+        output.say(f"{proposals_folder()}: no proposals; agents with the toolset rl make them")
     if name:
         typer.echo(printable(read_text(found[0]), keep="\n").rstrip())
     for one in found:

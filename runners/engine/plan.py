@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,6 +19,9 @@ from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import blaming
 from hermes_lab.types import Task
+
+Command = Literal["run", "learn", "uplift"]
+"""The kind of a run, as in `run.json`: `learn` is an experiment; `uplift` reruns lanes of one, each without a skill."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.refusals import Refused
 from hermes_lab.models.server import VllmServer
 from hermes_lab.protocols import Suite
-from hermes_lab.runners.commands.execute import Plan, run_all
+from hermes_lab.runners.engine.execute import Listener, RunPlan, execute
 from hermes_lab.runners.engine.lanes import begin
 from hermes_lab.runners.engine.libraries import begin_with
 from hermes_lab.runners.engine.plan import Lane
@@ -40,11 +40,11 @@ _TRIES = 2
 class BatchSampler:
     """Runs batches. The locked server is used as it is, or started before the first rollout where none answers."""
 
-    def __init__(self, locked: LockedConfig, log: Path, say: Say, *, quiet: bool) -> None:
+    def __init__(self, locked: LockedConfig, log: Path, say: Say, listener: Listener) -> None:
         self._locked = locked
         self._log = log
         self._say = say
-        self._quiet = quiet
+        self._listener = listener
         self._urls = addresses(locked.rollout_server_url)
         self._server: VllmServer | None = None
         self._found = False
@@ -55,13 +55,15 @@ class BatchSampler:
         suite, library = load_suite(batch.config.suite), begin_with(batch.config.skills.library)
         lanes = batch_lanes(batch, suite, library)
         for _ in range(_TRIES):
-            plan = Plan("run", batch.config, batch.folder, suite, lanes, library.snapshot)
+            plan = RunPlan("run", batch.config, batch.folder, suite, lanes, library.snapshot)
             begun = (batch.folder / "run.json").exists()
-            code = run_all(plan, resume=begun, quiet=self._quiet, json=False, show=_show_nothing)
-            if code == 130:
-                raise KeyboardInterrupt
-            if code == 0:
+            result = execute(plan, resume=begun, listener=self._listener)
+            for warning in result.summary["warnings"]:
+                self._say(f"warning: {warning}")
+            if result.complete:
                 return
+            missing = result.wanted - result.finished
+            self._say(f"{missing} of {result.wanted} episodes did not finish ({result.last_error})")
 
     def retire(self, version: Path) -> None:
         """Takes a version off the server, where it is still there."""
@@ -96,9 +98,9 @@ class BatchSampler:
 
 
 @contextmanager
-def open_sampler(locked: LockedConfig, log: Path, say: Say, *, quiet: bool) -> Iterator[BatchSampler]:
+def open_sampler(locked: LockedConfig, log: Path, say: Say, listener: Listener) -> Iterator[BatchSampler]:
     """A sampler for the time of the block."""
-    sampler = BatchSampler(locked, log, say, quiet=quiet)
+    sampler = BatchSampler(locked, log, say, listener)
     try:
         yield sampler
     finally:
@@ -153,7 +155,3 @@ async def _unload(url: str, version: Path) -> None:
     async with Endpoint(url) as endpoint:
         if adapter.name in await served_models(endpoint):
             await unload_adapter(endpoint, adapter.name)
-
-
-def _show_nothing(content: object, *, json: bool) -> None:
-    del content, json  # the training says what came of it

@@ -21,7 +21,7 @@ from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import EpisodeLog, write_json
-from hermes_lab.runners.commands import options
+from hermes_lab.runners import output
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.libraries import begin_with
 from hermes_lab.runners.environments.lock import load_locked
@@ -94,7 +94,7 @@ def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, *,
     if out:
         write_json(out, report)
     if json:
-        options.print_json(report)
+        output.print_json(report)
     else:
         typer.echo(line(report))
     return INFRASTRUCTURE if report["errored"] else 0

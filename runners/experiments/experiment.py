@@ -1,11 +1,10 @@
 """The lanes of `learn`: arms x replicates x worlds x weights, and the tasks of each."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from hermes_lab.config.schema import LearningConfig, RunConfig
 from hermes_lab.errors import ConfigError
@@ -13,13 +12,11 @@ from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.lanes import begin
 from hermes_lab.runners.engine.plan import Lane
+from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.experiments.orders import order_of
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import blaming
 from hermes_lab.types import Task
-
-Command = Literal["run", "learn", "uplift"]
-"""What begins a run; `uplift` runs lanes of a `learn` again."""
 
 
 class _Course(NamedTuple):
@@ -62,47 +59,13 @@ def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     return lanes
 
 
-def weights_of(command: Command, config: RunConfig) -> tuple[str, ...]:
-    """The adapters of a run, "" being none; a lane's `weights` is a place among them."""
-    return (config.learning.adapters if command != "run" else ()) or (config.model.adapter,)
-
-
-def weights_digest(adapters: Sequence[str]) -> str:
-    """What `run.json` knows of the weights: the digest of an adapter's folder, or one over those of several. Of an
-    adapter that only has a name at a server nothing is known yet."""
-    digests = [_digest_of(adapter) for adapter in adapters]
-    if len(digests) == 1 or not any(digests):
-        return digests[0]
-    return hashlib.sha256("/".join(digests).encode()).hexdigest()
-
-
-@contextmanager
-def blaming_adapters(command: Command, config: RunConfig) -> Iterator[None]:
-    """What is wrong with an adapter is said of the field that names it."""
-    try:
-        yield
-    except ConfigError as error:
-        if command == "run" or not config.learning.adapters:
-            raise
-        raise ConfigError(str(error).replace("model.adapter:", "learning.adapters:", 1)) from None
-
-
-def _digest_of(adapter: str) -> str:
-    if not adapter:
-        return ""
-    from hermes_lab.models.adapters import adapter_folder, identify
-
-    folder = adapter_folder(adapter)
-    return identify(folder)[1].digest if folder else ""
-
-
 def check_experiment(config: RunConfig) -> None:
     """Raises `ConfigError` for fields that contradict each other, or what `learn` is."""
     learning, model = config.learning, config.model
     if config.run.samples != 1:
-        raise ConfigError("run.samples: `learn` takes 1; for more rollouts raise learning.replicates")
+        raise ConfigError("run.samples: an experiment takes 1; for more rollouts raise learning.replicates")
     if config.suite.count:
-        raise ConfigError("suite.count: `learn` takes its tasks from learning.rounds, round_size and worlds")
+        raise ConfigError("suite.count: an experiment takes its tasks from learning.rounds, round_size and worlds")
     if learning.rounds % learning.blocks:
         raise ConfigError(
             f"learning.rounds: {learning.rounds} rounds cannot be shared among {learning.blocks} blocks; give a "

@@ -7,7 +7,7 @@ from msgspec import Struct
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.runners.engine.budget import Budget, Share
 from hermes_lab.runners.engine.plan import Lane
-from hermes_lab.runners.experiments.experiment import weights_of
+from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.tables import counted
 
 CURVE_LANES = 20

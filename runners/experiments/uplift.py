@@ -25,7 +25,7 @@ from hermes_lab.runners.engine.libraries import existing
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
 from hermes_lab.runners.engine.reload import lanes_of
 from hermes_lab.runners.engine.snapshots import load_notes
-from hermes_lab.runners.experiments.experiment import weights_of
+from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library, load_snapshot
 from hermes_lab.tasks import load_suite

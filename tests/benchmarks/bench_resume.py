@@ -14,7 +14,7 @@ import msgspec
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.runners.engine.batch import has_pending, read_done
 from hermes_lab.runners.engine.plan import plan_run, tasks_digest
-from hermes_lab.runners.progress import Tally
+from hermes_lab.runners.engine.tally import Tally
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import (

@@ -11,6 +11,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
+from hermes_lab.runners.engine.execute import Listener
 from hermes_lab.runners.environments.collect import BatchSampler, batch_lanes
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
@@ -61,7 +62,7 @@ def test_a_batch_is_whole_groups_with_the_tokens_of_the_served_adapter(tmp_path:
     (adapter / "adapter_model.safetensors").write_text("weights")
     with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server:
         config = run_config(**{"model.base_url": server.base_url, "model.adapter": adapter})
-        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, quiet=True)
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, Listener())
         sampler.collect(batch(tmp_path / "run", config))
         asked = len(server.requests)
         sampler.collect(batch(tmp_path / "run", config))  # nothing is owed
@@ -85,7 +86,7 @@ def test_what_errors_is_tried_once_more_and_then_left_out(tmp_path: Path) -> Non
 
         server.script = gone
         config = run_config(**{"model.base_url": server.base_url, "model.max_retries": 0})
-        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, quiet=True)
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, Listener())
         sampler.collect(batch(tmp_path / "run", config, tasks=1))
         assert len(server.requests) == 4  # two samples, twice
     assert {episode.status for episode in read_episodes(tmp_path / "run")} == {"errored"}
@@ -95,7 +96,7 @@ def test_what_errors_is_tried_once_more_and_then_left_out(tmp_path: Path) -> Non
 def test_of_several_servers_one_is_enough_to_begin_with(tmp_path: Path) -> None:
     with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server, reserved_port() as port:
         both = f"http://localhost:{port}/v1,{server.base_url}"
-        sampler = BatchSampler(locked(both), tmp_path / "server.log", print, quiet=True)
+        sampler = BatchSampler(locked(both), tmp_path / "server.log", print, Listener())
         sampler.collect(
             batch(tmp_path / "run", run_config(**{"model.base_url": both, "model.max_retries": 0}), tasks=1)
         )
@@ -107,7 +108,7 @@ def test_of_several_servers_one_is_enough_to_begin_with(tmp_path: Path) -> None:
 def test_a_server_elsewhere_is_never_started_from_here(tmp_path: Path) -> None:
     with reserved_port() as port:
         url = f"http://localhost:{port}/elsewhere"
-        sampler = BatchSampler(locked(url), tmp_path / "server.log", print, quiet=True)
+        sampler = BatchSampler(locked(url), tmp_path / "server.log", print, Listener())
         with pytest.raises(ConfigError, match=r"no server answers at .*/elsewhere"):
             sampler.collect(batch(tmp_path / "run", run_config(**{"model.max_retries": 0})))
     assert not (tmp_path / "run").exists()

@@ -14,7 +14,8 @@ from hermes_lab.lane import lane_key
 from hermes_lab.protocols import Suite, Workspace
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
-from hermes_lab.runners.experiments.experiment import plan_learn, weights_digest
+from hermes_lab.runners.engine.weights import weights_digest
+from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.experiments.experiment_plan import plan_experiment
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite

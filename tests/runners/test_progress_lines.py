@@ -10,7 +10,8 @@ from rich.console import Console
 from hermes_lab.runners import progress
 from hermes_lab.runners.engine.episode_summary import summarize
 from hermes_lab.runners.engine.plan import Lane
-from hermes_lab.runners.progress import LiveTable, Plain, Tally
+from hermes_lab.runners.engine.tally import Tally
+from hermes_lab.runners.progress import LiveTable, Plain
 from hermes_lab.skills.library import Library
 from hermes_lab.types import EpisodeError, Message, Task, Usage
 

@@ -1,0 +1,228 @@
+"""Runs a plan.
+
+The engine prints nothing and knows no exit codes: it returns a result, raises errors, and reports to a `Listener` on
+the way. The commands, studies, GRPO's collection and `hermes_lab.run` are its clients.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from anyio.from_thread import start_blocking_portal
+
+from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import open_auxiliary, open_models
+from hermes_lab.protocols import Suite
+from hermes_lab.records import write_json
+from hermes_lab.rewards import reward_warnings
+from hermes_lab.rollout import RolloutContext
+from hermes_lab.runners.engine.batch import Done, finalize_lanes, has_pending, read_done, run_lanes
+from hermes_lab.runners.engine.budget import Budget
+from hermes_lab.runners.engine.executors import open_executor
+from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_folder, open_folder
+from hermes_lab.runners.engine.log_relay import relay_logs
+from hermes_lab.runners.engine.open_files import allow_open_files
+from hermes_lab.runners.engine.plan import Command, Lane, tasks_digest
+from hermes_lab.runners.engine.snapshots import sweep
+from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
+from hermes_lab.runners.engine.weights import blaming_adapters, weights_digest, weights_of
+from hermes_lab.runners.interrupt import one_interrupt
+from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.tools.distributions import check_tools
+from hermes_lab.web import open_web
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What is to be run. Making one writes nothing and starts nothing.
+
+    `folder` is None for a plan that is only shown. `library` is the digest of the skills that the run begins with.
+    """
+
+    command: Command
+    config: RunConfig
+    folder: Path | None
+    suite: Suite
+    lanes: Sequence[Lane]
+    library: str
+
+    def __post_init__(self) -> None:
+        """Refuses a tool or a sandbox that cannot be had, before anything is written."""
+        check_tools(self.config.agent)
+        open_sandbox(self.config.sandbox)
+
+    @property
+    def wanted(self) -> int:
+        """Episodes of the whole run."""
+        return sum(lane.wanted for lane in self.lanes)
+
+    def tally(self) -> Tally:
+        """Counts of what is finished; the clock of the budget starts."""
+        return Tally(self.lanes, Budget(self.config.budget))
+
+    def finished(self) -> int:
+        """How many episodes are finished already."""
+        tally = self.tally()
+        if self.folder is not None:
+            read_done(self.lanes, self.folder, tally.add)
+        return tally.total("finished")
+
+
+class Listener:
+    """Follows a run. Override what you want to show; by default nothing is shown."""
+
+    def begin(self, plan: RunPlan, tally: Tally) -> None:
+        """The folder is open, and `tally` counts what earlier starts finished."""
+
+    def message(self, line: str) -> None:
+        """What the run is doing, such as starting a model server."""
+
+    def warning(self, line: str) -> None:
+        """What weakens the run, such as a sandbox that does not isolate."""
+
+    def progress(self, tally: Tally) -> Progress:
+        """The view that is open while rollouts run."""
+        return Quiet(tally)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What became of a run. `summary` is what `summary.json` holds; `spent` names the budget that ended the run early,
+    `last_error` the last infrastructure failure."""
+
+    folder: Path
+    summary: dict[str, Any]
+    spent: str = ""
+    last_error: str = ""
+
+    @property
+    def finished(self) -> int:
+        """Finished episodes, over all starts."""
+        return int(self.summary["finished"])
+
+    @property
+    def wanted(self) -> int:
+        """Episodes of the whole run."""
+        return int(self.summary["wanted"])
+
+    @property
+    def errored(self) -> int:
+        """Episodes that failed for infrastructure reasons; a resumed run tries them again."""
+        return int(self.summary["errored"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether every episode is finished."""
+        return self.finished == self.wanted
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run. Every finished episode is on the disk, and the run can be resumed."""
+
+    def __init__(self, result: RunResult) -> None:
+        kept = f"{result.finished} of {result.wanted} episodes are kept"
+        super().__init__(f"interrupted: {kept}; continue with --resume")
+        self.result = result
+
+
+def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = None) -> RunResult:
+    """Runs what is still missing of `plan` in its folder, and blocks until it is done.
+
+    It works inside a running event loop too, as in a notebook: rollouts then run in a thread of their own. Failed
+    episodes are in the result, they raise nothing. Raises `ConfigError` for a mistake or a folder that holds another
+    run, `InfraError` where no model or sandbox comes up, and `Interrupted` on Ctrl-C.
+    """
+    config, folder, listener = plan.config, plan.folder, listener or Listener()
+    if folder is None:
+        raise ConfigError("run.out: say where the run is written, with --out DIR")
+    allow_open_files(config.run.concurrency)
+    adapters = weights_of(plan.command, config)
+    check_folder(folder, resume=resume)
+    tally = plan.tally()
+    with lock_folder(folder), blaming_adapters(plan.command, config):
+        open_folder(
+            folder,
+            command=plan.command,
+            config=config,
+            tasks_digest=tasks_digest(plan.lanes),
+            library=plan.library,
+            adapter_digest=weights_digest(adapters),
+            wanted=plan.wanted,
+            resume=resume,
+        )
+        keep_suite(folder, config)
+        sweep(folder)
+        done = read_done(plan.lanes, folder, tally.add)
+        listener.begin(plan, tally)
+        try:
+            if not has_pending(plan.lanes, done):
+                finalize_lanes(config, plan.lanes, folder, done)
+            elif tally.budget.allows():  # else no model has to be started
+                run_blocking(partial(_run, plan, adapters, folder, done, tally, listener))
+        except KeyboardInterrupt:
+            raise Interrupted(_result(folder, tally)) from None
+    return _result(folder, tally)
+
+
+async def _run(
+    plan: RunPlan, adapters: Sequence[str], folder: Path, done: Done, tally: Tally, listener: Listener
+) -> None:
+    config, say = plan.config, listener.message
+    for promise in unkept_promises(config.sandbox):
+        listener.warning(f"sandbox.backend={config.sandbox.backend}: {promise}")
+    if doubt := reward_warnings(config.reward):
+        listener.warning(doubt)
+    web = open_web(config.web)
+    with one_interrupt():
+        await probe(config.sandbox)
+        opened = open_models(
+            config.model,
+            adapters,
+            tool_format=config.agent.tool_format,
+            log=folder / "server.log",
+            concurrency=config.run.concurrency,
+            say=say,
+        )
+        async with opened as models, open_auxiliary(config, say=say) as auxiliary:
+            digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
+            contexts = [RolloutContext(config, digest, plan.suite, model, sandbox, web, auxiliary) for model in models]
+            async with open_executor(config, contexts, adapters, say) as run_episode:
+                with listener.progress(tally) as progress, relay_logs(say, named=plan.wanted > 1):
+                    await run_lanes(contexts, plan.lanes, folder, done, progress, tally.budget, run_episode)
+
+
+def _result(folder: Path, tally: Tally) -> RunResult:
+    """Writes the summary. It counts the log: the last episodes may be on the disk but not in the tally."""
+    from hermes_lab.analysis.summaries.summary import summarize
+
+    summary = summarize(folder)
+    write_json(folder / "summary.json", summary)
+    return RunResult(folder, summary, tally.budget.spent, tally.last_error)
+
+
+def run_blocking(main: Callable[[], Awaitable[T]]) -> T:
+    """Runs `main` to its end, in a thread of its own where this one has a running event loop.
+
+    Ctrl-C cancels it, waits until it has ended, and raises `KeyboardInterrupt`.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return anyio.run(main)
+    with start_blocking_portal() as portal:
+        future = portal.start_task_soon(main)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            with suppress(BaseException):
+                future.result()
+            raise

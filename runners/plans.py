@@ -1,0 +1,41 @@
+"""Plans of runs and experiments from configuration sources."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
+from hermes_lab.errors import ConfigError
+from hermes_lab.runners.engine.execute import RunPlan
+from hermes_lab.runners.engine.libraries import begin_with
+from hermes_lab.runners.engine.plan import plan_run
+from hermes_lab.runners.experiments.experiment import plan_learn
+from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, plan_experiment
+from hermes_lab.tasks import load_suite
+
+
+def plan_of(
+    command: Literal["run", "learn"],
+    sources: Sequence[str] | RunConfig,
+    out: Path | None,
+    *,
+    only_shown: bool = False,
+) -> RunPlan:
+    """The plan of a run, or of an experiment (`learn`). `sources` are YAML files and `key=value` overrides.
+
+    Raises `ConfigError` for a mistake in them, and for a run without a folder unless the plan is `only_shown`.
+    """
+    config = sources if isinstance(sources, RunConfig) else load_config(sources)
+    folder = out or (Path(config.run.out) if config.run.out else None)
+    if folder is None and not only_shown:
+        raise ConfigError("run.out: say where the run is written, with --out DIR")
+    suite, library = load_suite(config.suite), begin_with(config.skills.library)
+    lanes = (plan_learn if command == "learn" else plan_run)(config, suite, library)
+    return RunPlan(command, config, folder, suite, lanes, library.snapshot)
+
+
+def describe(plan: RunPlan) -> ExperimentPlan:
+    """The size and the power of a planned experiment, and how much of it is finished already."""
+    finished = plan.finished()
+    return plan_experiment(plan.config, plan.lanes, plan.tally().budget, finished)
