@@ -1,3 +1,60 @@
-"""Hermes Lab: run a self-improving tool-using agent, measure whether it got better, and train on what it did."""
+"""Hermes Lab: run a self-improving tool-using agent, measure whether it got better, and train on what it did.
+
+`import hermes_lab as lab` is the library for scripts and notebooks: `run`, `experiment`, `plan`, `load`, `fit`,
+`compare`, `report`, and the types that extensions implement. Each name is imported when it is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hermes_lab.agent.loop import Agent as Agent
+    from hermes_lab.analysis.curves import Curve as Curve
+    from hermes_lab.config.schema import RunConfig as RunConfig
+    from hermes_lab.errors import ConfigError as ConfigError
+    from hermes_lab.errors import InfraError as InfraError
+    from hermes_lab.protocols import ModelClient as ModelClient
+    from hermes_lab.protocols import Sandbox as Sandbox
+    from hermes_lab.protocols import Suite as Suite
+    from hermes_lab.protocols import TaskSession as TaskSession
+    from hermes_lab.protocols import Workspace as Workspace
+    from hermes_lab.runners.api import Run as Run
+    from hermes_lab.runners.api import compare as compare
+    from hermes_lab.runners.api import experiment as experiment
+    from hermes_lab.runners.api import fit as fit
+    from hermes_lab.runners.api import load as load
+    from hermes_lab.runners.api import plan as plan
+    from hermes_lab.runners.api import report as report
+    from hermes_lab.runners.api import run as run
+    from hermes_lab.tools.registry import Tool as Tool
+    from hermes_lab.tools.registry import ToolContext as ToolContext
+    from hermes_lab.tools.registry import tool as tool
+    from hermes_lab.types import Episode as Episode
+    from hermes_lab.types import Task as Task
+    from hermes_lab.types import Verdict as Verdict
 
 __version__ = "0.1.0"
+
+_NAMES = {
+    "runners.api": ("Run", "compare", "experiment", "fit", "load", "plan", "report", "run"),
+    "protocols": ("ModelClient", "Sandbox", "Suite", "TaskSession", "Workspace"),
+    "types": ("Episode", "Task", "Verdict"),
+    "tools.registry": ("Tool", "ToolContext", "tool"),
+    "agent.loop": ("Agent",),
+    "analysis.curves": ("Curve",),
+    "config.schema": ("RunConfig",),
+    "errors": ("ConfigError", "InfraError"),
+}
+_MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_MODULES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

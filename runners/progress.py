@@ -1,8 +1,11 @@
 """Views of a run: a live table in a terminal or a notebook, plain lines anywhere else."""
 
+import io
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -46,7 +49,7 @@ class Plain(Quiet):
 
 
 class LiveTable(Quiet):
-    """A table of arms that is drawn anew four times a second."""
+    """A table of arms, redrawn four times a second."""
 
     def __init__(self, tally: Tally, console: Console) -> None:
         super().__init__(tally)
@@ -84,3 +87,40 @@ class LiveTable(Quiet):
         error = f"\nlast error: {self.tally.last_error}" if self.tally.last_error else ""
         warning = f"\nwarning: {early}" if (early := self.tally.early_warning) else ""
         return self.tally.headline() + error + warning
+
+
+class NotebookTable(LiveTable):
+    """The same table in the output of a notebook's cell, redrawn twice a second."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(tally, Console(file=io.StringIO()))
+        self._ended = threading.Event()
+
+    def __enter__(self) -> "NotebookTable":
+        from IPython.display import display
+
+        self.tally.start()
+        self._handle: Any = display(self._shown(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
+        self._handle.update(self._shown(), raw=True)
+
+    def _beat(self) -> None:
+        while not self._ended.wait(0.5):
+            self._handle.update(self._shown(), raw=True)
+
+    def _shown(self) -> dict[str, str]:
+        console = Console(file=io.StringIO(), width=120)
+        with console.capture() as text:
+            console.print(self._table())
+        return {"text/plain": text.get().rstrip()}
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    found = shell.get_ipython() if shell else None
+    return getattr(found, "kernel", None) is not None

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command(
         "serve",
-        help="Feed an Atropos server with scored groups until its trainer has had its steps, or Ctrl-C.\n\n"
+        help="Feed an Atropos server with scored groups until the trainer has reached its step count, or Ctrl-C.\n\n"
         "hermes-lab env serve -c configs/env/atropos.yaml --api-url http://127.0.0.1:8000\n\n"
         "hermes-lab env serve -c configs/env/atropos.yaml --lock configs/locks/grpo-cpu.yaml",
     )(serve)
@@ -77,11 +77,11 @@ def serve(
     lock: Lock = None,
     out: Folder = None,
     quiet: options.Quiet = False,
-) -> int:
+) -> None:
     """`hermes-lab env serve`."""
     from hermes_lab.runners.environments.runs import run_serve
 
-    return run_serve(config or [], api_url, lock, out, output.say_nothing if quiet else output.say)
+    run_serve(config or [], api_url, lock, out, output.say_nothing if quiet else output.say)
 
 
 def process(
@@ -99,7 +99,11 @@ def process(
     from hermes_lab.runners.environments.runs import run_process
 
     say = output.say_nothing if quiet else output.say
-    return run_process(config or [], lock, out, count=count, scored=form == "groups", html=html, say=say)
+    tally = run_process(config or [], lock, out, count=count, scored=form == "groups", html=html, say=say)
+    typer.echo(f"{out}: {tally}")
+    if not tally.groups:
+        output.say("hermes-lab: error: no group could be used, for the reasons above")
+    return 0 if tally.groups else 1
 
 
 def evaluate(
@@ -110,7 +114,12 @@ def evaluate(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab env evaluate`."""
+    from hermes_lab.envs.atropos.evaluate import line
     from hermes_lab.runners.environments.runs import run_evaluate
 
-    say = output.say_nothing if quiet else output.say
-    return run_evaluate(config or [], lock, out, json=json, say=say)
+    report = run_evaluate(config or [], lock, out, output.say_nothing if quiet else output.say)
+    if json:
+        output.print_json(report)
+    else:
+        typer.echo(line(report))
+    return 3 if report["errored"] else 0

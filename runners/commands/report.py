@@ -1,18 +1,15 @@
 """`report`: a run as one page that opens anywhere."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.bar import progress_bar
-
-if TYPE_CHECKING:
-    from hermes_lab.analysis.report.findings import FromSuite
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +30,7 @@ def report(
         Path | None, typer.Option("--out", "-o", help="The file.", show_default="report.html in the first run")
     ] = None,
     trajectories: Annotated[
-        str, typer.Option(help="How many whole trajectories: a number, or `all` that 50 MB hold.")
+        str, typer.Option(help="How many whole trajectories: a number, or `all`, up to 50 MB.")
     ] = "all",
     quiet: options.Quiet = False,
 ) -> None:
@@ -52,6 +49,7 @@ def report(
 def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None, quiet: bool) -> None:
     """Writes the page, with a bar and its size on stderr."""
     from hermes_lab.analysis.report.page import write_report
+    from hermes_lab.runners.experiments.ground_truth import from_suite
 
     wanted = sum(read_manifest(run).wanted for run in runs)
     with progress_bar("episodes", wanted, shown=not quiet) as seen:
@@ -59,29 +57,3 @@ def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None
     if not quiet:
         whole = "" if written.embedded == written.episodes else f", {written.embedded:,} of them whole"
         output.say(f"{written.size / 1e6:.1f} MB, {written.episodes:,} episodes{whole}")
-
-
-def from_suite(runs: list[Path]) -> "FromSuite":
-    """What only the suite knows, of one run. Where it cannot be asked, the page is complete without it."""
-    from hermes_lab.analysis.report.findings import FromSuite
-    from hermes_lab.analysis.skill_effects.capture import captures
-    from hermes_lab.runners.experiments.ground_truth import scan_leaks, told_in
-
-    if len(runs) > 1:
-        return FromSuite(searched="this is done of one run at a time")
-    try:
-        told = told_in(runs[0])
-        scan = scan_leaks(runs[0])
-    except (ConfigError, InfraError) as error:
-        return FromSuite(searched=str(error))
-    found = None if told is None else captures(told)
-    if scan is None:
-        return FromSuite(captures=found, searched="the run holds out no tasks")
-    leaks = [
-        f"{lane}: {leak.skill} tells {', '.join(leak.literals)}, of the answer of {leak.task_id}"
-        for lane, several in scan.leaks.items()
-        for leak in several
-    ]
-    against = f"against the answers of {scan.findable} of {scan.tasks} held-out tasks"
-    searched = f"The last libraries of {scan.lanes} lanes {against}"
-    return FromSuite(captures=found, leaks=leaks, searched=searched)

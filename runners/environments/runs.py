@@ -1,4 +1,4 @@
-"""What the commands of `env` do: a model and its rollouts opened, used, and closed."""
+"""Rollouts for environments: feed an Atropos server, write groups to a file, evaluate on held-out tasks."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -8,20 +8,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
-import typer
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.atropos.client import AtroposClient, AtroposError
 from hermes_lab.envs.atropos.config import EnvConfig, check_sampling, new_file
-from hermes_lab.envs.atropos.evaluate import evaluate, greedy, line
+from hermes_lab.envs.atropos.evaluate import evaluate, greedy
 from hermes_lab.envs.atropos.process import process
 from hermes_lab.envs.atropos.serve import Feeder
 from hermes_lab.envs.atropos.source import GroupSource, NothingWorks
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.records import EpisodeLog, write_json
-from hermes_lab.runners import output
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.libraries import begin_with
 from hermes_lab.runners.environments.lock import load_locked
@@ -29,20 +27,19 @@ from hermes_lab.runners.interrupt import one_interrupt
 
 Say = Callable[[str], None]
 
-INFRASTRUCTURE = 3
 
-
-def run_serve(sources: Sequence[str], api_url: str, lock: Path | None, out: Path | None, say: Say) -> int:
-    """Feeds the server at `api_url`; returns the exit code."""
+def run_serve(sources: Sequence[str], api_url: str, lock: Path | None, out: Path | None, say: Say) -> None:
+    """Feeds the server at `api_url` until its trainer has reached its step count. Raises `InfraError` where the server
+    or every rollout fails."""
     config = load_locked(sources, lock)
     check_sampling(config)
     models = {urlsplit(url).netloc for url in config.model.servers}
     if config.model.provider == "openai" and urlsplit(api_url).netloc in models:
         raise ConfigError(f"--api-url: {api_url} is the address of model.base_url, too; give `run-api` another --port")
-    return anyio.run(_serve, config, api_url, out or _new_folder(), say)
+    anyio.run(_serve, config, api_url, out or _new_folder(), say)
 
 
-async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say) -> int:
+async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say) -> None:
     tally = Tally()
     with one_interrupt():
         try:
@@ -54,22 +51,20 @@ async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say) -> int:
                 await Feeder(client, source, config.env, tally, say).run()
         except (AtroposError, NothingWorks) as error:
             say(str(tally))
-            typer.echo(f"hermes-lab: error: {error}", err=True)
-            return INFRASTRUCTURE
-    return 0
+            raise InfraError(str(error)) from None
 
 
 def run_process(
     sources: Sequence[str], lock: Path | None, out: Path, *, count: int, scored: bool, html: bool, say: Say
-) -> int:
-    """Writes groups to a file; returns the exit code."""
+) -> Tally:
+    """Writes groups to a file; returns what became of them. Raises `InfraError` where every rollout fails."""
     config = load_locked(sources, lock)
     check_sampling(config)
     page = new_file(out.with_suffix(".html")) if html else None
     return anyio.run(_process, config, new_file(out), page, count, scored, say)
 
 
-async def _process(config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say) -> int:
+async def _process(config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say) -> Tally:
     tally = Tally()
     with one_interrupt():
         try:
@@ -77,27 +72,19 @@ async def _process(config: EnvConfig, out: Path, page: Path | None, count: int, 
                 source = GroupSource(config, rollouts, tally, log.append)
                 await process(source, tally, count=count, out=out, scored=scored, page=page, say=say)
         except NothingWorks as error:
-            typer.echo(f"hermes-lab: error: {error}", err=True)
-            return INFRASTRUCTURE
-    typer.echo(f"{out}: {tally}")
-    if not tally.groups:
-        typer.echo("hermes-lab: error: no group could be used, for the reasons above", err=True)
-    return 0 if tally.groups else 1
+            raise InfraError(str(error)) from None
+    return tally
 
 
-def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, *, json: bool, say: Say) -> int:
-    """Prints a held-out success rate; returns the exit code."""
+def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, say: Say) -> dict[str, Any]:
+    """Measures the success rate on held-out tasks, and writes it to `out`."""
     config = load_locked(sources, lock)
     if out:
         new_file(out)
     report = anyio.run(_evaluate, config, say)
     if out:
         write_json(out, report)
-    if json:
-        output.print_json(report)
-    else:
-        typer.echo(line(report))
-    return INFRASTRUCTURE if report["errored"] else 0
+    return report
 
 
 async def _evaluate(config: EnvConfig, say: Say) -> dict[str, Any]:

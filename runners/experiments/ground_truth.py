@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from msgspec import Struct
@@ -11,6 +12,7 @@ from msgspec import Struct
 from hermes_lab.analysis.skill_effects.capture import Told
 from hermes_lab.analysis.skill_effects.leaks import Answer, Leak, scan, secrets
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import RuleAwareSuite, Suite
@@ -22,6 +24,9 @@ from hermes_lab.skills.library import Library, load_snapshot
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.answers import answer_key
 from hermes_lab.types import Skill, Task, TaskInfo
+
+if TYPE_CHECKING:
+    from hermes_lab.analysis.report.findings import FromSuite
 
 
 class _Snapshot(Struct, frozen=True):
@@ -189,3 +194,28 @@ def _answers_of(lane: Lane, answers: Mapping[str, Answer]) -> list[Answer]:
 
 def _last_skills(run: Path, lane: Lane) -> list[Skill]:
     return list(load_snapshot(run / "lanes" / lane.name / "home" / "skills").skills.values())
+
+
+def from_suite(runs: list[Path]) -> "FromSuite":
+    """What only the suite knows, of one run. Where it cannot be asked, the page is complete without it."""
+    from hermes_lab.analysis.report.findings import FromSuite
+    from hermes_lab.analysis.skill_effects.capture import captures
+
+    if len(runs) > 1:
+        return FromSuite(searched="this is done of one run at a time")
+    try:
+        told = told_in(runs[0])
+        scan = scan_leaks(runs[0])
+    except (ConfigError, InfraError) as error:
+        return FromSuite(searched=str(error))
+    found = None if told is None else captures(told)
+    if scan is None:
+        return FromSuite(captures=found, searched="the run holds out no tasks")
+    leaks = [
+        f"{lane}: {leak.skill} tells {', '.join(leak.literals)}, of the answer of {leak.task_id}"
+        for lane, several in scan.leaks.items()
+        for leak in several
+    ]
+    against = f"against the answers of {scan.findable} of {scan.tasks} held-out tasks"
+    searched = f"The last libraries of {scan.lanes} lanes {against}"
+    return FromSuite(captures=found, leaks=leaks, searched=searched)

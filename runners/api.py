@@ -1,0 +1,258 @@
+"""The library: what `import hermes_lab as lab` offers for scripts and notebooks.
+
+    import hermes_lab as lab
+
+    run = lab.experiment("configs/experiment.yaml", "learning.rounds=10", out="runs/first")
+    frame = lab.load(run)
+    fits = lab.fit(frame)
+    print(lab.compare(run, arms=("off", "on")))
+
+Functions return objects and raise `ConfigError` or `InfraError`. They also work inside a running event loop.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.sources import load_config
+from hermes_lab.errors import ConfigError
+from hermes_lab.runners.engine.execute import Listener, RunPlan, RunResult, execute
+from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
+from hermes_lab.runners.plans import describe, plan_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hermes_lab.analysis.comparison.verdict import Verdict
+    from hermes_lab.analysis.fitting.fit import Fit, Method
+    from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan
+
+Source = str | Path | Mapping[str, Any] | RunConfig
+"""A YAML file, a `key=value` override, a (nested) mapping of fields, or a whole configuration."""
+
+Phase = Literal["learn", "heldout", "all"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on the disk. `summary` is what `hermes-lab summary --json` prints."""
+
+    folder: Path
+    summary: dict[str, Any]
+    problem: str = ""
+    """Why episodes are missing; empty for a complete run."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every episode finished. Resume the run for the others."""
+        return not self.problem
+
+    def __fspath__(self) -> str:
+        """A run can be given wherever its folder can."""
+        return str(self.folder)
+
+    def __str__(self) -> str:
+        s = self.summary
+        line = f"{self.folder}: {s['finished']} of {s['wanted']} episodes finished, {s['errored']} errored, "
+        line += f"{s['solved']} of {s['scored']} solved"
+        return "\n".join([line, *filter(None, [self.problem]), *(f"warning: {each}" for each in s["warnings"])])
+
+    __repr__ = __str__
+
+
+AnyRun = str | Path | Run
+
+
+def run(*sources: Source, out: str | Path | None = None, resume: bool = False, progress: bool = True) -> Run:
+    """Runs a suite's tasks through the agent, as `hermes-lab run` does, and returns when all are done.
+
+    `sources` are merged left to right. `out` is the run's folder (default: `run.out`). With `progress`, a live table is
+    shown in a terminal or a notebook. Episodes that failed are counted in the result, and tried again by `resume`.
+    Raises `ConfigError` for a mistake, `InfraError` where no model or sandbox comes up. Ctrl-C raises
+    `KeyboardInterrupt` and leaves a run that can be resumed.
+    """
+    return _run("run", sources, out, resume=resume, progress=progress)
+
+
+def experiment(*sources: Source, out: str | Path | None = None, resume: bool = False, progress: bool = True) -> Run:
+    """Runs a learning experiment (arms x replicates x worlds), as `hermes-lab experiment` does; see `run`."""
+    return _run("learn", sources, out, resume=resume, progress=progress)
+
+
+def plan(*sources: Source) -> "ExperimentPlan":
+    """The size and the statistical power of an experiment. Nothing is written or started; print its `lines()`."""
+    return describe(plan_of("learn", _merged(sources), None, only_shown=True))
+
+
+def load(*runs: AnyRun, phase: Phase = "learn", columns: Sequence[str] | None = None) -> "pd.DataFrame":
+    """One row per episode; `EpisodeRow` in `hermes_lab.analysis.data.rows` documents the columns.
+
+    `phase` is `learn` (the tasks that the agent worked on and could learn from), `heldout` (the checks between rounds),
+    or `all`. The two measure different things, so a learning curve must not mix them.
+    """
+    from hermes_lab.analysis.data.load import load_episodes
+
+    if not runs:
+        raise ConfigError("load: give a run folder")
+    wanted = None if columns is None else list(dict.fromkeys([*columns, "phase"]))
+    frame = load_episodes(*_folders(runs), columns=wanted)
+    if phase != "all":
+        frame = frame[frame["phase"] == phase].reset_index(drop=True)
+    return frame if columns is None or "phase" in columns else frame.drop(columns="phase")
+
+
+def fit(
+    episodes: "pd.DataFrame | AnyRun",
+    *,
+    curve: str = "exponential",
+    by: Literal["series", "domain", "family"] = "series",
+    interval: "Method" = "bootstrap",
+    draws: int = 400,
+) -> "dict[str, Fit]":
+    """Fits a learning curve to each series (arm and weights) of a frame from `load`, or of a run.
+
+    Returns the fits by name; `print(fit.sentence())` says what was found. Raises `ConfigError` for a frame that mixes
+    learning and held-out episodes, an unknown curve, or episodes of which none is scored.
+    """
+    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.fitting.fit import scored_episodes
+
+    frame = load(episodes) if isinstance(episodes, str | Path | Run) else episodes
+    if curve not in CURVES:
+        raise ConfigError(f"curve: no curve {curve!r}; there are: {', '.join(sorted(CURVES))}")
+    phases = sorted(frame["phase"].unique())
+    if len(phases) > 1:
+        raise ConfigError("fit: the frame mixes learning and held-out episodes; use load(run, phase='learn')")
+    if not frame["success"].notna().any():
+        raise ConfigError("fit: no episode is scored, so there is no curve")
+    found = scored_episodes(frame, by, phases[0])
+    return {name: each.fit(CURVES[curve], draws=draws, interval=interval) for name, each in found.items()}
+
+
+def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "Verdict":
+    """Compares two runs on the same tasks, or two arms of one run (default: off and on), in pairs.
+
+    `arms` are the two arms of one run, or the one arm of two runs. `print()` the result, or use its `comparison`.
+    Raises `ConfigError` where there is nothing to compare.
+    """
+    from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs
+    from hermes_lab.analysis.comparison.verdict import of_report, verdict
+
+    first, *second = _folders([before, *([] if after is None else [after])])
+    if isinstance(arms, str) or len(arms) not in ((0, 1) if second else (0, 2)):
+        raise ConfigError(f"arms: give {'one arm of two runs' if second else 'two arms of one run'}, not {arms!r}")
+    if second and arms:
+        return of_report(compare_runs(first, second[0], arms[0]), "runs")
+    if arms:
+        return of_report(compare_arms(first, *arms), "arms")
+    found = verdict(first, *second)
+    if found.comparison is None:
+        raise ConfigError(found.sentence)
+    return found
+
+
+def report(*runs: AnyRun, out: str | Path | None = None, trajectories: int | None = None) -> Path:
+    """Writes one self-contained HTML page (default: `report.html` in the first run) and returns its path.
+
+    `trajectories` limits how many whole trajectories are embedded (default: up to 50 MB).
+    """
+    from hermes_lab.analysis.report.page import write_report
+    from hermes_lab.runners.experiments.ground_truth import from_suite
+
+    folders = _folders(runs)
+    path = Path(out) if out else folders[0] / "report.html"
+    write_report(folders, path, trajectories=trajectories, from_suite=from_suite(folders))
+    return path
+
+
+def _run(
+    command: Literal["run", "learn"],
+    sources: Sequence[Source],
+    out: str | Path | None,
+    *,
+    resume: bool,
+    progress: bool,
+) -> Run:
+    made = plan_of(command, _merged(sources), Path(out) if out else None)
+    result = execute(made, resume=resume, listener=_Notebook() if progress else Listener())
+    return Run(result.folder, result.summary, _problem(result))
+
+
+def _problem(result: RunResult) -> str:
+    if result.complete:
+        return ""
+    missing = f"{result.wanted - result.finished} of {result.wanted} episodes are missing"
+    return f"{missing} ({result.spent or result.last_error}); resume=True runs them"
+
+
+def _merged(sources: Sequence[Source]) -> RunConfig:
+    """One configuration. A `RunConfig` replaces what stands before it."""
+    base: dict[str, Any] | None = None
+    texts: list[str] = []
+    for source in sources:
+        if isinstance(source, RunConfig):
+            base, texts = source.model_dump(), []
+        elif isinstance(source, Mapping):
+            texts += _overrides(source)
+        else:
+            texts.append(str(source))
+    return load_config(texts, base)
+
+
+def _overrides(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """`{"model": {"name": "m"}}` as `model.name=m`."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping) and value and _is_section(f"{prefix}{name}"):
+            yield from _overrides(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}={value if isinstance(value, str | Path) else json.dumps(value)}"
+
+
+def _is_section(path: str) -> bool:
+    """Whether a field has fields of its own, such as `model.sampling`; others take a mapping as a whole."""
+    schema: Any = RunConfig
+    for name in path.split("."):
+        schema = getattr(schema.model_fields.get(name), "annotation", None)
+        if not hasattr(schema, "model_fields"):
+            return False
+    return True
+
+
+def _folders(runs: Sequence[AnyRun]) -> list[Path]:
+    return [Path(each) for each in runs]
+
+
+class _Notebook(Listener):
+    """Shows a run in a notebook's output, or in the terminal."""
+
+    def begin(self, plan: RunPlan, tally: Tally) -> None:
+        """Prints the plan of an experiment."""
+        if plan.command == "learn":
+            from hermes_lab.runners.experiments.experiment_plan import plan_experiment
+
+            made = plan_experiment(plan.config, plan.lanes, tally.budget, tally.total("finished"))
+            sys.stderr.writelines(f"{line}\n" for line in made.lines())
+
+    def message(self, line: str) -> None:
+        """Prints it."""
+        print(line, file=sys.stderr)  # noqa: T201  (a library's messages go to stderr)
+
+    def warning(self, line: str) -> None:
+        """Prints it."""
+        print(line, file=sys.stderr)  # noqa: T201
+
+    def progress(self, tally: Tally) -> Progress:
+        """A table in a notebook or a terminal, lines anywhere else."""
+        from hermes_lab.runners.progress import LiveTable, NotebookTable, Plain, in_notebook
+
+        if in_notebook():
+            return NotebookTable(tally)
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            return LiveTable(tally, Console(stderr=True))
+        return Plain(tally, self.message) if tally.total("wanted") else Quiet(tally)
