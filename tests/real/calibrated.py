@@ -70,8 +70,8 @@ def places_known(config: RunConfig, suite: WorldSuite) -> list[int]:
         return []
     assert config.learning.worlds == 1
     names = load_snapshot(Path(config.skills.library)).skills
-    places = suite.places(split=config.suite.split, world=0)
-    return [number for number, place in enumerate(places) if place.skill_name in names]
+    sites = suite.sites(split=config.suite.split, world=0)
+    return [number for number, site in enumerate(sites) if site.skill_name in names]
 
 
 def surprise(part: pd.DataFrame) -> tuple[float, float]:

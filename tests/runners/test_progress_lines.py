@@ -7,8 +7,8 @@ import pytest
 from fakes.episodes import episode, trajectory
 from rich.console import Console
 
-from hermes_lab.runners import progress
-from hermes_lab.runners.engine.episode_summary import summarize
+from hermes_lab.runners.engine import tally as tally_module
+from hermes_lab.runners.engine.episode_summary import EpisodeSummary, summarize
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.tally import Tally
 from hermes_lab.runners.progress import LiveTable, Plain
@@ -24,14 +24,14 @@ def tally() -> Tally:
     return Tally([Lane("lane", "frozen", Library(), 1, [tasks])])
 
 
-def finished(number: int, success: bool = True) -> progress.EpisodeSummary:
+def finished(number: int, success: bool = True) -> EpisodeSummary:
     spoken = trajectory((Message("user", "Go."), Message("assistant", "Done.")), usage=Usage(90, 10))
     return summarize(episode(f"t{number}", success=success, trajectory=spoken))
 
 
 def test_a_line_counts_all_starts_and_paces_this_one(tally: Tally, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(tally_module.time, "monotonic", lambda: now)
     for number in range(10):  # of an earlier start
         tally.add(finished(number))
     tally.start()
@@ -54,7 +54,7 @@ def test_errors_are_told_and_count_as_no_attempt(tally: Tally) -> None:
     assert "last error: model: down" in out.getvalue()
 
 
-def ended(number: int, stop: str) -> progress.EpisodeSummary:
+def ended(number: int, stop: str) -> EpisodeSummary:
     spoken = trajectory((Message("user", "Go."), Message("assistant", "x")), stop_reason=stop, final_response=None)
     return summarize(episode(f"t{number}", success=False, trajectory=spoken))
 

@@ -1,4 +1,4 @@
-"""`experiment`: a study goes from learning to reports, and on from where it was."""
+"""`hermes-lab study`: from learning to reports, and continued where it stopped."""
 
 import json
 import shutil
@@ -21,8 +21,8 @@ WANTED = 2 * 3 * 4
 """Episodes of one run: arms x worlds x tasks."""
 
 
-def experiment(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return lab("experiment", *args, **environment)
+def study_command(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return lab("study", *args, **environment)
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def study(tmp_path: Path) -> Path:
 
 def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -> None:
     runs = [tmp_path / "runs" / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
-    stopped = experiment(study, "-c", "budget.tasks=10")
+    stopped = study_command(study, "-c", "budget.tasks=10")
     assert stopped.returncode == 3
-    assert stopped.stderr.splitlines()[-1] == f"the study ends here, at {runs[0]}; the same command goes on"
+    assert stopped.stderr.splitlines()[-1] == f"the study stopped at {runs[0]}; run the same command again to continue"
     assert not runs[1].exists()
-    done = experiment(study, "--json")
+    done = study_command(study, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     answers = said["parts"]
@@ -64,7 +64,7 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
         page = Path(answer["report"])
         assert page == first.parent / "report.html"
         assert "<html" in page.read_text()[:200]
-    again = experiment(study)
+    again = study_command(study)
     assert again.returncode == 0, again.stderr
     assert all(len(list(read_attempts(run, Episode))) == WANTED for run in runs)
     whole = answers[1]["verdicts"]["forgetful -> attentive"]["sentence"]
@@ -93,25 +93,25 @@ def test_a_study_that_was_begun_with_paths_of_the_working_directory_goes_on(
     begun = lab("learn", *sources, "--out", first)
     assert begun.returncode == 0, begun.stderr
     ran = len(list(read_attempts(first, Episode)))
-    done = experiment("configs/experiments/small.yaml", *options)
+    done = study_command("configs/experiments/small.yaml", *options)
     assert done.returncode == 0, done.stderr
     assert len(list(read_attempts(first, Episode))) == ran
     assert len(list(Path("runs/small").glob("*/*/run.json"))) == 4
 
 
 def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) -> None:
-    said = experiment(study, "--plan", "-c", "learning.worlds=4")
+    said = study_command(study, "--plan", "-c", "learning.worlds=4")
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("x 4 worlds") == 4
-    plan = json.loads(experiment(study, "--plan", "--json").stdout)
+    plan = json.loads(study_command(study, "--plan", "--json").stdout)
     assert str(tmp_path / "runs" / "varied" / "forgetful") in plan["runs"]
     (together,) = plan["groups"]["both wordings"]
     (alone,) = plan["runs"][f"{tmp_path}/runs/near/attentive"]["power"]
     assert (together["worlds"], together["pairs"]) == (2 * 3, 2 * alone["pairs"])
-    wider = json.loads(experiment(study, "--plan", "--json", "-c", "learning.worlds=6").stdout)
+    wider = json.loads(study_command(study, "--plan", "--json", "-c", "learning.worlds=6").stdout)
     assert together["sentence"] == wider["runs"][f"{tmp_path}/runs/near/attentive"]["power"][0]["sentence"]
     assert "both wordings:\n  power over all rounds: with " in said.stdout
-    learnt = json.loads(experiment(study, "--plan", "--json", "-c", "learning.heldout.tasks=2").stdout)
+    learnt = json.loads(study_command(study, "--plan", "--json", "-c", "learning.heldout.tasks=2").stdout)
     both = learnt["groups"]["both wordings"]
     assert [(power["of"], power["pairs"]) for power in both] == [
         ("over all rounds", together["pairs"]),
@@ -122,31 +122,39 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
 
 def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(study: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    early = experiment(study, "--so-far")
+    early = study_command(study, "--so-far")
     assert early.returncode == 2
     assert "no run of this study is finished" in early.stderr
-    assert experiment(study).returncode == 0
-    whole = json.loads(experiment(study, "--json").stdout)
+    assert study_command(study).returncode == 0
+    whole = json.loads(study_command(study, "--json").stdout)
     shutil.rmtree(runs / "varied" / "forgetful")
     episodes = next((runs / "near" / "attentive" / "episodes").glob("*.jsonl"))
     episodes.write_text("".join(episodes.read_text().splitlines(keepends=True)[:-1]))
     there = sorted(path for path in runs.rglob("episodes/*.jsonl"))
-    said = json.loads(experiment(study, "--so-far", "--json").stdout)
+    said = json.loads(study_command(study, "--so-far", "--json").stdout)
     assert said["owed"] == [str(runs / "near" / "attentive"), str(runs / "varied" / "forgetful")]
     assert [list(part["rates"]) for part in said["parts"]] == [["forgetful"], ["attentive"]]
     assert said["parts"][1]["rates"]["attentive"] == whole["parts"][1]["rates"]["attentive"]
     assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]
     assert sorted(path for path in runs.rglob("episodes/*.jsonl")) == there
-    assert "not finished, and left out: " in experiment(study, "--so-far").stdout
+    assert "not finished, and left out: " in study_command(study, "--so-far").stdout
 
 
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
     study.write_text(study.read_text().replace("varied: []", "varied: [suite.options.wording=loud]"))
-    failed = experiment(study)
+    failed = study_command(study)
     assert failed.returncode == 2
     (line,) = failed.stderr.splitlines()
     assert "suite.options.wording: give near, varied, far, not 'loud'" in line
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("command", ["experiment", "learn"])
+def test_a_study_given_to_experiment_is_run_with_a_hint(command: str, study: Path) -> None:
+    done = lab(command, study, "--plan", "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [f"{study} is a study; run it with `hermes-lab study {study}`"]
+    assert json.loads(done.stdout) == json.loads(study_command(study, "--plan", "--json").stdout)
 
 
 def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_own(study: Path, tmp_path: Path) -> None:
