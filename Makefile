@@ -37,20 +37,20 @@ setup: .venv/ready ## install into .venv
 
 demo: setup ## the main job on the packaged model: learn, fit, draw, compare, report
 	$(LAB) doctor
-	$(LAB) learn -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO))
+	$(LAB) experiment -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO))
 	$(LAB) fit $(DEMO)
 	$(LAB) compare $(DEMO)
 	$(LAB) report $(DEMO)
 
 loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds -> held-out worlds: did it get better?
-	$(LAB) experiment configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
+	$(LAB) study configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
 	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
 	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
-	$(LAB) learn -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
-	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
+	$(LAB) experiment -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
+	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
 	$(LAB) train grpo -c configs/train/grpo.yaml -c parent=$(SFT) -c adapters=$(LOOP)/adapters \
 	  -c out=$(LOOP)/rounds -c resume=$(if $(wildcard $(LOOP)/rounds/checkpoints/made_from.json),true,false) > $(LOOP)/grpo.txt
-	$(LAB) learn -c configs/heldout.yaml -c model.adapter=$$(tail -n 1 $(LOOP)/grpo.txt) \
+	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$$(tail -n 1 $(LOOP)/grpo.txt) \
 	  --out $(LOOP)/grpo $(call resume,$(LOOP)/grpo)
 	$(LAB) compare $(LOOP)/base $(LOOP)/sft
 	$(LAB) compare $(LOOP)/sft $(LOOP)/grpo
@@ -58,11 +58,11 @@ loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds 
 	$(LAB) report $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo -o $(LOOP)/report.html
 
 results: setup ## did it get better, by how much, skills or weights? the study of docs/results.md: hours, and goes on where it was
-	$(LAB) experiment configs/experiments/flagship.yaml
-	$(LAB) experiment configs/experiments/course.yaml
+	$(LAB) study configs/experiments/flagship.yaml
+	$(LAB) study configs/experiments/course.yaml
 
 results-small: setup ## the same on one family, in minutes
-	$(LAB) experiment configs/experiments/flagship-small.yaml
+	$(LAB) study configs/experiments/flagship-small.yaml
 
 notebooks: setup ## execute the notebooks and write their outputs
 	$(BIN)/python tests/analysis/execute_notebooks.py

@@ -1,6 +1,6 @@
 """The name of a lane tells its place in the experiment: `on-r3-w0`, and `on-r3-w0-a1` where weights are a factor.
 
-The arms of `learn` are in the configuration. Those of `skills uplift` are `all`, with the whole library, and
+The arms of `experiment` are in the configuration. Those of `skills uplift` are `all`, with the whole library, and
 `without-<skill>`.
 """
 

@@ -243,7 +243,7 @@ class SkillsConfig(Section):
     """The skill library and how the agent learns."""
 
     library: LibraryPath = ""
-    """A folder of skills to begin with; empty begins with none. `run` and `learn` only read it, and take RUN:LANE and
+    """A folder of skills to begin with; empty begins with none. `run` and `experiment` only read it, and take RUN:LANE and
     the like, too (`hermes-lab skills`). A `chat` writes what it learns to it; empty means that of the Hermes home."""
     max_listed: Annotated[int, Field(ge=0)] = 200
     """Skills that a prompt names; of a larger library, those that are most like the task (`chat`, which begins before
@@ -333,7 +333,7 @@ class SuiteConfig(Section):
     seed: int = 0
     """Draws the tasks."""
     world: Annotated[int, Field(ge=0)] = 0
-    """Draws the hidden rules, in suites that have them; of `learn` the first of `learning.worlds`. `seed` draws other
+    """Draws the hidden rules, in suites that have them; of `experiment` the first of `learning.worlds`. `seed` draws other
     tasks of the same world."""
     options: dict[str, Any] = {}
     """Keyword arguments of the suite, such as how many rules a world has."""
@@ -446,7 +446,7 @@ class ExpectedEffect(Section):
 
 
 class LearningConfig(Section):
-    """What `learn` compares."""
+    """What `experiment` compares."""
 
     arms: Annotated[tuple[Arm, ...], Field(min_length=1)] = ("off", "on")
     """`off`: no skills at all. `on`: begins with `skills.library`, and reviews write skills for the rounds after.
@@ -530,7 +530,7 @@ class RunConfig(Section):
     run: RunSection = RunSection()
     """The batch."""
     learning: LearningConfig = LearningConfig()
-    """The lanes of `learn`."""
+    """The lanes of `experiment`."""
     budget: BudgetConfig = BudgetConfig()
     """What may be spent."""
 

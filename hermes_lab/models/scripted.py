@@ -51,7 +51,9 @@ class ScriptedModel:
         del tools
         await anyio.lowlevel.checkpoint()
         if isinstance(self._policy, TaskAwarePolicy):
-            raise ModelError(f"{self.identity.name} does tasks of a suite only (`hermes-lab run`, `hermes-lab learn`)")
+            raise ModelError(
+                f"{self.identity.name} does tasks of a suite only (`hermes-lab run`, `hermes-lab experiment`)"
+            )
         reply = self._policy(messages)
         if self._tool_format == "hermes" and reply.tool_calls:
             reply = Message(role="assistant", content=render_calls(reply.content, reply.tool_calls))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def uplift(
-    run: Annotated[str, typer.Argument(help="A run of `learn`, as RUN or RUN:LANE; or a finished uplift.")],
+    run: Annotated[str, typer.Argument(help="A run of `experiment`, as RUN or RUN:LANE; or a finished uplift.")],
     out: options.Out = None,
     arm: Annotated[str, typer.Option(help="Of a RUN: the arm whose lanes lose their skills, one by one.")] = "on",
     skills: Annotated[str, typer.Option(help="Names, separated by commas; by default all that prompts name.")] = "",
@@ -37,7 +37,7 @@ def uplift(
 
     if Path(run).is_dir() and (opened := open_runs(Path(run))[0]).manifest.command == "uplift":
         if out:
-            raise ConfigError(f"{run}: is an uplift itself; give the run of `learn`, or leave out --out to see it")
+            raise ConfigError(f"{run}: is an uplift itself; give the run of `experiment`, or leave out --out to see it")
         output.warn(opened.warning())
         _show(Path(run), {}, json=json)
         return 0

@@ -14,6 +14,8 @@ from hermes_lab.manifest import RunManifest, config_differences, read_manifest
 from hermes_lab.records import episode_files, write_atomic, write_json
 
 _LOCK = ".lock"
+_COMMANDS = {"learn": "experiment"}
+"""Commands whose name in `run.json` is not the one that a person types."""
 
 
 def open_folder(
@@ -82,7 +84,8 @@ def _suite_file(out: Path, config: RunConfig) -> Path:
 
 def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> None:
     if earlier.command != now.command:
-        raise ConfigError(f"{out}: was begun by `{earlier.command}`, not `{now.command}`")
+        was, is_ = (_COMMANDS.get(each.command, each.command) for each in (earlier, now))
+        raise ConfigError(f"{out}: was begun by `{was}`, not `{is_}`")
     if difference := next(config_differences(earlier, now), None):
         field, was, is_ = (("null" if each is None else each) for each in difference)
         raise ConfigError(

@@ -1,5 +1,5 @@
 """What a run is made of: lanes, their rounds, and the tasks of each round. `runners/experiments/experiment.py` plans
-those of `learn`."""
+those of an experiment."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ def config_of(run: Path) -> RunConfig:
 
 
 def lanes_of(run: Path, config: RunConfig, suite: Suite) -> list[Lane]:
-    """The lanes of a run of `learn`, with their tasks. The libraries that they begin with are not theirs: those are on
+    """The lanes of an experiment, with their tasks. The libraries that they begin with are not theirs: those are on
     the disk, and `skills.library` may be gone."""
     folders = sorted((run / "skills").glob("*"))
     some = next((library for folder in folders if (library := load_snapshot(folder)).skills), Library())

@@ -1,4 +1,4 @@
-"""The lanes of `learn`: arms x replicates x worlds x weights, and the tasks of each."""
+"""The lanes of an experiment: arms x replicates x worlds x weights, and the tasks of each."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class _Course(NamedTuple):
 
 
 def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
-    """`learn`: a lane for each arm, replicate, world and weights; those that have skills begin with `library`.
+    """A lane for each arm, replicate, world and weights; those that have skills begin with `library`.
 
     All lanes of a replicate and world get the same tasks in the same order, and the same held-out tasks at the same
     checks, so that they can be compared task by task. Raises `ConfigError` for what is no experiment.
@@ -60,7 +60,7 @@ def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
 
 
 def check_experiment(config: RunConfig) -> None:
-    """Raises `ConfigError` for fields that contradict each other, or what `learn` is."""
+    """Raises `ConfigError` for fields that contradict each other, or an experiment."""
     learning, model = config.learning, config.model
     if config.run.samples != 1:
         raise ConfigError("run.samples: an experiment takes 1; for more rollouts raise learning.replicates")

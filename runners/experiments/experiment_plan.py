@@ -101,7 +101,7 @@ def _together(each: Sequence[Power]) -> Power:
 
 
 def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, finished: int) -> ExperimentPlan:
-    """The plan of `learn`'s `lanes`, of whose episodes `finished` are there already."""
+    """The plan of an experiment's `lanes`, of whose episodes `finished` are there already."""
     learning, lane = config.learning, lanes[0]
     weights = weights_of("learn", config)
     each = learning.replicates * learning.worlds

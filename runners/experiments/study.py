@@ -18,7 +18,7 @@ MODEL_URL, MODEL_NAME = "HERMES_LAB_MODEL_URL", "HERMES_LAB_MODEL_NAME"
 
 
 class StudyConfig(Section):
-    """The file of `hermes-lab experiment`. Sources are YAML files and `key=value` overrides, as of `learn -c`."""
+    """The file of `hermes-lab study`. Sources are YAML files and `key=value` overrides, as of `experiment -c`."""
 
     out: OutputPath
     """The folder of all runs."""

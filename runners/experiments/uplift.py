@@ -36,7 +36,7 @@ Blocks = Sequence[Sequence[Task]]
 
 @dataclass(frozen=True)
 class Source:
-    """A run of `learn` and those of its lanes whose skills are left out one by one. `warning` says that it is not
+    """An experiment and those of its lanes whose skills are left out one by one. `warning` says that it is not
     finished, "" where it is."""
 
     run: Path
@@ -57,7 +57,7 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     manifest = opened.manifest
     if manifest.command != "learn":
         raise ConfigError(
-            f"{run}: was begun by `{manifest.command}`; uplift runs lanes of a `learn` again (a library of your own "
+            f"{run}: is a `{manifest.command}`; uplift runs lanes of an `experiment` again (a library of your own "
             "has the arm frozen)"
         )
     asked = load_config(overrides, manifest.config)

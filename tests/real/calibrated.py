@@ -21,7 +21,7 @@ CALIBRATION = "configs/calibration.yaml"
 
 
 def learn(run: Path, *overrides: str) -> pd.DataFrame:
-    """`hermes-lab learn`, and what it measured."""
+    """`hermes-lab experiment`, and what it measured."""
     options = [part for override in overrides for part in ("-c", override)]
     command = [sys.executable, "-m", "hermes_lab", "learn", "-c", CALIBRATION, *options]
     subprocess.run([*command, "--out", str(run), "--quiet"], check=True, stdout=subprocess.DEVNULL)

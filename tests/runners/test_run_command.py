@@ -106,7 +106,7 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
         ([*LEARN, "-c", "learning.rounds=4", "--out", "WHOLE", "--resume"], "learning.rounds=3, now 4"),
         (
             ["run", "-c", "suite.name=ledger", "-c", "suite.count=2", "--out", "WHOLE", "--resume"],
-            "was begun by `learn`",
+            "was begun by `experiment`",
         ),
         ([*LEARN, "--out", "OUT", "--resume"], "no run to resume"),
         ([*LEARN, "-c", "learning.arms=[on,on]", "--out", "OUT"], "an arm stands there twice"),
