@@ -1,9 +1,8 @@
 """The demonstrator: full episodes as a good agent would make them, to fine-tune small models on.
 
-`hermes-lab experiment -c configs/demonstrations.yaml` has it work through the real system, so that what is trained on is
-what a model will see: skills that help, that are about something else, that were true once; mistakes of its own and how
-it gets over them; reviews that create, patch, and rightly write nothing.
-"""
+`hermes-lab experiment -c configs/demonstrations.yaml` has it work through the real system, so that what is trained on
+is what a model will see: skills that help, that are about something else, that were true once; mistakes of its own and
+how it gets over them; reviews that create, patch, and rightly write nothing."""
 
 import posixpath
 import re

@@ -24,8 +24,8 @@ class GrpoConfig(Training):
     out: OutputPath = "runs/grpo"
     """The folder of rollouts, groups, checkpoints and metrics."""
     rollouts: Annotated[tuple[Source, ...], Field(min_length=1)]
-    """The run that is sampled from: YAML files and `key=value` overrides, as `experiment` takes them. Tasks are shared among
-    its `learning.arms` and `learning.worlds`; each round has new worlds, from `suite.world` on."""
+    """The run that is sampled from: YAML files and `key=value` overrides, as `experiment` takes them. Tasks are shared
+    among its `learning.arms` and `learning.worlds`; each round has new worlds, from `suite.world` on."""
     heldout: tuple[Source, ...] = ()
     """The run that versions are judged by, in the same way; empty: none."""
 

@@ -243,8 +243,9 @@ class SkillsConfig(Section):
     """The skill library and how the agent learns."""
 
     library: LibraryPath = ""
-    """A folder of skills to begin with; empty begins with none. `run` and `experiment` only read it, and take RUN:LANE and
-    the like, too (`hermes-lab skills`). A `chat` writes what it learns to it; empty means that of the Hermes home."""
+    """A folder of skills to begin with; empty begins with none. `run` and `experiment` only read it, and take RUN:LANE
+    and the like, too (`hermes-lab skills`). A `chat` writes what it learns to it; empty means that of the Hermes home.
+    """
     max_listed: Annotated[int, Field(ge=0)] = 200
     """Skills that a prompt names; of a larger library, those that are most like the task (`chat`, which begins before
     it has one: the first by name). `skills_list` has the others."""
@@ -333,8 +334,8 @@ class SuiteConfig(Section):
     seed: int = 0
     """Draws the tasks."""
     world: Annotated[int, Field(ge=0)] = 0
-    """Draws the hidden rules, in suites that have them; of `experiment` the first of `learning.worlds`. `seed` draws other
-    tasks of the same world."""
+    """Draws the hidden rules, in suites that have them; of `experiment` the first of `learning.worlds`. `seed` draws
+    other tasks of the same world."""
     options: dict[str, Any] = {}
     """Keyword arguments of the suite, such as how many rules a world has."""
 

@@ -1,5 +1,5 @@
-"""Draws run folders of `hermes-lab experiment -c configs/calibration.yaml`, a panel each with all of its arms, and prints
-what was measured in each arm, what must be, and how unlikely the difference is.
+"""Draws run folders of `hermes-lab experiment -c configs/calibration.yaml`, a panel each with all of its arms, and
+prints what was measured in each arm, what must be, and how unlikely the difference is.
 
 python tests/real/plot_calibration.py docs/calibration.png RUN...
 """

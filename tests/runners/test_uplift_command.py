@@ -170,7 +170,7 @@ def test_mistakes_get_one_line(source: Path, uplift: Path, tmp_path: Path) -> No
         (f"{source}:on-r0-w0", "on", [], "has no lane 'on-r0-w0'; there are: off-r0-w0, frozen-r0-w0"),
         (source, "on", [], "has no arm 'on'; --arm takes: off, frozen"),
         (source, "frozen", ["suite.seed=7"], "its tasks are not made any more"),
-        (uplift, "on", [], "was begun by `uplift`"),
+        (uplift, "on", [], "is a run of `uplift`"),
     ):
         with pytest.raises(ConfigError, match=told):
             open_source(str(text), arm, override)
