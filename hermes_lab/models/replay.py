@@ -29,8 +29,10 @@ class ReplayModel:
     """
 
     def __init__(self, episodes: Iterable[Episode], *, explains: bool = False) -> None:
-        """`explains`: of a prompt that was not recorded, say how it differs; that takes the memory of all that was
-        said."""
+        """`explains` is for replaying single episodes: it says how a prompt that was not recorded differs, and accepts
+        a prompt whose messages were recorded with other tool schemas, which sets `other_tools`. It keeps all messages
+        in memory."""
+        self.other_tools = False
         self._conversations: list[Sequence[Message]] | None = [] if explains else None
         self._replies: dict[bytes, list[Generation]] = defaultdict(list)
         self._given: dict[bytes, int] = defaultdict(int)
@@ -53,6 +55,12 @@ class ReplayModel:
         """The recorded reply."""
         await anyio.lowlevel.checkpoint()
         key = _key(messages, tools)
+        if (
+            self._conversations is not None
+            and key not in self._replies
+            and (same := _key(messages, ())) in self._replies
+        ):
+            self.other_tools, key = True, same
         if not (replies := self._replies.get(key)):
             kind = ContextFull if self._refused else ModelError
             raise kind(f"the recording has no reply to this prompt: {self._explained(messages)}")
@@ -89,7 +97,10 @@ class ReplayModel:
             if trajectory.tool_format == "hermes":  # its calls are read from the text again
                 reply = Message(role="assistant", content=reply.content, reasoning=reply.reasoning)
             then = _then(messages, step.message, trajectory.stop_reason)
-            self._replies[_key(prompt, tools)].append(Generation(reply, step.finish_reason, step.usage, then=then))
+            generation = Generation(reply, step.finish_reason, step.usage, then=then)
+            self._replies[_key(prompt, tools)].append(generation)
+            if tools and self._conversations is not None:
+                self._replies[_key(prompt, ())].append(generation)
         for n, done in enumerate(trajectory.compressions):
             prompt = summary_request(messages, trajectory.compressions[:n], done.start, done.end, done.room)
             summary = Message(role="assistant", content=messages[done.at].content.removeprefix(SUMMARY))

@@ -120,11 +120,15 @@ async def _again(
         RolloutContext, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox)
     )
     if not live:
-        return await run_episode(context(model=ReplayModel([recorded], explains=True)), spec, knowledge)
+        model = ReplayModel([recorded], explains=True)
+        episode = await run_episode(context(model=model), spec, knowledge)
+        if model.other_tools:
+            say("the tool schemas have changed since this episode was recorded; replayed with its recorded replies")
+        return episode
     asked = config.model.model_copy(update={"adapter": weights})
     opening = open_model(asked, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say)
-    async with opening as model, open_auxiliary(config, say=say) as auxiliary:
-        return await run_episode(context(model=model, auxiliary=auxiliary), spec, knowledge)
+    async with opening as live_model, open_auxiliary(config, say=say) as auxiliary:
+        return await run_episode(context(model=live_model, auxiliary=auxiliary), spec, knowledge)
 
 
 def _job(config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library) -> tuple[RolloutSpec, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest, config_differences, read_manifest
+from hermes_lab.manifest import RunManifest, config_differences, read_manifest, same_tasks
 from hermes_lab.records import episode_files, write_atomic, write_json
 
 _LOCK = ".lock"
@@ -92,8 +92,9 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
             f"{out}: was begun with {field}={was}, now {is_}; resume with the same, or choose another --out"
         )
     adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
+    if not same_tasks(earlier.tasks_digest, now.tasks_digest):
+        raise ConfigError(f"{out}: the suite's tasks are not those it was begun with; choose another --out")
     for field, what in (
-        ("tasks_digest", "the suite's tasks"),
         ("library", "the skills of skills.library"),
         ("adapter_digest", f"the weights of {adapters}"),
     ):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from hermes_lab.config.schema import Arm, RunConfig
+from hermes_lab.manifest import WITHOUT_OBJECTS
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import ReviewWhen, RolloutSpec
@@ -104,30 +105,43 @@ def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
 
 
 def tasks_digest(lanes: Sequence[Lane]) -> str:
-    """sha256 over every task in its place: a resume against other data is found out by it."""
-    digest, known = hashlib.sha256(), dict[int, bytes]()
+    """sha256 over every task in its place, so that a resume with other data is refused.
+
+    Objects of the lab's own classes are left out of what a verifier knows: their form may change, while the tasks that
+    they come from are pinned by tests. A digest that leaves some out begins with `2:` (`hermes_lab.manifest`).
+    """
+    digest, known, plain = hashlib.sha256(), dict[int, bytes](), _Plain()
     for lane in lanes:
         for task in (task for tasks in (*lane.rounds, *lane.heldout) for task in tasks):
-            found = known.get(id(task)) or hashlib.sha256(msgspec.json.encode(_plain(task))).digest()
+            found = known.get(id(task)) or hashlib.sha256(msgspec.json.encode(plain(task))).digest()
             if len(lanes) > 1:  # all arms have the same ones
                 known[id(task)] = found
             digest.update(lane.name.encode() + found)
-    return digest.hexdigest()
+    return (WITHOUT_OBJECTS if plain.left_out else "") + digest.hexdigest()
 
 
-def _plain(value: Any) -> Any:
+class _Plain:
     """The data of anything that a suite keeps as truth, in an order of its own; what is no data stands for its type."""
-    if value is None or isinstance(value, str | bytes | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, Mapping):
-        return sorted(([_plain(key), _plain(each)] for key, each in value.items()), key=lambda pair: f"{pair[0]!r}, ")
-    if isinstance(value, set | frozenset):
-        return sorted(map(_plain, value), key=repr)
-    name = type(value).__qualname__
-    if isinstance(value, msgspec.Struct):
-        return [name, _plain(msgspec.structs.asdict(value))]
-    if is_dataclass(value):
-        return [name, *(_plain(getattr(value, field.name)) for field in fields(value))]
-    return [name, str(value)] if isinstance(value, Decimal | date | Enum) else name
+
+    def __init__(self) -> None:
+        self.left_out = False
+
+    def __call__(self, value: Any) -> Any:
+        """The data of a value."""
+        if value is None or isinstance(value, str | bytes | int | float):
+            return value
+        if isinstance(value, list | tuple):
+            return [self(each) for each in value]
+        if isinstance(value, Mapping):
+            return sorted(((self(key), self(each)) for key, each in value.items()), key=lambda pair: f"{pair[0]!r}, ")
+        if isinstance(value, set | frozenset):
+            return sorted(map(self, value), key=repr)
+        name = type(value).__qualname__
+        if isinstance(value, msgspec.Struct):
+            return [name, self(msgspec.structs.asdict(value))]
+        if type(value).__module__.startswith("hermes_lab."):
+            self.left_out = True
+            return ""
+        if is_dataclass(value):
+            return [name, *(self(getattr(value, field.name)) for field in fields(value))]
+        return [name, str(value)] if isinstance(value, Decimal | date | Enum) else name

@@ -18,6 +18,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import WHOLE, lane_key, lane_name, without
+from hermes_lab.manifest import same_tasks
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.folder import kept_suite
@@ -57,14 +58,14 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     manifest = opened.manifest
     if manifest.command != "learn":
         raise ConfigError(
-            f"{run}: is a run of `{manifest.command}`; uplift runs lanes of an `experiment` again (a library of your own "
+            f"{run}: is a run of `{manifest.command}`; uplift reruns lanes of an `experiment` (a library of your own "
             "has the arm frozen)"
         )
     asked = load_config(overrides, manifest.config)
     config = kept_suite(run, asked.model_copy(update={"skills": asked.skills.model_copy(update={"library": text})}))
     suite = load_suite(config.suite)
     lanes = lanes_of(run, config, suite)
-    if tasks_digest(lanes) != manifest.tasks_digest:
+    if not same_tasks(manifest.tasks_digest, tasks_digest(lanes)):
         raise ConfigError(f"{run}: its tasks are not made any more: the suite, or what was overridden, has changed")
     chosen = [each for each in lanes if (each.name == lane if lane else _is_of(each, arm))]
     if not chosen:
