@@ -10,8 +10,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, TypeVar
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Action, Criterion, Family, Rule, RuleType, TaskInstance, criterion
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, RuleType, TaskInstance, criterion, sentence
+from hermes_lab.tasks.rules import Convention, Literals, rule_types
+from hermes_lab.tasks.web_research._site import delivery
+from hermes_lab.tasks.words import Phrases
 from hermes_lab.types import Page
 
 ANSWER = "answer.json"
@@ -63,37 +67,25 @@ def written(claim: Claim) -> Written:
     return Written(f"{claim.number:.{claim.decimals}f}", tuple(Cite(source.url, source) for source in claim.sources))
 
 
-@dataclass(frozen=True)
-class Selection:
-    """A rule about what counts: `claim` makes the value from a scene of the family and the rule's literals."""
-
-    rule: RuleType
-    claim: Callable[[Any, Mapping[str, Any]], Claim]
+Selections = Mapping[str, Convention[Any, Callable[[Any, Literals], Claim]]]
+"""Rules about what counts: each makes the claim from an instance of the family and the rule's literals."""
+Forms = Mapping[str, Convention[Any, Callable[[Claim, Literals], Written]]]
+"""Rules about how an answer is written."""
 
 
-@dataclass(frozen=True)
-class Form:
-    """A rule about how an answer is written."""
-
-    rule: RuleType
-    write: Callable[[Claim, Mapping[str, Any]], Written]
-
-
-def rules_of(selections: Mapping[str, Selection], forms: Mapping[str, Form]) -> Mapping[str, RuleType]:
+def rules_of(selections: Selections, forms: Forms) -> Mapping[str, RuleType]:
     """All rules of a family, by name."""
-    return {
-        **{name: each.rule for name, each in selections.items()},
-        **{name: each.rule for name, each in forms.items()},
-    }
+    return {**rule_types(selections), **rule_types(forms)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question(TaskInstance):
     """One thing to find out."""
 
+    outputs: tuple[str, ...] = (ANSWER,)
     query: str
     reads: tuple[tuple[str, ...], ...]
-    """The pages that somebody reads who works on it, call by call: an address is known from the pages before."""
+    """The pages that someone working on it reads, call by call: addresses are found on earlier pages."""
 
 
 H = TypeVar("H")
@@ -101,13 +93,21 @@ Q = TypeVar("Q", bound=Question)
 
 
 class Research(Family[H, Q]):
-    """A family whose tasks are questions over a corpus. A rule is a `Selection` or a `Form`."""
+    """A family whose tasks are questions over a corpus. A rule is one of its `selections` or `forms`."""
 
     domain = "web_research"
-    selections: Mapping[str, Selection]
-    forms: Mapping[str, Form]
+    selections: Selections
+    forms: Forms
+    requests: Phrases
+    lines: Mapping[str, str]
+    """What a quote is to contain, in the words of each split."""
     results: int = 10
-    """Pages that a search is asked for: enough to have those that are read."""
+    """Pages that a search asks for: enough to include those that are read."""
+
+    def ask(self, entity: Entity, draws: Draws, **names: object) -> str:
+        """The prompt: one of the `requests`, filled with `names`, and how the answer is to be delivered."""
+        request = entity.phrase(draws, self.requests).format(place=entity.called(self.noun), **names)
+        return f"{sentence(request)} {delivery(entity, draws, self.lines)}"
 
     @abstractmethod
     def plain(self, instance: Q) -> Claim:
@@ -117,11 +117,11 @@ class Research(Family[H, Q]):
         """The right answer where `rule` holds."""
         literals = dict(rule.literals) if rule else {}
         if rule and rule.type in self.selections:
-            return written(self.selections[rule.type].claim(instance, literals))
+            return written(self.selections[rule.type].apply(instance, literals))
         claim = self.plain(instance)
         if rule is None:
             return written(claim)
-        return self.forms[rule.type].write(claim, literals)
+        return self.forms[rule.type].apply(claim, literals)
 
     async def judge(
         self, instance: Q, rule: Rule | None, workspace: Workspace, answer: str | None

@@ -12,6 +12,7 @@ from zlib import crc32
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.names import NAMES
+from hermes_lab.tasks.words import load_by_split, load_phrases
 from hermes_lab.types import Page
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Publisher:
 
     def day(self, day: date) -> str:
         """A day, as its pages write it."""
-        return _WORDS[self.split].day(day)
+        return _DAYS[self.split](day)
 
     def page(self, path: str, title: str, lines: Sequence[str], changed: date, *, listed: bool = True) -> Page:
         """A page with a heading, and the day of its last change at the end."""
@@ -65,49 +66,21 @@ class Publisher:
         return f"{self.base}/{path}"
 
 
-class _Words(NamedTuple):
+@dataclass(frozen=True)
+class _Words:
     first: tuple[str, ...]
     last: tuple[str, ...]
     changed: str
-    day: Callable[[date], str]
     standing: tuple[tuple[str, str, str, str], ...]
     """Path, title, first sentence and the rest, over `{town}`."""
 
 
-_WORDS: Mapping[str, _Words] = {
-    "train": _Words(
-        ("Nor", "Hart", "Ash", "Bram", "Wex", "Cold", "Lang", "Mar", "Stan", "Thorn"),
-        ("wick", "ford", "bury", "ton", "ley"),
-        "Last changed",
-        lambda day: f"{day.day} {MONTHS[day.month - 1]} {day.year}",
-        (
-            ("about", "About this site", "This site is run by the town of {town}.", "It has been online since 2003."),
-            ("contact", "Contact", "You reach us at the town hall of {town}.", "We answer within three working days."),
-            ("terms", "Terms of use", "All texts of {town} may be quoted freely.", "Pictures belong to their makers."),
-        ),
-    ),
-    "validation": _Words(
-        ("Grim", "Sax", "Whit", "Kirk", "Holm", "Ald", "Ten", "Rav", "Scar", "Bex"),
-        ("by", "thorpe", "mere", "combe", "hurst"),
-        "Reviewed on",
-        lambda day: f"{day.year}-{day.month:02d}-{day.day:02d}",
-        (
-            ("imprint", "Imprint", "Responsible for these pages is the clerk of {town}.", "Letters go to the clerk."),
-            ("people", "Who we are", "A staff of nine looks after the pages of {town}.", "Each has a deputy."),
-            ("copyright", "Copyright", "Nobody needs leave to cite {town} online.", "Maps are an exception."),
-        ),
-    ),
-    "heldout": _Words(
-        ("Val", "Mont", "Cler", "Beau", "Riv", "Font", "Pont", "Lor", "Mal", "Cas"),
-        ("mar", "ville", "bourg", "san", "tera"),
-        "Page state",
-        lambda day: f"{MONTHS[day.month - 1][:3]} {day.day}, {day.year}",
-        (
-            ("masthead", "Masthead", "The {town} web desk edits what stands here.", "It sits on the second floor."),
-            ("legal", "Legal notice", "Whoever uses data of {town} names the source.", "No liability is taken."),
-            ("help", "Help with this site", "Readers of {town} online may ask for large print.", "It is free."),
-        ),
-    ),
+_WORDS = load_by_split(__file__, _Words)
+_DELIVERIES = load_phrases(__file__, "deliveries")
+_DAYS: Mapping[str, Callable[[date], str]] = {
+    "train": lambda day: f"{day.day} {MONTHS[day.month - 1]} {day.year}",
+    "validation": lambda day: f"{day.year}-{day.month:02d}-{day.day:02d}",
+    "heldout": lambda day: f"{MONTHS[day.month - 1][:3]} {day.day}, {day.year}",
 }
 
 
@@ -143,35 +116,9 @@ def draw_some(draws: Draws, items: Sequence[T], count: int) -> list[T]:
     return list(found)
 
 
-DELIVERIES: Mapping[str, tuple[str, ...]] = {
-    "train": (
-        "Search the web, then write answer.json: FORM. The value is a plain number; give a source for each "
-        "page the value rests on, and as its quote LINE, word for word.",
-        "I need answer.json as FORM, the value a plain number, and for each page you rely on one source that quotes "
-        "LINE exactly as it stands there. It is all on the web.",
-        "Look it up on the web and leave answer.json like FORM: a plain number as the value, and one source a page it "
-        "comes from, which quotes LINE to the letter.",
-        "Please put FORM into answer.json, with a plain number in the value. Each page the value comes from is a "
-        "source, its quote being LINE without any change. A web search will find it.",
-    ),
-    "validation": (
-        "Find it online. Your file answer.json looks like FORM; only the number in the value, one source for every "
-        "page behind it, quoting LINE verbatim.",
-        "Check the web and save answer.json (FORM), where value is nothing but the number and every page used is a "
-        "source that repeats LINE as printed.",
-    ),
-    "heldout": (
-        "The web knows. What I expect is answer.json with FORM in it: a bare figure as the value, and whichever pages "
-        "it was taken from as sources, with LINE copied unaltered as the quote.",
-        "You may use web search. Deliver answer.json shaped FORM; let the value be a bare figure, name all pages it "
-        "was taken from under sources, and copy LINE into the quote of each.",
-        "Research it on the web; answer.json should then have the shape FORM, a bare figure under value, and per page "
-        "that supports it a source in which the quote copies LINE.",
-    ),
-}
 FORM = '{"value": "...", "sources": [{"url": "...", "quote": "..."}]}'
 
 
 def delivery(entity: Entity, draws: Draws, lines: Mapping[str, str]) -> str:
     """How the answer is wanted; `lines` names, in the words of each split, what is quoted."""
-    return entity.phrase(draws, DELIVERIES).replace("FORM", FORM).replace("LINE", lines[entity.split])
+    return entity.phrase(draws, _DELIVERIES).replace("FORM", FORM).replace("LINE", lines[entity.split])

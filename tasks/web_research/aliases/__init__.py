@@ -7,17 +7,44 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, Rule, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity, Rule
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.aliases.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
 from hermes_lab.types import Page
 
 _ASKED = 4
 """The place of the name in question among the seven that its firm has had."""
 _YEARS = {1962: 0, 1968: 1}
 """Years that rules name, and the place of the name that every firm has then."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a split's reference works write about firms. Sentences are format strings."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    trades: tuple[str, ...]
+    roles: tuple[str, ...]
+    seats: tuple[str, ...]
+    born: str
+    """When a firm had the name, over `{name}`, `{trade}`, `{begin}` and `{end}`."""
+    still: str
+    """The same of a name that is in use."""
+    capital: str
+    """The line with the capital, over `{name}` and `{amount}`."""
+    before: str
+    after: str
+    role: str
+    branch: str
+    branch_title: str
+    remarks: tuple[str, ...]
+
+
+WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
@@ -55,94 +82,20 @@ def _claim(*records: Record, sign: int = 1) -> Claim:
     return Claim(Decimal(number), 0, tuple(record.source for record in records))
 
 
-SELECTIONS: Mapping[str, Selection] = {
-    "earlier": Selection(
-        RuleType(
-            (
-                "a name stands for the one that its firm had {number} before",
-                "records are filed under the name that is {number} back",
-                "the record of the name {number} before is the valid one",
-            ),
-            "go {number} back in the row of names and take the record there",
-            lambda draws, site_config: {"number": draws.choice((1, 2))},
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "earlier": Behavior(lambda instance, rule: _claim(instance.names[_ASKED - rule["number"]])),
+        "later": Behavior(lambda instance, rule: _claim(instance.names[_ASKED + rule["number"]])),
+        "in_year": Behavior(lambda instance, rule: _claim(instance.names[_YEARS[rule["year"]]])),
+        "role": Behavior(lambda instance, rule: _claim(instance.roles[rule["role"]])),
+        "branch": Behavior(lambda instance, rule: _claim(instance.branches[rule["seat"]])),
+        "together": Behavior(lambda instance, rule: _claim(instance.names[_ASKED], instance.roles[rule["role"]])),
+        "less": Behavior(
+            lambda instance, rule: _claim(instance.names[_ASKED], instance.branches[rule["seat"]], sign=-1)
         ),
-        lambda instance, rule: _claim(instance.names[_ASKED - rule["number"]]),
-    ),
-    "later": Selection(
-        RuleType(
-            (
-                "a name stands for the one that its firm took {number} after",
-                "records are filed under the name that is {number} further on",
-                "the record of the name {number} after is the valid one",
-            ),
-            "go {number} forward in the row of names and take the record there",
-            lambda draws, site_config: {"number": draws.choice((1, 2))},
-        ),
-        lambda instance, rule: _claim(instance.names[_ASKED + rule["number"]]),
-    ),
-    "in_year": Selection(
-        RuleType(
-            (
-                "firms go by the name that they had in {year}",
-                "what counts is the state of {year}",
-                "records are compared as of {year}, under the name of then",
-            ),
-            "take the record of the name that the firm had in {year}",
-            lambda draws, site_config: {"year": draws.choice(tuple(_YEARS))},
-        ),
-        lambda instance, rule: _claim(instance.names[_YEARS[rule["year"]]]),
-    ),
-    "role": Selection(
-        RuleType(
-            (
-                'whoever is told as "{role}" answers for a firm',
-                'the firm itself is of no interest, but its "{role}" is',
-                'business is done with the "{role}" of a firm',
-            ),
-            'take the record of the one who is linked as "{role}"',
-            lambda draws, site_config: {"role": draws.choice(site_config.roles)},
-        ),
-        lambda instance, rule: _claim(instance.roles[rule["role"]]),
-    ),
-    "branch": Selection(
-        RuleType(
-            (
-                "contracts are with the house in {seat}",
-                "only {seat} counts, wherever the firm itself sits",
-                "a firm is represented by its house in {seat}",
-            ),
-            "take the record of the house in {seat} that the article links",
-            lambda draws, site_config: {"seat": draws.choice(site_config.seats)},
-        ),
-        lambda instance, rule: _claim(instance.branches[rule["seat"]]),
-    ),
-    "together": Selection(
-        RuleType(
-            (
-                'a firm and its "{role}" are one',
-                'the "{role}" is counted in with every firm',
-                'capital means that of the firm and of its "{role}" together',
-            ),
-            'add the capital of the one who is linked as "{role}", and cite both articles',
-            lambda draws, site_config: {"role": draws.choice(site_config.roles)},
-            unseen=True,
-        ),
-        lambda instance, rule: _claim(instance.names[_ASKED], instance.roles[rule["role"]]),
-    ),
-    "less": Selection(
-        RuleType(
-            (
-                "the house in {seat} is not counted in",
-                "capital means what is left without {seat}",
-                "what lies in {seat} belongs to others",
-            ),
-            "take off the capital of the house in {seat}, even below zero, and cite both articles",
-            lambda draws, site_config: {"seat": draws.choice(site_config.seats)},
-            unseen=True,
-        ),
-        lambda instance, rule: _claim(instance.names[_ASKED], instance.branches[rule["seat"]], sign=-1),
-    ),
-}
+    },
+)
 FORMS = forms("padded", "prefix", "cited", "grouped", "marks")
 
 
@@ -156,6 +109,8 @@ class Aliases(Research[SiteConfig, Firm]):
     selections = SELECTIONS
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
+    requests = load_phrases(__file__, "requests")
+    lines = load_words(__file__, dict[str, str], "lines")
     results = 4
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
@@ -186,11 +141,9 @@ class Aliases(Research[SiteConfig, Firm]):
             firm = [_Article(publisher, *each, draws) for each in others]
             pages += _chain(words, firm, _periods(draws)[:3], {}, {}, draws)
         asked = names[_ASKED]
-        request = entity.phrase(draws, REQUESTS).format(name=asked, town=publisher.town, place=entity.called(self.noun))
         return Firm(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(entity, draws, name=asked, town=publisher.town),
             pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"{asked} {publisher.town}",
             reads=((chain[_ASKED].url,),),
             names=tuple(each.record(words) for each in chain),

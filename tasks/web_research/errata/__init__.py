@@ -9,16 +9,41 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.errata.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
 from hermes_lab.types import Page
 
 _YEARS = tuple(range(2012, 2020))
 _ASKED_YEARS = (2016, 2017, 2018, 2019)
 _TENTH = Decimal("0.1")
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a split's publishers count and correct themselves. Sentences are format strings."""
+
+    topics: tuple[str, ...]
+    areas: tuple[str, ...]
+    editions: tuple[str, str, str]
+    sheets: tuple[str, str]
+    releasers: tuple[str, ...]
+    year: str
+    table: str
+    """The title of a table, over `{topic}` and `{edition}`."""
+    note: str
+    """The footnote, over `{amount}`."""
+    sheet: str
+    sheet_title: str
+    release: str
+    release_title: str
+    contents: str
+
+
+WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
@@ -82,94 +107,21 @@ def _share(instance: Cell, rule: Mapping[str, str]) -> Claim:
     return Claim(_percent(instance.number, sum(row.values())), 1, (instance.found["table"].source,))
 
 
-SELECTIONS: Mapping[str, Selection] = {
-    "footnote": Selection(
-        RuleType(
-            (
-                "a footnote outweighs the table that it belongs to",
-                "what a table says is void where a note below it says otherwise",
-                "the note at the foot has the last word",
-            ),
-            "take the number from the note below the table and quote the note",
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "footnote": Behavior(_elsewhere("footnote")),
+        "sheet": Behavior(_elsewhere("{sheet}")),
+        "edition": Behavior(
+            _elsewhere("{edition}"),
+            lambda site_config: [{"edition": edition} for edition in site_config.words.editions[:2]],
         ),
-        _elsewhere("footnote"),
-    ),
-    "sheet": Selection(
-        RuleType(
-            (
-                'the "{sheet}" go before all tables',
-                'a number is only right once the "{sheet}" are applied',
-                'no table is used without the "{sheet}"',
-            ),
-            'take the number from the "{sheet}" and cite them',
-            lambda draws, site_config: {"sheet": draws.choice(site_config.words.sheets)},
-        ),
-        _elsewhere("{sheet}"),
-    ),
-    "edition": Selection(
-        RuleType(
-            (
-                'comparisons are made with the "{edition}", whatever is asked',
-                'the shelf has the "{edition}", and nothing else is used',
-                'all contracts refer to the "{edition}"',
-            ),
-            'take the number from the same table in the "{edition}"',
-            lambda draws, site_config: {"edition": draws.choice(site_config.words.editions[:2])},
-        ),
-        _elsewhere("{edition}"),
-    ),
-    "release": Selection(
-        RuleType(
-            (
-                "the {releaser} is believed before any table",
-                "what the {releaser} told the press is the official number",
-                "numbers are those of the {releaser}",
-            ),
-            "take the number from what the {releaser} told the press and cite that page",
-            lambda draws, site_config: {"releaser": draws.choice(site_config.releasers)},
-        ),
-        _elsewhere("{releaser}"),
-    ),
-    "index": Selection(
-        RuleType(
-            (
-                "numbers are told as an index, and {year} is 100",
-                "{year} is the base of all series",
-                "everything is measured by {year}",
-            ),
-            "divide by the number of {year} in the same column, times 100, and round half up to one decimal, citing "
-            "the line of the asked year alone",
-            lambda draws, site_config: {"year": draws.choice((2012, 2013, 2014, 2015))},
-        ),
-        _index,
-    ),
-    "change": Selection(
-        RuleType(
-            (
-                "only the change over {number} in the column of years matters",
-                "numbers are told as a difference, at a distance of {number}",
-                "what is booked is the change against the row {number} above",
-            ),
-            "take off the number that stands {number} above in the same column, even below zero, citing the line of "
-            "the asked year alone",
-            lambda draws, site_config: {"number": draws.choice((1, 2, 3))},
-            unseen=True,
-        ),
-        _change,
-    ),
-    "share": Selection(
-        RuleType(
-            (
-                "a number means its part of the row in per cent",
-                "districts are compared by their part of all",
-                "shares are booked and not counts",
-            ),
-            "divide by the sum of the row, times 100, and round half up to one decimal",
-            unseen=True,
-        ),
-        _share,
-    ),
-}
+        "release": Behavior(_elsewhere("{releaser}")),
+        "index": Behavior(_index),
+        "change": Behavior(_change),
+        "share": Behavior(_share),
+    },
+)
 FORMS = forms("rounded", "divided", "prefix", "also", "fragment")
 
 
@@ -183,6 +135,8 @@ class Errata(Research[SiteConfig, Cell]):
     selections = SELECTIONS
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
+    requests = load_phrases(__file__, "requests")
+    lines = load_words(__file__, dict[str, str], "lines")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with its districts."""
@@ -204,18 +158,11 @@ class Errata(Research[SiteConfig, Cell]):
             pages += [_table(site_config, other, edition, own, {}, draws) for edition in words.editions]
         links = [f"- [{page.title.partition(' | ')[0]}]({page.url})" for page in pages]
         pages.append(publisher.page("contents", words.contents, links, draw_day(draws, 2024, 2024)))
-        request = entity.phrase(draws, REQUESTS).format(
-            topic=topic,
-            area=area,
-            year=year,
-            edition=words.editions[2],
-            town=publisher.town,
-            place=entity.called(self.noun),
-        )
         return Cell(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(
+                entity, draws, topic=topic, area=area, year=year, edition=words.editions[2], town=publisher.town
+            ),
             pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"{topic} {area} {words.editions[2]} {publisher.town}",
             reads=((cell.found["table"].source.url,),),
             year=year,

@@ -7,15 +7,39 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.notices.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
 from hermes_lab.types import Page
 
 _COUNT = 10
 _CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a split's publishers write notices. Sentences are format strings."""
+
+    notice: str
+    published: str
+    effective: str
+    registered: str
+    office: str
+    channel: str
+    offices: tuple[str, ...]
+    channels: tuple[str, ...]
+    subjects: tuple[str, ...]
+    fee: str
+    """The line with the fee, over `{number}`, `{subject}` and `{amount}`."""
+    remarks: tuple[str, ...]
+    contents: str
+    withdrawn: str
+
+
+WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
@@ -50,10 +74,6 @@ def _of(notice: Notice) -> Claim:
     return Claim(notice.amount, 2, (notice.source,))
 
 
-def _newest_by(instance: Fee, rule: Mapping[str, Any]) -> Claim:
-    return _of(max(instance.notices, key=lambda notice: notice.days[rule["which"]]))
-
-
 def _first(instance: Fee, name: str, value: str, *, same: bool) -> Claim:
     return _of(next(notice for notice in instance.notices if (getattr(notice, name) == value) == same))
 
@@ -64,86 +84,29 @@ def _mean(instance: Fee, rule: Mapping[str, Any]) -> Claim:
     return Claim(mean.quantize(_CENT, ROUND_HALF_UP), 2, tuple(notice.source for notice in chosen))
 
 
-def _by_label(draws: Draws, site_config: SiteConfig) -> dict[str, Any]:
-    which = draws.choice((1, 2))
-    label = (site_config.words.published, site_config.words.effective, site_config.words.registered)[which]
-    return {"label": label, "which": which}
-
-
-SELECTIONS: Mapping[str, Selection] = {
-    "newest_by": Selection(
-        RuleType(
-            (
-                'notices are put in order by "{label}"',
-                'what makes a notice the latest is its "{label}"',
-                'the day under "{label}" decides which notice counts',
-            ),
-            'take the notice with the newest day under "{label}"',
-            _by_label,
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "newest_by": Behavior(
+            lambda instance, rule: _of(max(instance.notices, key=lambda notice: notice.days[rule["which"]])),
+            lambda site_config: [
+                {"label": site_config.words.effective, "which": 1},
+                {"label": site_config.words.registered, "which": 2},
+            ],
         ),
-        _newest_by,
-    ),
-    "office": Selection(
-        RuleType(
-            (
-                "only notices from {office} are binding",
-                "nobody but {office} may set such amounts",
-                "what does not come from {office} is disregarded",
-            ),
-            "take the newest notice that comes from {office}",
-            lambda draws, site_config: {"office": draws.choice(site_config.offices[1:])},
+        "office": Behavior(
+            lambda instance, rule: _first(instance, "office", rule["office"], same=True),
+            lambda site_config: [{"office": office} for office in site_config.offices[1:]],
         ),
-        lambda instance, rule: _first(instance, "office", rule["office"], same=True),
-    ),
-    "without": Selection(
-        RuleType(
-            (
-                "what appeared by way of {channel} has no force",
-                "notices in {channel} are only for information",
-                "{channel} is not a valid place for a notice",
-            ),
-            "take the newest notice that did not appear by way of {channel}",
-            lambda draws, site_config: {"channel": site_config.channels[0]},
+        "without": Behavior(
+            lambda instance, rule: _first(instance, "channel", rule["channel"], same=False),
+            draw=lambda draws, site_config: {"channel": site_config.channels[0]},
         ),
-        lambda instance, rule: _first(instance, "channel", rule["channel"], same=False),
-    ),
-    "behind": Selection(
-        RuleType(
-            (
-                "amounts are taken over with a delay of {number} in the row of notices",
-                "contracts follow the notices, {number} behind",
-                "the row of notices is followed at a distance of {number}",
-            ),
-            "go back {number} from the newest notice and take that one",
-            lambda draws, site_config: {"number": draws.choice((1, 2))},
-        ),
-        lambda instance, rule: _of(instance.notices[rule["number"]]),
-    ),
-    "oldest": Selection(
-        RuleType(
-            (
-                "old contracts keep the amount that was published first of all",
-                "later changes do not touch it, the very first notice stays valid",
-                "the amount is frozen as it was first published",
-            ),
-            "take the notice that was published first of all",
-        ),
-        lambda instance, rule: _of(instance.notices[-1]),
-    ),
-    "mean": Selection(
-        RuleType(
-            (
-                "amounts are evened out over {number} notices",
-                "a single notice says too little, so {number} are averaged",
-                "the books carry the average of {number} notices",
-            ),
-            "average the newest {number} notices, half a cent up, and cite each",
-            lambda draws, site_config: {"number": draws.choice((2, 3, 4))},
-            unseen=True,
-        ),
-        _mean,
-    ),
-}
+        "behind": Behavior(lambda instance, rule: _of(instance.notices[rule["number"]])),
+        "oldest": Behavior(lambda instance, rule: _of(instance.notices[-1])),
+        "mean": Behavior(_mean),
+    },
+)
 FORMS = forms("grouped", "prefix", "rounded", "cited", "dated", "marks")
 
 
@@ -157,6 +120,8 @@ class Notices(Research[SiteConfig, Fee]):
     selections = SELECTIONS
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
+    requests = load_phrases(__file__, "requests")
+    lines = load_words(__file__, dict[str, str], "lines")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the offices and channels of its notices."""
@@ -182,13 +147,9 @@ class Notices(Research[SiteConfig, Fee]):
         )
         links = [f"- [{page.title.partition(' | ')[0]}]({page.url})" for page in draws.shuffled([*pages, withdrawn])]
         index = publisher.page("list", words.contents.format(town=publisher.town), links, draw_day(draws, 2025, 2025))
-        request = entity.phrase(draws, REQUESTS).format(
-            subject=subject, town=publisher.town, place=entity.called(self.noun)
-        )
         return Fee(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(entity, draws, subject=subject, town=publisher.town),
             pages=(*draws.shuffled([*pages, withdrawn, index]), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"{subject} {publisher.town} {words.notice.lower()}",
             reads=(tuple(draws.shuffled([notice.source.url for notice in notices])),),
             notices=notices,

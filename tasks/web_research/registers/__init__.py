@@ -9,15 +9,44 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.registers.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
 from hermes_lab.types import Page
 
 _YEARS = range(2008, 2024)
 """A register lacks one of them at most, so that no two rules about years come to the same."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a split's publishers keep registers. Sentences are format strings."""
+
+    registers: tuple[str, ...]
+    columns: tuple[str, str, str, str, str, str]
+    """Number, holder, class, status, year, fee."""
+    classes: tuple[str, ...]
+    statuses: tuple[str, ...]
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+    annexes: tuple[str, ...]
+    dates: tuple[str, str]
+    cover: str
+    """A line of the cover page, over `{date}` and `{total}`."""
+    page: str
+    onward: str
+    moved: str
+    """What stands where the last page should be, over `{url}`."""
+    annex: str
+    """The link to an annex, over `{name}` and `{url}`."""
+    foreword: str
+    title: str
+
+
+WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
@@ -102,94 +131,20 @@ def _cover(instance: Sum, rule: Mapping[str, Any]) -> Claim:
     return Claim(Decimal(total), 0, (source,))
 
 
-SELECTIONS: Mapping[str, Selection] = {
-    "drop": Selection(
-        RuleType(
-            (
-                'entries that are marked "{status}" do not count',
-                'who is "{status}" pays nothing',
-                'the mark "{status}" takes an entry out of the sum',
-            ),
-            'leave out the entries that are "{status}"',
-            lambda draws, site_config: {"status": draws.choice(site_config.statuses)},
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "drop": Behavior(_where(lambda entry, rule: entry.status != rule["status"])),
+        "only": Behavior(_where(lambda entry, rule: entry.kind == rule["kind"])),
+        "once": Behavior(_once),
+        "annex": Behavior(_with_annex),
+        "since": Behavior(_where(lambda entry, rule: entry.year >= rule["year"])),
+        "cap": Behavior(
+            lambda instance, rule: _total(instance, instance.listed, lambda entry: min(entry.fee, rule["most"]))
         ),
-        _where(lambda entry, rule: entry.status != rule["status"]),
-    ),
-    "only": Selection(
-        RuleType(
-            (
-                'nothing but the class "{kind}" is of interest',
-                'entries of another class than "{kind}" belong to others',
-                'the sum is about "{kind}" alone',
-            ),
-            'count only the entries of the class "{kind}"',
-            lambda draws, site_config: {"kind": draws.choice(site_config.classes)},
-        ),
-        _where(lambda entry, rule: entry.kind == rule["kind"]),
-    ),
-    "once": Selection(
-        RuleType(
-            (
-                "nobody pays twice: of each name only the {which} entry counts",
-                "a name that stands there several times counts by its {which} entry",
-                "several entries of one name are one, the {which}",
-            ),
-            "count each name once, by its {which} entry in the order of the pages",
-            lambda draws, site_config: {"which": draws.choice(("first", "last"))},
-        ),
-        _once,
-    ),
-    "annex": Selection(
-        RuleType(
-            (
-                'what stands under "{annex}" belongs to the register',
-                'the register is not whole without "{annex}"',
-                '"{annex}" are counted like all others',
-            ),
-            'follow the link "{annex}" and count the entries there as well',
-            lambda draws, site_config: {"annex": draws.choice(site_config.annexes)},
-        ),
-        _with_annex,
-    ),
-    "since": Selection(
-        RuleType(
-            (
-                "entries from before {year} are free of charge",
-                "the duty to pay came with {year}",
-                "nothing older than {year} is in the books",
-            ),
-            "count only the entries from {year} on",
-            lambda draws, site_config: {"year": draws.choice((2012, 2014, 2016, 2018))},
-        ),
-        _where(lambda entry, rule: entry.year >= rule["year"]),
-    ),
-    "cap": Selection(
-        RuleType(
-            (
-                "no entry counts for more than {most}",
-                "fees are met up to {most} each",
-                "what an entry pays beyond {most} goes to somebody else",
-            ),
-            "count at most {most} for each entry",
-            lambda draws, site_config: {"most": draws.choice((2500, 3000, 4000, 5000))},
-            unseen=True,
-        ),
-        lambda instance, rule: _total(instance, instance.listed, lambda entry: min(entry.fee, rule["most"])),
-    ),
-    "cover": Selection(
-        RuleType(
-            (
-                "the books follow the cover page, with its total for {date}",
-                "only the total that the cover gives for {date} is official",
-                "a total is not worked out but taken from the cover, for {date}",
-            ),
-            "take the total for {date} from the cover page of the register, and cite its line alone",
-            lambda draws, site_config: {"date": draws.choice(site_config.words.dates)},
-            unseen=True,
-        ),
-        _cover,
-    ),
-}
+        "cover": Behavior(_cover),
+    },
+)
 FORMS = forms("divided", "padded", "prefix", "also", "fragment")
 
 
@@ -203,6 +158,8 @@ class Registers(Research[SiteConfig, Sum]):
     selections = SELECTIONS
     forms = FORMS
     rules = rules_of(SELECTIONS, FORMS)
+    requests = load_phrases(__file__, "requests")
+    lines = load_words(__file__, dict[str, str], "lines")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the classes and statuses of its registers."""
@@ -236,12 +193,9 @@ class Registers(Research[SiteConfig, Sum]):
         cover, covers = _cover_page(site_config, subject, slug, entries, urls[0], draws)
         for other in others:
             pages += _other(site_config, other, draws)
-        called = entity.called(self.noun)
-        request = entity.phrase(draws, REQUESTS).format(subject=subject, town=publisher.town, place=called)
         return Sum(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(entity, draws, subject=subject, town=publisher.town),
             pages=(*draws.shuffled([*pages, cover]), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"register of {subject} {publisher.town}",
             reads=((cover.url,), *((url,) for url in urls[: count - 1]), (lost,), (moved,)),
             entries=entries,
