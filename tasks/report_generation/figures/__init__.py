@@ -1,20 +1,20 @@
 """The family `figures`: an HTML page of figures with captions, sources and hashes, in the form a department wants."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
+from string import Template
 from typing import NamedTuple
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._html import LONGEST, Element, read_html
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance, load_script
 from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, SiteConfig, Table, digits_of
-from hermes_lab.tasks.report_generation.figures.script import LINES, SCRIPT, names
-from hermes_lab.tasks.report_generation.figures.words import DELIVERIES, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.rules import rule_types
+from hermes_lab.tasks.words import load_by_split, load_phrases
 
 REPORT = "report.html"
 SHEET = "figures.md"
@@ -24,12 +24,27 @@ TOLERANCE = 0.06
 """Of heights, which are printed with one decimal."""
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of one split."""
+
+    titles: tuple[str, ...]
+    months: tuple[str, ...]
+    series: tuple[Series, ...]
+    classes: tuple[tuple[str, str, str, str], ...]
+    highlights: tuple[str, ...]
+    gaps: tuple[str, ...]
+    sheet: Template
+
+
+VOCABULARIES = load_by_split(__file__, Vocabulary)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Tables(TaskInstance):
+class Tables(ReportInstance[SiteConfig]):
     """A year's tables to draw."""
 
     folder: str
-    site_config: SiteConfig
     tables: tuple[Table, ...]
 
 
@@ -52,17 +67,21 @@ class Figure(NamedTuple):
     bars: tuple[Bar, ...]
 
 
-class Figures(Family[SiteConfig, Tables]):
+class Figures(Report[SiteConfig, Tables, Custom]):
     """Every table has an empty cell, one highest, one lowest and one last number; their totals follow neither the order
     of the sheet nor the alphabet.
     """
 
     name = "figures"
-    domain = "report_generation"
     noun = "department"
     summary = "draw tables as HTML figures with caption, source and hash, in the form a department wants"
     subject = "how figures for {place} are made"
     rules = rule_types(CONVENTIONS)
+    conventions = CONVENTIONS
+    default = Custom()
+    script = load_script(__file__)
+    requests = load_phrases(__file__, "requests")
+    deliveries = load_phrases(__file__, "deliveries")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The series of a department."""
@@ -84,10 +103,9 @@ class Figures(Family[SiteConfig, Tables]):
         words = VOCABULARIES[entity.split]
         year, folder = draws.integer(2012, 2025), entity.slug("data")
         tables = _draw_tables(site_config, year, draws)
-        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), year=year, folder=folder)
         files = {f"{folder}/{table.series.stem}.csv": table.text for table in tables}
         return Tables(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
+            request=self.ask(entity, draws, folder, year=year, folder=folder),
             files={**files, SHEET: words.sheet.substitute(_sheet_names(site_config))},
             inputs=(*files, SHEET),
             outputs=(REPORT,),
@@ -120,13 +138,11 @@ class Figures(Family[SiteConfig, Tables]):
             *_figures_right(read, right_of(instance, rule)),
         )
 
-    def solve(self, instance: Tables, rule: Rule | None) -> tuple[Action, ...]:
-        """One script that writes the page."""
-        return (
-            write_script(
-                SCRIPT, {**LINES, **names(instance.site_config), "folder": instance.folder}, CONVENTIONS, rule
-            ),
-        )
+    def words(self, instance: Tables) -> Mapping[str, str]:
+        """With the figures and the classes of their spans."""
+        spans = zip(("number", "caption", "source", "hash"), instance.site_config.classes, strict=True)
+        figures = repr([tuple(series) for series in instance.site_config.series])
+        return {**super().words(instance), "figures": figures, **{f"{span}_class": name for span, name in spans}}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
         """The sheet and the tables."""
@@ -138,7 +154,7 @@ class Figures(Family[SiteConfig, Tables]):
 
 def right_of(instance: Tables, rule: Rule | None) -> tuple[Figure, ...]:
     """The right figures where `rule` holds."""
-    custom = strategy_of(CONVENTIONS, rule, Custom())
+    custom = FAMILY.strategy(rule)
     tables = sorted(instance.tables, key=custom.order) if custom.order else instance.tables
     return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
 

@@ -1,30 +1,50 @@
 """What a client is like, what its data holds, and the right report on it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import Template
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.house_template.rules import Custom, Item, Row, SiteConfig
-from hermes_lab.tasks.report_generation.house_template.words import Vocabulary
+from hermes_lab.tasks.words import load_by_split
 
 SECTIONS = 4
 MIN_ITEMS, MAX_ITEMS = 5, 7
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of one split."""
+
+    titles: tuple[str, ...]
+    as_of: tuple[str, ...]
+    overviews: tuple[str, ...]
+    labels: tuple[Mapping[str, str], ...]
+    """Of the columns."""
+    currencies: tuple[str, ...]
+    states: tuple[str, ...]
+    sections: Mapping[str, tuple[str, ...]]
+    """The items that each can have."""
+    rest: tuple[str, ...]
+    """Names for small items together."""
+    all: tuple[str, ...]
+    """Names for a row of totals."""
+    style: Template
+    template: Template
+
+
+VOCABULARIES = load_by_split(__file__, Vocabulary)
+
+
 def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
     """The words of a client's report."""
-    section, item, booked, state, planned, actual, difference = draws.choice(words.labels)
+    labels = draws.choice(words.labels)
     return SiteConfig(
+        **labels,
         title=draws.choice(words.titles),
         as_of=draws.choice(words.as_of),
         overview=draws.choice(words.overviews),
-        section=section,
-        item=item,
-        booked=booked,
-        state=state,
-        planned=planned,
-        actual=actual,
-        difference=difference,
         currency=draws.choice(words.currencies),
         states=tuple(draws.sample(words.states, 3)),
         sections=tuple(draws.sample(tuple(words.sections), SECTIONS)),
@@ -85,14 +105,14 @@ class Section(NamedTuple):
     rows: tuple[Row, ...]
 
 
-class Report(NamedTuple):
+class Expected(NamedTuple):
     """All of a report that is judged."""
 
     day: str
     sections: tuple[Section, ...]
 
 
-def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custom: Custom) -> Report:
+def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custom: Custom) -> Expected:
     """The report as a client wants it."""
     kept = [item for item in items if custom.keep(item)]
     members = [[item for item in kept if item.section == section] for section in site_config.sections]
@@ -104,7 +124,7 @@ def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custo
         for own in members
     ]
     headings = [custom.heading(n, name) for n, name in enumerate((site_config.overview, *site_config.sections), 1)]
-    return Report(custom.date(day), tuple(map(Section, headings, tables)))
+    return Expected(custom.date(day), tuple(map(Section, headings, tables)))
 
 
 def _rows(items: Sequence[Item], custom: Custom) -> list[Row]:

@@ -4,17 +4,17 @@ Markdown file.
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance, load_script
 from hermes_lab.tasks.report_generation.restatement.data import (
+    VOCABULARIES,
     Restated,
     Row,
     draw_figures,
@@ -24,8 +24,8 @@ from hermes_lab.tasks.report_generation.restatement.data import (
     right_rows,
 )
 from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, SiteConfig
-from hermes_lab.tasks.report_generation.restatement.script import LINES, SCRIPT, names
-from hermes_lab.tasks.report_generation.restatement.words import DELIVERIES, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.rules import rule_types
+from hermes_lab.tasks.words import load_phrases
 
 TABLE, CHANGES, NOTES = "standing.csv", "changes.md", "notes.md"
 LARGEST = 20_000
@@ -33,25 +33,28 @@ COLUMNS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filings(TaskInstance):
+class Filings(ReportInstance[SiteConfig]):
     """Six quarters of filings."""
 
     folder: str
-    site_config: SiteConfig
     figures: tuple[Figure, ...]
 
 
-class Restatement(Family[SiteConfig, Filings]):
+class Restatement(Report[SiteConfig, Filings, Custom]):
     """Small and large, early and late, single, double and withdrawn restatements for every reason are in each set of
     filings.
     """
 
     name = "restatement"
-    domain = "report_generation"
     noun = "board"
     summary = "tell which restated figures stand, in a CSV and a Markdown file, as a board reads them"
     subject = "how restated figures for {place} are set out"
     rules = rule_types(CONVENTIONS)
+    conventions = CONVENTIONS
+    default = Custom()
+    script = load_script(__file__)
+    requests = load_phrases(__file__, "requests")
+    deliveries = load_phrases(__file__, "deliveries")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The lines and words of a board."""
@@ -66,11 +69,8 @@ class Restatement(Family[SiteConfig, Filings]):
         notes = VOCABULARIES[entity.split].notes.substitute(
             {**vars(site_config), "lines": ", ".join(site_config.lines), "folder": folder}
         )
-        request = entity.phrase(draws, REQUESTS).format(
-            place=entity.called(self.noun), last=quarters[-1], folder=folder
-        )
         return Filings(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
+            request=self.ask(entity, draws, folder, last=quarters[-1], folder=folder),
             files={**files, NOTES: notes},
             inputs=(*files, NOTES),
             outputs=(TABLE, CHANGES),
@@ -101,13 +101,9 @@ class Restatement(Family[SiteConfig, Filings]):
             *_list_right(parts, site_config, right),
         )
 
-    def solve(self, instance: Filings, rule: Rule | None) -> tuple[Action, ...]:
-        """One script that writes both files."""
-        return (
-            write_script(
-                SCRIPT, {**LINES, **names(instance.site_config), "folder": instance.folder}, CONVENTIONS, rule
-            ),
-        )
+    def words(self, instance: Filings) -> Mapping[str, str]:
+        """With the lines of the filings."""
+        return {**super().words(instance), "lines": repr(list(instance.site_config.lines))}
 
     def explore(self, instance: Filings) -> tuple[Action, ...]:
         """The notes and the filings."""
@@ -119,7 +115,7 @@ class Restatement(Family[SiteConfig, Filings]):
 
 def right_of(instance: Filings, rule: Rule | None) -> Restated:
     """The right rows where `rule` holds."""
-    return right_rows(instance.site_config, instance.figures, strategy_of(CONVENTIONS, rule, Custom()))
+    return right_rows(instance.site_config, instance.figures, FAMILY.strategy(rule))
 
 
 def _read_csv(text: str) -> list[Row]:

@@ -1,28 +1,43 @@
 """What a board's filings say, and the right figures from them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import Template
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, SiteConfig
-from hermes_lab.tasks.report_generation.restatement.words import Vocabulary
+from hermes_lab.tasks.words import load_by_split
 
 Row = tuple[str, ...]
 LINES, QUARTERS, REASONS = 4, 6, 4
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of one split."""
+
+    labels: tuple[Mapping[str, str], ...]
+    """Of the columns."""
+    lines: tuple[str, ...]
+    reasons: tuple[str, ...]
+    headings: tuple[str, ...]
+    restated: tuple[str, ...]
+    currencies: tuple[str, ...]
+    withdrawn: tuple[str, ...]
+    notes: Template
+
+
+VOCABULARIES = load_by_split(__file__, Vocabulary)
+
+
 def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
     """The lines and words of a board."""
-    line, quarter, first, standing, change, reason = draws.choice(words.labels)
+    labels = draws.choice(words.labels)
     return SiteConfig(
+        **labels,
         lines=tuple(draws.sample(words.lines, LINES)),
         reasons=tuple(draws.sample(words.reasons, REASONS)),
-        line=line,
-        quarter=quarter,
-        first=first,
-        standing=standing,
-        change=change,
-        reason=reason,
         heading=draws.choice(words.headings),
         restated=draws.choice(words.restated),
         currency=draws.choice(words.currencies),

@@ -1,48 +1,57 @@
 """The family `workbook`: an .xlsx workbook of a division's tables with a summary, laid out as the division wants it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isclose
 from pathlib import Path
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance, load_script
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet, read_workbook
-from hermes_lab.tasks.report_generation.workbook.data import TABLES, draw_shape, draw_tables, render_table, right_sheets
+from hermes_lab.tasks.report_generation.workbook.data import (
+    TABLES,
+    VOCABULARIES,
+    draw_shape,
+    draw_tables,
+    render_table,
+    right_sheets,
+)
 from hermes_lab.tasks.report_generation.workbook.rules import CONVENTIONS, Custom, SiteConfig, Table
-from hermes_lab.tasks.report_generation.workbook.script import LINES, SCRIPT, names
-from hermes_lab.tasks.report_generation.workbook.words import DELIVERIES, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.rules import rule_types
+from hermes_lab.tasks.words import load_phrases
 
 BOOK, LAYOUT, WRITER = "book.xlsx", "layout.md", "xlsx.py"
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tables(TaskInstance):
+class Tables(ReportInstance[SiteConfig]):
     """A year's tables."""
 
     folder: str
     year: str
-    site_config: SiteConfig
     tables: tuple[Table, ...]
 
 
-class Workbook(Family[SiteConfig, Tables]):
+class Workbook(Report[SiteConfig, Tables, Custom]):
     """Missing amounts, repeated documents and rows of all kinds are in every table; totals and titles follow neither
     each other nor the layout.
     """
 
     name = "workbook"
-    domain = "report_generation"
     noun = "division"
     summary = "write an .xlsx workbook of tables with a summary, laid out as a division wants it"
     subject = "how workbooks for {place} are laid out"
     rules = rule_types(CONVENTIONS)
+    conventions = CONVENTIONS
+    default = Custom()
+    script = load_script(__file__)
+    requests = load_phrases(__file__, "requests")
+    deliveries = load_phrases(__file__, "deliveries")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The tables and words of a division."""
@@ -53,12 +62,11 @@ class Workbook(Family[SiteConfig, Tables]):
         year, folder = draws.integer(2012, 2025), entity.slug("tables")
         tables = draw_tables(site_config, year, draws)
         files = {f"{folder}/{table.source.stem}.csv": render_table(site_config, table) for table in tables}
-        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), year=year, folder=folder)
         layout = VOCABULARIES[entity.split].layout.substitute(
             {**vars(site_config), "number": site_config.unit, "folder": folder, "list": _listed(site_config)}
         )
         return Tables(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
+            request=self.ask(entity, draws, folder, year=year, folder=folder),
             files={**files, LAYOUT: layout, WRITER: writer_text()},
             inputs=(*files, LAYOUT, WRITER),
             outputs=(BOOK,),
@@ -99,10 +107,11 @@ class Workbook(Family[SiteConfig, Tables]):
             *_sheets_right(found, right),
         )
 
-    def solve(self, instance: Tables, rule: Rule | None) -> tuple[Action, ...]:
-        """One script that writes the workbook."""
-        lines = {**LINES, **names(instance.site_config), "folder": instance.folder, "year": instance.year}
-        return (write_script(SCRIPT, lines, CONVENTIONS, rule),)
+    def words(self, instance: Tables) -> Mapping[str, str]:
+        """With the tables and the unit."""
+        site_config = instance.site_config
+        own = {"tables": repr([tuple(source) for source in site_config.tables]), "unit": site_config.currency}
+        return {**super().words(instance), **own}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
         """The layout, the tables and the writer."""
@@ -114,7 +123,7 @@ class Workbook(Family[SiteConfig, Tables]):
 
 def right_of(instance: Tables, rule: Rule | None) -> tuple[Sheet, ...]:
     """The right sheets where `rule` holds."""
-    return right_sheets(instance.site_config, instance.tables, instance.year, strategy_of(CONVENTIONS, rule, Custom()))
+    return right_sheets(instance.site_config, instance.tables, instance.year, FAMILY.strategy(rule))
 
 
 @cache

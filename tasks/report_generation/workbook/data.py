@@ -1,13 +1,15 @@
 """What a division's tables hold, and the right workbook of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from string import Template
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet
 from hermes_lab.tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, SiteConfig, Source, Table
-from hermes_lab.tasks.report_generation.workbook.words import Vocabulary
+from hermes_lab.tasks.words import load_by_split
 
 TABLES = 3
 MIN_ROWS, MAX_ROWS = 8, 12
@@ -15,21 +17,34 @@ REPEATED = 2
 """Rows of every table with the document of another row."""
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of one split."""
+
+    tables: tuple[Source, ...]
+    summaries: tuple[str, ...]
+    labels: tuple[Mapping[str, str], ...]
+    """Of the columns."""
+    units: tuple[str, ...]
+    currencies: tuple[str, ...]
+    kinds: tuple[str, ...]
+    totals: tuple[str, ...]
+    layout: Template
+
+
+VOCABULARIES = load_by_split(__file__, Vocabulary)
+
+
 def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
     """The tables and words of a division."""
     tables = draws.sample(words.tables, TABLES)
     while _monotonic([source.title for source in tables]):
         tables = draws.shuffled(tables)
-    table, document, day, kind, count, amount = draws.choice(words.labels)
+    labels = draws.choice(words.labels)
     return SiteConfig(
+        **labels,
         tables=tuple(tables),
         summary=draws.choice(words.summaries),
-        table=table,
-        document=document,
-        day=day,
-        kind=kind,
-        count=count,
-        amount=amount,
         unit=draws.choice(words.units),
         currency=draws.choice(words.currencies),
         kinds=tuple(draws.sample(words.kinds, 3)),

@@ -1,0 +1,87 @@
+"""The base of the families of this domain: a report that one script writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Template
+from typing import Any, Generic, TypeVar
+
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, TaskInstance, sentence, shell
+from hermes_lab.tasks.rules import Convention, slots_of, strategy_of
+from hermes_lab.tasks.words import Phrases, load_words
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportInstance(TaskInstance, Generic[H]):
+    """Data to report on."""
+
+    site_config: H
+
+
+T = TypeVar("T", bound=ReportInstance[Any])
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script with slots: words of a site, and `lines` that rules change."""
+
+    template: str
+    lines: Mapping[str, str]
+    """What someone writes who knows of no rule."""
+
+    def fill(self, slots: Mapping[str, str]) -> str:
+        """The script. A line that is a slot and nothing else becomes the lines of the slot; an indented one may become
+        none."""
+        filled = []
+        for line in self.template.splitlines():
+            indent, _, slot = line.partition("$")
+            if slot in slots and not indent.strip():
+                filled += [indent + each for each in slots[slot].splitlines() or ([] if indent else [""])]
+            else:
+                filled.append(Template(line).substitute(slots))
+        return "\n".join(filled)
+
+
+def load_script(module_file: str) -> Script:
+    """The content of `script.yaml` in the folder of a module, which passes its `__file__`."""
+    return Script(
+        load_words(module_file, str, "template", "script"), load_words(module_file, dict[str, str], "lines", "script")
+    )
+
+
+class Report(Family[H, T], Generic[H, T, C]):
+    """A family whose rules change how a report is made: each makes a `C` from its literals, in place of `default`."""
+
+    domain = "report_generation"
+    conventions: Mapping[str, Convention[H, Any]]
+    default: C
+    script: Script
+    requests: Phrases
+    deliveries: Phrases
+
+    def strategy(self, rule: Rule | None) -> C:
+        """How the report is made where `rule` holds."""
+        return strategy_of(self.conventions, rule, self.default)
+
+    def ask(self, entity: Entity, draws: Draws, path: str, /, **names: object) -> str:
+        """The prompt: one of the `requests`, filled with `names`, and one of the `deliveries`. `path` keeps its case
+        at the beginning."""
+        request = entity.phrase(draws, self.requests).format(place=entity.called(self.noun), **names)
+        return f"{sentence(request, path)} {entity.phrase(draws, self.deliveries)}"
+
+    def words(self, instance: T) -> Mapping[str, str]:
+        """The slots that no rule changes: the texts of the instance, and those of its site as `site_NAME`."""
+        return {**texts(instance), **{f"site_{name}": text for name, text in texts(instance.site_config).items()}}
+
+    def solve(self, instance: T, rule: Rule | None) -> tuple[Action, ...]:
+        """One script that writes the report."""
+        slots = {**self.words(instance), **self.script.lines, **slots_of(self.conventions, rule)}
+        command = f"python3 - <<'EOF'\n{self.script.fill(slots)}\nEOF"
+        return (shell(command, "I write it with a script that reads the data."),)
+
+
+def texts(record: object) -> dict[str, str]:
+    """The attributes of a dataclass that are texts."""
+    return {name: value for name, value in vars(record).items() if isinstance(value, str)}
