@@ -11,6 +11,7 @@ mark:                                                    CONVENTIONS = load_conv
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -50,8 +51,8 @@ class RuleTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def variants(self, site_config: object) -> list[Literals]:
         """The literals that the rule can have at a site."""
-        fixed = {name: getattr(site_config, attribute) for name, attribute in self.site.items()}
-        each = [{name: value} for name, attribute in self.each.items() for value in getattr(site_config, attribute)]
+        fixed = {name: attrgetter(attribute)(site_config) for name, attribute in self.site.items()}
+        each = [{name: value} for name, attribute in self.each.items() for value in attrgetter(attribute)(site_config)]
         rows = [dict(zip(self.literals, row, strict=True)) for row in zip(*self.literals.values(), strict=True)]
         return [{**fixed, **one, **row} for one in each or [{}] for row in rows or [{}]]
 
@@ -64,6 +65,8 @@ class Behavior(Generic[H, F]):
     apply: F
     variants: Variants[H] | None = None
     draw: Draw[H] | None = None
+    derive: Callable[[H, Literals], Literals] = lambda site_config, literals: {}
+    """More literals, from the site and those of `rules.yaml`, which they may replace."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,10 @@ def load_conventions(module_file: str, behaviors: Mapping[str, Behavior[H, F]]) 
 
 
 def _convention(texts: RuleTexts, behavior: Behavior[H, F]) -> Convention[H, F]:
-    variants = behavior.variants or texts.variants
+    def listed(site_config: H) -> Sequence[Literals]:
+        return [{**each, **behavior.derive(site_config, each)} for each in texts.variants(site_config)]
+
+    variants = behavior.variants or listed
 
     def draw_variant(draws: Draws, site_config: H) -> Literals:
         found = variants(site_config)
