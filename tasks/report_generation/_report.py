@@ -1,14 +1,14 @@
 """The base of the families of this domain: a report that one script writes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from string import Template
 from typing import Any, Generic, TypeVar
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, TaskInstance, sentence, shell
-from hermes_lab.tasks.rules import Convention, slots_of, strategy_of
-from hermes_lab.tasks.words import Phrases, load_words
+from hermes_lab.tasks.rules import Convention, Literals, rule_types, slots_of, strategy_of
+from hermes_lab.tasks.words import load_phrases, load_words
 
 C = TypeVar("C")
 
@@ -52,24 +52,30 @@ def load_script(module_file: str) -> Script:
 
 
 class Report(Family[H, T], Generic[H, T, C]):
-    """A family whose rules change how a report is made: each makes a `C` from its literals, in place of `default`."""
+    """A family whose rules change how a report is made: each makes a `C` from its literals, in place of
+    `default`. The words and the script are data in the folder of the module, which passes its `__file__`."""
 
     domain = "report_generation"
-    conventions: Mapping[str, Convention[H, Any]]
-    default: C
-    script: Script
-    requests: Phrases
-    deliveries: Phrases
+
+    def __init__(
+        self, module_file: str, conventions: Mapping[str, Convention[H, Callable[[Literals], C]]], default: C
+    ) -> None:
+        self.rules = rule_types(conventions)
+        self._conventions = conventions
+        self._default = default
+        self._script = load_script(module_file)
+        self._requests = load_phrases(module_file, "requests")
+        self._deliveries = load_phrases(module_file, "deliveries")
 
     def strategy(self, rule: Rule | None) -> C:
         """How the report is made where `rule` holds."""
-        return strategy_of(self.conventions, rule, self.default)
+        return strategy_of(self._conventions, rule, self._default)
 
     def ask(self, entity: Entity, draws: Draws, path: str, /, **names: object) -> str:
-        """The prompt: one of the `requests`, filled with `names`, and one of the `deliveries`. `path` keeps its case
+        """The prompt: a request, filled with `names`, and how it is to be delivered. `path` keeps its case
         at the beginning."""
-        request = entity.phrase(draws, self.requests).format(place=entity.called(self.noun), **names)
-        return f"{sentence(request, path)} {entity.phrase(draws, self.deliveries)}"
+        request = entity.phrase(draws, self._requests).format(place=entity.called(self.noun), **names)
+        return f"{sentence(request, path)} {entity.phrase(draws, self._deliveries)}"
 
     def words(self, instance: T) -> Mapping[str, str]:
         """The slots that no rule changes: the texts of the instance, and those of its site as `site_NAME`."""
@@ -77,8 +83,8 @@ class Report(Family[H, T], Generic[H, T, C]):
 
     def solve(self, instance: T, rule: Rule | None) -> tuple[Action, ...]:
         """One script that writes the report."""
-        slots = {**self.words(instance), **self.script.lines, **slots_of(self.conventions, rule)}
-        command = f"python3 - <<'EOF'\n{self.script.fill(slots)}\nEOF"
+        slots = {**self.words(instance), **self._script.lines, **slots_of(self._conventions, rule)}
+        command = f"python3 - <<'EOF'\n{self._script.fill(slots)}\nEOF"
         return (shell(command, "I write it with a script that reads the data."),)
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, RuleType, TaskInstance, criterion, sentence
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence
 from hermes_lab.tasks.rules import Convention, Literals, rule_types
 from hermes_lab.tasks.web_research._site import delivery
-from hermes_lab.tasks.words import Phrases
+from hermes_lab.tasks.words import load_phrases, load_words
 from hermes_lab.types import Page
 
 ANSWER = "answer.json"
@@ -73,11 +73,6 @@ Forms = Mapping[str, Convention[Any, Callable[[Claim, Literals], Written]]]
 """Rules about how an answer is written."""
 
 
-def rules_of(selections: Selections, forms: Forms) -> Mapping[str, RuleType]:
-    """All rules of a family, by name."""
-    return {**rule_types(selections), **rule_types(forms)}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Question(TaskInstance):
     """One thing to find out."""
@@ -93,21 +88,26 @@ Q = TypeVar("Q", bound=Question)
 
 
 class Research(Family[H, Q]):
-    """A family whose tasks are questions over a corpus. A rule is one of its `selections` or `forms`."""
+    """A family whose tasks are questions over a corpus. A rule is one of its `selections` or `forms`.
+
+    The words are data in the folder of its module, which passes `__file__`.
+    """
 
     domain = "web_research"
-    selections: Selections
-    forms: Forms
-    requests: Phrases
-    lines: Mapping[str, str]
-    """What a quote is to contain, in the words of each split."""
-    results: int = 10
+    results = 10
     """Pages that a search asks for: enough to include those that are read."""
 
+    def __init__(self, module_file: str, selections: Selections, forms: Forms) -> None:
+        self.rules = {**rule_types(selections), **rule_types(forms)}
+        self.requests = load_phrases(module_file, "requests")
+        self._selections = selections
+        self._forms = forms
+        self._lines = load_words(module_file, dict[str, str], "lines")
+
     def ask(self, entity: Entity, draws: Draws, **names: object) -> str:
-        """The prompt: one of the `requests`, filled with `names`, and how the answer is to be delivered."""
+        """The prompt: a request, filled with `names`, and how the answer is to be delivered."""
         request = entity.phrase(draws, self.requests).format(place=entity.called(self.noun), **names)
-        return f"{sentence(request)} {delivery(entity, draws, self.lines)}"
+        return f"{sentence(request)} {delivery(entity, draws, self._lines)}"
 
     @abstractmethod
     def plain(self, instance: Q) -> Claim:
@@ -116,12 +116,12 @@ class Research(Family[H, Q]):
     def find(self, instance: Q, rule: Rule | None) -> Written:
         """The right answer where `rule` holds."""
         literals = dict(rule.literals) if rule else {}
-        if rule and rule.type in self.selections:
-            return written(self.selections[rule.type].apply(instance, literals))
+        if rule and rule.type in self._selections:
+            return written(self._selections[rule.type].apply(instance, literals))
         claim = self.plain(instance)
         if rule is None:
             return written(claim)
-        return self.forms[rule.type].apply(claim, literals)
+        return self._forms[rule.type].apply(claim, literals)
 
     async def judge(
         self, instance: Q, rule: Rule | None, workspace: Workspace, answer: str | None

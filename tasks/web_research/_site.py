@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from hermes_lab.tasks.draws import Draws
@@ -16,6 +16,7 @@ from hermes_lab.tasks.words import load_by_split, load_phrases
 from hermes_lab.types import Page
 
 T = TypeVar("T")
+W = TypeVar("W")
 _MONTHS = "january february march april may june july august september october november december"
 MONTHS = tuple(map(str.capitalize, _MONTHS.split()))
 FIGURES = tuple(
@@ -64,6 +65,14 @@ class Publisher:
     def url(self, path: str) -> str:
         """The address of one of its pages."""
         return f"{self.base}/{path}"
+
+
+@dataclass(frozen=True)
+class Published(Generic[W]):
+    """The configuration of a site: its publisher, and the words of the family in its split."""
+
+    publisher: Publisher
+    words: W
 
 
 @dataclass(frozen=True)

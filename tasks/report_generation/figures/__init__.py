@@ -11,10 +11,9 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._html import LONGEST, Element, read_html
-from hermes_lab.tasks.report_generation._report import Report, ReportInstance, load_script
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, SiteConfig, Table, digits_of
-from hermes_lab.tasks.rules import rule_types
-from hermes_lab.tasks.words import load_by_split, load_phrases
+from hermes_lab.tasks.words import load_by_split
 
 REPORT = "report.html"
 SHEET = "figures.md"
@@ -76,12 +75,6 @@ class Figures(Report[SiteConfig, Tables, Custom]):
     noun = "department"
     summary = "draw tables as HTML figures with caption, source and hash, in the form a department wants"
     subject = "how figures for {place} are made"
-    rules = rule_types(CONVENTIONS)
-    conventions = CONVENTIONS
-    default = Custom()
-    script = load_script(__file__)
-    requests = load_phrases(__file__, "requests")
-    deliveries = load_phrases(__file__, "deliveries")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The series of a department."""
@@ -114,6 +107,12 @@ class Figures(Report[SiteConfig, Tables, Custom]):
             tables=tables,
         )
 
+    def right_of(self, instance: Tables, rule: Rule | None) -> tuple[Figure, ...]:
+        """The right figures where `rule` holds."""
+        custom = self.strategy(rule)
+        tables = sorted(instance.tables, key=custom.order) if custom.order else instance.tables
+        return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
+
     async def judge(
         self, instance: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
@@ -135,7 +134,7 @@ class Figures(Report[SiteConfig, Tables, Custom]):
                 None not in read and ids == [f"fig-{number}" for number in range(1, FIGURES + 1)],
                 f"it needs {FIGURES} figures with ids, each with a picture and the four spans that {SHEET} shows",
             ),
-            *_figures_right(read, right_of(instance, rule)),
+            *_figures_right(read, self.right_of(instance, rule)),
         )
 
     def words(self, instance: Tables) -> Mapping[str, str]:
@@ -150,13 +149,6 @@ class Figures(Report[SiteConfig, Tables, Custom]):
             shell(f"cat {SHEET}", "First how figures are made here."),
             shell(f"head -n 4 {instance.folder}/*.csv", "And what the tables look like."),
         )
-
-
-def right_of(instance: Tables, rule: Rule | None) -> tuple[Figure, ...]:
-    """The right figures where `rule` holds."""
-    custom = FAMILY.strategy(rule)
-    tables = sorted(instance.tables, key=custom.order) if custom.order else instance.tables
-    return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
 
 
 def _figure(number: int, table: Table, custom: Custom) -> Figure:
@@ -290,5 +282,5 @@ def _wrong(figure: Figure, wanted: Figure) -> list[str]:
     return parts if bars else [*parts, "bars"]
 
 
-FAMILY = Figures()
+FAMILY = Figures(__file__, CONVENTIONS, Custom())
 """The family."""

@@ -10,7 +10,7 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
-from hermes_lab.tasks.report_generation._report import Report, ReportInstance, load_script, texts
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance, texts
 from hermes_lab.tasks.report_generation.house_template.data import (
     VOCABULARIES,
     Expected,
@@ -20,8 +20,7 @@ from hermes_lab.tasks.report_generation.house_template.data import (
     right_report,
 )
 from hermes_lab.tasks.report_generation.house_template.rules import CONVENTIONS, Custom, Item, SiteConfig
-from hermes_lab.tasks.rules import rule_types
-from hermes_lab.tasks.words import load_phrases, load_words
+from hermes_lab.tasks.words import load_words
 
 REPORT = "report.md"
 LARGEST = 30_000
@@ -46,12 +45,6 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
     noun = "client"
     summary = "write a Markdown report by a template, in the form a client is used to"
     subject = "how reports for {place} are set"
-    rules = rule_types(CONVENTIONS)
-    conventions = CONVENTIONS
-    default = Custom()
-    script = load_script(__file__)
-    requests = load_phrases(__file__, "requests")
-    deliveries = load_phrases(__file__, "deliveries")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a client's report."""
@@ -82,11 +75,15 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
             date=day,
         )
 
+    def right_of(self, instance: Data, rule: Rule | None) -> Expected:
+        """The right report where `rule` holds."""
+        return right_report(instance.site_config, instance.items, instance.date, self.strategy(rule))
+
     async def judge(
         self, instance: Data, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges `report.md` against a report that the harness makes itself, one criterion a section."""
-        right = right_of(instance, rule)
+        right = self.right_of(instance, rule)
         text = await read_text(workspace, REPORT, limit=LARGEST)
         parts = read_parts(text or "")
         sections = [part for part in parts if part.level == 2]
@@ -117,11 +114,6 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
             shell("ls -l && cat template.md style.md", "First the template and how we set reports."),
             shell(f"head -n 6 {instance.file} && wc -l {instance.file}", "And the data."),
         )
-
-
-def right_of(instance: Data, rule: Rule | None) -> Expected:
-    """The right report where `rule` holds."""
-    return right_report(instance.site_config, instance.items, instance.date, FAMILY.strategy(rule))
 
 
 def _sections(site_config: SiteConfig, note: str) -> str:
@@ -163,5 +155,5 @@ def _sections_right(site_config: SiteConfig, right: Expected, sections: Sequence
     return criteria
 
 
-FAMILY = HouseTemplate()
+FAMILY = HouseTemplate(__file__, CONVENTIONS, Custom())
 """The family."""

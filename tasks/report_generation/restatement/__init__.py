@@ -12,7 +12,7 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
-from hermes_lab.tasks.report_generation._report import Report, ReportInstance, load_script
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation.restatement.data import (
     VOCABULARIES,
     Restated,
@@ -24,8 +24,6 @@ from hermes_lab.tasks.report_generation.restatement.data import (
     right_rows,
 )
 from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, SiteConfig
-from hermes_lab.tasks.rules import rule_types
-from hermes_lab.tasks.words import load_phrases
 
 TABLE, CHANGES, NOTES = "standing.csv", "changes.md", "notes.md"
 LARGEST = 20_000
@@ -49,12 +47,6 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
     noun = "board"
     summary = "tell which restated figures stand, in a CSV and a Markdown file, as a board reads them"
     subject = "how restated figures for {place} are set out"
-    rules = rule_types(CONVENTIONS)
-    conventions = CONVENTIONS
-    default = Custom()
-    script = load_script(__file__)
-    requests = load_phrases(__file__, "requests")
-    deliveries = load_phrases(__file__, "deliveries")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The lines and words of a board."""
@@ -79,13 +71,17 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
             figures=tuple(figures),
         )
 
+    def right_of(self, instance: Filings, rule: Rule | None) -> Restated:
+        """The right rows where `rule` holds."""
+        return right_rows(instance.site_config, instance.figures, self.strategy(rule))
+
     async def judge(
         self, instance: Filings, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges both files by rows that the harness makes itself, one criterion a column and one a part of the
         list.
         """
-        right, site_config = right_of(instance, rule), instance.site_config
+        right, site_config = self.right_of(instance, rule), instance.site_config
         head = (site_config.line, site_config.quarter, site_config.first, site_config.standing, site_config.change)
         table, changes = await read_text(workspace, TABLE, LARGEST), await read_text(workspace, CHANGES, LARGEST)
         rows = _read_csv(table or "")
@@ -111,11 +107,6 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
             shell(f"cat {NOTES}", "First what the notes say."),
             shell(f"head -n 40 {instance.folder}/*.csv", "And the filings."),
         )
-
-
-def right_of(instance: Filings, rule: Rule | None) -> Restated:
-    """The right rows where `rule` holds."""
-    return right_rows(instance.site_config, instance.figures, FAMILY.strategy(rule))
 
 
 def _read_csv(text: str) -> list[Row]:
@@ -155,5 +146,5 @@ def _list_right(parts: Sequence[Part], site_config: SiteConfig, right: Restated)
     ]
 
 
-FAMILY = Restatement()
+FAMILY = Restatement(__file__, CONVENTIONS, Custom())
 """The family."""

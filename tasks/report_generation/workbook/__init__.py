@@ -10,7 +10,7 @@ from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
-from hermes_lab.tasks.report_generation._report import Report, ReportInstance, load_script
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet, read_workbook
 from hermes_lab.tasks.report_generation.workbook.data import (
     TABLES,
@@ -21,8 +21,6 @@ from hermes_lab.tasks.report_generation.workbook.data import (
     right_sheets,
 )
 from hermes_lab.tasks.report_generation.workbook.rules import CONVENTIONS, Custom, SiteConfig, Table
-from hermes_lab.tasks.rules import rule_types
-from hermes_lab.tasks.words import load_phrases
 
 BOOK, LAYOUT, WRITER = "book.xlsx", "layout.md", "xlsx.py"
 TOLERANCE = 1e-6
@@ -46,12 +44,6 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
     noun = "division"
     summary = "write an .xlsx workbook of tables with a summary, laid out as a division wants it"
     subject = "how workbooks for {place} are laid out"
-    rules = rule_types(CONVENTIONS)
-    conventions = CONVENTIONS
-    default = Custom()
-    script = load_script(__file__)
-    requests = load_phrases(__file__, "requests")
-    deliveries = load_phrases(__file__, "deliveries")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The tables and words of a division."""
@@ -76,11 +68,15 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
             tables=tables,
         )
 
+    def right_of(self, instance: Tables, rule: Rule | None) -> tuple[Sheet, ...]:
+        """The right sheets where `rule` holds."""
+        return right_sheets(instance.site_config, instance.tables, instance.year, self.strategy(rule))
+
     async def judge(
         self, instance: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Judges `book.xlsx` against sheets that the harness makes itself, one criterion a sheet."""
-        right, site_config = right_of(instance, rule), instance.site_config
+        right, site_config = self.right_of(instance, rule), instance.site_config
         data = await read_bytes(workspace, BOOK)
         sheets = read_workbook(data) if data else None
         found = sheets or ()
@@ -119,11 +115,6 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
             shell(f"cat {LAYOUT} && head -n 4 {instance.folder}/*.csv", "First the layout and the tables."),
             shell(f"head -n 9 {WRITER}", "And how the file is written."),
         )
-
-
-def right_of(instance: Tables, rule: Rule | None) -> tuple[Sheet, ...]:
-    """The right sheets where `rule` holds."""
-    return right_sheets(instance.site_config, instance.tables, instance.year, FAMILY.strategy(rule))
 
 
 @cache
@@ -182,5 +173,5 @@ def _sheets_right(found: Sequence[Sheet], right: Sequence[Sheet]) -> list[Criter
     return criteria
 
 
-FAMILY = Workbook()
+FAMILY = Workbook(__file__, CONVENTIONS, Custom())
 """The family."""

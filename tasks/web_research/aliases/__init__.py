@@ -9,10 +9,10 @@ from decimal import Decimal
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity, Rule
 from hermes_lab.tasks.rules import Behavior, load_conventions
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.web_research._site import FIGURES, Published, Publisher, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _ASKED = 4
@@ -48,11 +48,9 @@ WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
-class SiteConfig:
+class SiteConfig(Published[Words]):
     """A reference work about firms, all of which have branches in the same towns."""
 
-    publisher: Publisher
-    words: Words
     roles: tuple[str, ...]
     seats: tuple[str, ...]
 
@@ -96,7 +94,6 @@ SELECTIONS: Selections = load_conventions(
         ),
     },
 )
-FORMS = forms("padded", "prefix", "cited", "grouped", "marks")
 
 
 class Aliases(Research[SiteConfig, Firm]):
@@ -106,11 +103,6 @@ class Aliases(Research[SiteConfig, Firm]):
     noun = "board"
     summary = "find the record of a firm that has had many names"
     subject = "under which name {place} looks for the record of a firm, and how it wants it told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
-    requests = load_phrases(__file__, "requests")
-    lines = load_words(__file__, dict[str, str], "lines")
     results = 4
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
@@ -239,4 +231,4 @@ def _chain(
     return pages
 
 
-FAMILY = Aliases()
+FAMILY = Aliases(__file__, SELECTIONS, forms("padded", "prefix", "cited", "grouped", "marks"))

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.rules import Behavior, load_conventions
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _YEARS = tuple(range(2012, 2020))
@@ -47,11 +47,9 @@ WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
-class SiteConfig:
+class SiteConfig(Published[Words]):
     """A publisher of yearbooks, with the districts that it counts and those who tell its numbers to the press."""
 
-    publisher: Publisher
-    words: Words
     areas: tuple[str, ...]
     releasers: tuple[str, ...]
 
@@ -122,7 +120,6 @@ SELECTIONS: Selections = load_conventions(
         "share": Behavior(_share),
     },
 )
-FORMS = forms("rounded", "divided", "prefix", "also", "fragment")
 
 
 class Errata(Research[SiteConfig, Cell]):
@@ -132,11 +129,6 @@ class Errata(Research[SiteConfig, Cell]):
     noun = "council"
     summary = "find a number that tables, footnotes, corrections and press releases tell differently"
     subject = "which numbers of a yearbook count for {place}, and how it wants them told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
-    requests = load_phrases(__file__, "requests")
-    lines = load_words(__file__, dict[str, str], "lines")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with its districts."""
@@ -270,4 +262,4 @@ class _Corrected:
         self.found[key] = Found(number, Source(page.url, line, str(number), day))
 
 
-FAMILY = Errata()
+FAMILY = Errata(__file__, SELECTIONS, forms("rounded", "divided", "prefix", "also", "fragment"))

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.rules import Behavior, load_conventions
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _COUNT = 10
@@ -43,11 +43,9 @@ WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
-class SiteConfig:
+class SiteConfig(Published[Words]):
     """A publisher of notices. The first office and channel have the newest notices of every fee."""
 
-    publisher: Publisher
-    words: Words
     offices: tuple[str, ...]
     channels: tuple[str, ...]
 
@@ -107,7 +105,6 @@ SELECTIONS: Selections = load_conventions(
         "mean": Behavior(_mean),
     },
 )
-FORMS = forms("grouped", "prefix", "rounded", "cited", "dated", "marks")
 
 
 class Notices(Research[SiteConfig, Fee]):
@@ -117,11 +114,6 @@ class Notices(Research[SiteConfig, Fee]):
     noun = "committee"
     summary = "find what a fee is among notices that replace each other"
     subject = "which notices count for {place}, and how it wants them told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
-    requests = load_phrases(__file__, "requests")
-    lines = load_words(__file__, dict[str, str], "lines")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the offices and channels of its notices."""
@@ -236,4 +228,4 @@ def _notice(
     return Notice(name, amount, office, channel, days, Source(page.url, line, f"{amount:.2f}", changed)), page
 
 
-FAMILY = Notices()
+FAMILY = Notices(__file__, SELECTIONS, forms("grouped", "prefix", "rounded", "cited", "dated", "marks"))

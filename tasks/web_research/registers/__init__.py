@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.rules import Behavior, load_conventions
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source, rules_of
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _YEARS = range(2008, 2024)
@@ -50,11 +50,9 @@ WORDS = load_by_split(__file__, Words)
 
 
 @dataclass(frozen=True)
-class SiteConfig:
+class SiteConfig(Published[Words]):
     """A publisher of registers."""
 
-    publisher: Publisher
-    words: Words
     classes: tuple[str, ...]
     statuses: tuple[str, ...]
     annexes: tuple[str, ...]
@@ -145,7 +143,6 @@ SELECTIONS: Selections = load_conventions(
         "cover": Behavior(_cover),
     },
 )
-FORMS = forms("divided", "padded", "prefix", "also", "fragment")
 
 
 class Registers(Research[SiteConfig, Sum]):
@@ -155,11 +152,6 @@ class Registers(Research[SiteConfig, Sum]):
     noun = "agency"
     summary = "add up a register over all of its pages, the moved one included"
     subject = "what counts in a register for {place}, and how it wants sums told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
-    requests = load_phrases(__file__, "requests")
-    lines = load_words(__file__, dict[str, str], "lines")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the classes and statuses of its registers."""
@@ -316,4 +308,4 @@ def _other(site_config: SiteConfig, subject: str, draws: Draws) -> list[Page]:
     return pages
 
 
-FAMILY = Registers()
+FAMILY = Registers(__file__, SELECTIONS, forms("divided", "padded", "prefix", "also", "fragment"))

@@ -45,7 +45,7 @@ def all_rules(family: str, site_config: object) -> Iterator[Rule]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_two_customs_want_the_same_report(family: str) -> None:
-    suite, right_of = suite_of(family), module_of(family).right_of
+    suite, right_of = suite_of(family), module_of(family).FAMILY.right_of
     for split in SPLITS:
         for world in range(8):
             for task in suite.load(split=split, count=2, seed=1, world=world):
