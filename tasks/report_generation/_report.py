@@ -44,13 +44,6 @@ class Script:
         return "\n".join(filled)
 
 
-def load_script(module_file: str) -> Script:
-    """The content of `script.yaml` in the folder of a module, which passes its `__file__`."""
-    return Script(
-        load_words(module_file, str, "template", "script"), load_words(module_file, dict[str, str], "lines", "script")
-    )
-
-
 class Report(Family[H, T], Generic[H, T, C]):
     """A family whose rules change how a report is made: each makes a `C` from its literals, in place of
     `default`. The words and the script are data in the folder of the module, which passes its `__file__`."""
@@ -63,7 +56,7 @@ class Report(Family[H, T], Generic[H, T, C]):
         self.rules = rule_types(conventions)
         self._conventions = conventions
         self._default = default
-        self._script = load_script(module_file)
+        self._script = load_words(module_file, Script, name="script")
         self._requests = load_phrases(module_file, "requests")
         self._deliveries = load_phrases(module_file, "deliveries")
 

@@ -109,7 +109,9 @@ SELECTIONS: Selections = load_conventions(
     __file__,
     {
         "footnote": Behavior(_elsewhere("footnote")),
-        "sheet": Behavior(_elsewhere("{sheet}")),
+        "sheet": Behavior(
+            _elsewhere("{sheet}"), lambda site_config: [{"sheet": sheet} for sheet in site_config.words.sheets]
+        ),
         "edition": Behavior(
             _elsewhere("{edition}"),
             lambda site_config: [{"edition": edition} for edition in site_config.words.editions[:2]],

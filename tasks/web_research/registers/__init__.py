@@ -140,7 +140,7 @@ SELECTIONS: Selections = load_conventions(
         "cap": Behavior(
             lambda instance, rule: _total(instance, instance.listed, lambda entry: min(entry.fee, rule["most"]))
         ),
-        "cover": Behavior(_cover),
+        "cover": Behavior(_cover, lambda site_config: [{"date": date} for date in site_config.words.dates]),
     },
 )
 
