@@ -6,8 +6,9 @@ from string import Template
 from typing import Any, Generic, TypeVar
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, TaskInstance, sentence, shell
+from hermes_lab.tasks.family import Action, Entity, H, Rule, TaskInstance, shell
 from hermes_lab.tasks.rules import Convention, Literals, rule_types, slots_of, strategy_of
+from hermes_lab.tasks.worded import WordedFamily
 from hermes_lab.tasks.words import load_phrases, load_words
 
 C = TypeVar("C")
@@ -44,7 +45,7 @@ class Script:
         return "\n".join(filled)
 
 
-class Report(Family[H, T], Generic[H, T, C]):
+class Report(WordedFamily[H, T], Generic[H, T, C]):
     """A family whose rules change how a report is made: each makes a `C` from its literals, in place of
     `default`. The words and the script are data in the folder of the module, which passes its `__file__`."""
 
@@ -53,22 +54,20 @@ class Report(Family[H, T], Generic[H, T, C]):
     def __init__(
         self, module_file: str, conventions: Mapping[str, Convention[H, Callable[[Literals], C]]], default: C
     ) -> None:
+        super().__init__(module_file)
         self.rules = rule_types(conventions)
         self._conventions = conventions
         self._default = default
         self._script = load_words(module_file, Script, name="script")
-        self._requests = load_phrases(module_file, "requests")
         self._deliveries = load_phrases(module_file, "deliveries")
 
     def strategy(self, rule: Rule | None) -> C:
         """How the report is made where `rule` holds."""
         return strategy_of(self._conventions, rule, self._default)
 
-    def ask(self, entity: Entity, draws: Draws, path: str, /, **names: object) -> str:
-        """The prompt: a request, filled with `names`, and how it is to be delivered. `path` keeps its case
-        at the beginning."""
-        request = entity.phrase(draws, self._requests).format(place=entity.called(self.noun), **names)
-        return f"{sentence(request, path)} {entity.phrase(draws, self._deliveries)}"
+    def ask(self, entity: Entity, draws: Draws, path: str, **names: object) -> str:
+        """The prompt: a request that may begin with `path`, and how the report is to be delivered."""
+        return f"{self.request(entity, draws, path, **names)} {entity.phrase(draws, self._deliveries)}"
 
     def words(self, instance: T) -> Mapping[str, str]:
         """The slots that no rule changes: the texts of the instance, and those of its site as `site_NAME`."""

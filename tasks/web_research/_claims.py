@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion
 from hermes_lab.tasks.rules import Convention, Literals, rule_types
 from hermes_lab.tasks.web_research._site import delivery
-from hermes_lab.tasks.words import load_phrases, load_words
+from hermes_lab.tasks.worded import WordedFamily
+from hermes_lab.tasks.words import load_words
 from hermes_lab.types import Page
 
 ANSWER = "answer.json"
@@ -87,7 +88,7 @@ H = TypeVar("H")
 Q = TypeVar("Q", bound=Question)
 
 
-class Research(Family[H, Q]):
+class Research(WordedFamily[H, Q]):
     """A family whose tasks are questions over a corpus. A rule is one of its `selections` or `forms`.
 
     The words are data in the folder of its module, which passes `__file__`.
@@ -98,16 +99,15 @@ class Research(Family[H, Q]):
     """Pages that a search asks for: enough to include those that are read."""
 
     def __init__(self, module_file: str, selections: Selections, forms: Forms) -> None:
+        super().__init__(module_file)
         self.rules = {**rule_types(selections), **rule_types(forms)}
-        self.requests = load_phrases(module_file, "requests")
         self._selections = selections
         self._forms = forms
         self._lines = load_words(module_file, dict[str, str], "lines")
 
     def ask(self, entity: Entity, draws: Draws, **names: object) -> str:
-        """The prompt: a request, filled with `names`, and how the answer is to be delivered."""
-        request = entity.phrase(draws, self.requests).format(place=entity.called(self.noun), **names)
-        return f"{sentence(request)} {delivery(entity, draws, self._lines)}"
+        """The prompt: a request, and how the answer is to be delivered."""
+        return f"{self.request(entity, draws, **names)} {delivery(entity, draws, self._lines)}"
 
     @abstractmethod
     def plain(self, instance: Q) -> Claim:

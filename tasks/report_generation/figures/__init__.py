@@ -71,11 +71,6 @@ class Figures(Report[SiteConfig, Tables, Custom]):
     of the sheet nor the alphabet.
     """
 
-    name = "figures"
-    noun = "department"
-    summary = "draw tables as HTML figures with caption, source and hash, in the form a department wants"
-    subject = "how figures for {place} are made"
-
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The series of a department."""
         words = VOCABULARIES[entity.split]

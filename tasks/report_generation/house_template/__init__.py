@@ -41,11 +41,6 @@ class Data(ReportInstance[SiteConfig]):
 class HouseTemplate(Report[SiteConfig, Data, Custom]):
     """Negative, zero, small and large amounts, days and states of every kind are in each section of every report."""
 
-    name = "house_template"
-    noun = "client"
-    summary = "write a Markdown report by a template, in the form a client is used to"
-    subject = "how reports for {place} are set"
-
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a client's report."""
         return draw_shape(draws, VOCABULARIES[entity.split])

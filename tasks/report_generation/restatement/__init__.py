@@ -43,11 +43,6 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
     filings.
     """
 
-    name = "restatement"
-    noun = "board"
-    summary = "tell which restated figures stand, in a CSV and a Markdown file, as a board reads them"
-    subject = "how restated figures for {place} are set out"
-
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The lines and words of a board."""
         return draw_shape(draws, VOCABULARIES[entity.split])

@@ -40,11 +40,6 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
     each other nor the layout.
     """
 
-    name = "workbook"
-    noun = "division"
-    summary = "write an .xlsx workbook of tables with a summary, laid out as a division wants it"
-    subject = "how workbooks for {place} are laid out"
-
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The tables and words of a division."""
         return draw_shape(draws, VOCABULARIES[entity.split])

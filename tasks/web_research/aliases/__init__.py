@@ -99,10 +99,6 @@ SELECTIONS: Selections = load_conventions(
 class Aliases(Research[SiteConfig, Firm]):
     """Every name, role and branch has a record of its own."""
 
-    name = "aliases"
-    noun = "board"
-    summary = "find the record of a firm that has had many names"
-    subject = "under which name {place} looks for the record of a firm, and how it wants it told"
     results = 4
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:

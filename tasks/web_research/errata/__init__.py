@@ -127,11 +127,6 @@ SELECTIONS: Selections = load_conventions(
 class Errata(Research[SiteConfig, Cell]):
     """Each place where the number could stand has another number."""
 
-    name = "errata"
-    noun = "council"
-    summary = "find a number that tables, footnotes, corrections and press releases tell differently"
-    subject = "which numbers of a yearbook count for {place}, and how it wants them told"
-
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with its districts."""
         words = WORDS[entity.split]

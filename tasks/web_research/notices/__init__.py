@@ -110,11 +110,6 @@ SELECTIONS: Selections = load_conventions(
 class Notices(Research[SiteConfig, Fee]):
     """Whichever notice a rule picks, it is another one than the newest."""
 
-    name = "notices"
-    noun = "committee"
-    summary = "find what a fee is among notices that replace each other"
-    subject = "which notices count for {place}, and how it wants them told"
-
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the offices and channels of its notices."""
         words = WORDS[entity.split]

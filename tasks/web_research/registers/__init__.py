@@ -148,11 +148,6 @@ SELECTIONS: Selections = load_conventions(
 class Registers(Research[SiteConfig, Sum]):
     """Every status, class, repeated name and early year that a rule could be about is in every register."""
 
-    name = "registers"
-    noun = "agency"
-    summary = "add up a register over all of its pages, the moved one included"
-    subject = "what counts in a register for {place}, and how it wants sums told"
-
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the classes and statuses of its registers."""
         words = WORDS[entity.split]
