@@ -1,4 +1,4 @@
-"""The base of the families of this domain: a report that one script writes."""
+"""The base of the families in this domain: reports written by one script."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,15 +26,17 @@ T = TypeVar("T", bound=ReportInstance[Any])
 
 @dataclass(frozen=True)
 class Script:
-    """A script with slots: words of a site, and `lines` that rules change."""
+    """A script with slots: words of a site, and `lines` that rules can replace."""
 
     template: str
     lines: Mapping[str, str]
-    """What someone writes who knows of no rule."""
+    """The lines of a script that follows no rule, by slot."""
 
     def fill(self, slots: Mapping[str, str]) -> str:
-        """The script. A line that is a slot and nothing else becomes the lines of the slot; an indented one may become
-        none."""
+        """The script with all slots filled. A line with only a slot becomes the lines of that slot.
+
+        An empty slot removes an indented line, and leaves an empty line otherwise.
+        """
         filled = []
         for line in self.template.splitlines():
             indent, _, slot = line.partition("$")
@@ -46,8 +48,10 @@ class Script:
 
 
 class Report(WordedFamily[H, T], Generic[H, T, C]):
-    """A family whose rules change how a report is made: each makes a `C` from its literals, in place of
-    `default`. The words and the script are data in the folder of the module, which passes its `__file__`."""
+    """A family whose rules change how a report is made: each replaces `default` with a `C` made from its literals.
+
+    `words.yaml` and `script.yaml` are in the folder of the module, which passes its `__file__`.
+    """
 
     domain = "report_generation"
 
@@ -62,7 +66,7 @@ class Report(WordedFamily[H, T], Generic[H, T, C]):
         self._deliveries = load_phrases(module_file, "deliveries")
 
     def strategy(self, rule: Rule | None) -> C:
-        """How the report is made where `rule` holds."""
+        """How the report is made under `rule`."""
         return strategy_of(self._conventions, rule, self._default)
 
     def ask(self, entity: Entity, draws: Draws, path: str, **names: object) -> str:
@@ -70,7 +74,7 @@ class Report(WordedFamily[H, T], Generic[H, T, C]):
         return f"{self.request(entity, draws, path, **names)} {entity.phrase(draws, self._deliveries)}"
 
     def words(self, instance: T) -> Mapping[str, str]:
-        """The slots that no rule changes: the texts of the instance, and those of its site as `site_NAME`."""
+        """The slots that rules do not change: texts of the instance by name, and those of its site as `site_NAME`."""
         return {**texts(instance), **{f"site_{name}": text for name, text in texts(instance.site_config).items()}}
 
     def solve(self, instance: T, rule: Rule | None) -> tuple[Action, ...]:
@@ -81,5 +85,5 @@ class Report(WordedFamily[H, T], Generic[H, T, C]):
 
 
 def texts(record: object) -> dict[str, str]:
-    """The attributes of a dataclass that are texts."""
+    """The string attributes of a dataclass."""
     return {name: value for name, value in vars(record).items() if isinstance(value, str)}

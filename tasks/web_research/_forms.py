@@ -1,4 +1,4 @@
-"""House conventions about how an answer is written; each changes it, whatever the value and the sources are."""
+"""Rules about how an answer is written. Each changes every answer."""
 
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -95,5 +95,5 @@ FORMS: Forms = load_conventions(
 
 
 def forms(*names: str) -> Forms:
-    """Some of them."""
+    """The rules with these names."""
     return {name: FORMS[name] for name in names}

@@ -1,6 +1,4 @@
-"""Who publishes the pages of a place: a town of its own, so that no two places share an address, and the pages that
-every site has.
-"""
+"""Publishers of web pages: one town per site, so that no two sites share a URL, and the pages that each has."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +24,11 @@ FIGURES = tuple(
     for tens in range(2, 8)
     for units in (2, 3, 4, 6, 7, 8)
 )
-"""Four-digit numbers that rounding to tens, hundreds and thousands turns into different ones."""
+"""Four-digit numbers that rounding to tens, hundreds and thousands changes to different numbers."""
 
 
 class Standing(NamedTuple):
-    """A page that every site has. `line` is its first sentence."""
+    """A page that every publisher has. `line` is its first sentence."""
 
     title: str
     url: str
@@ -41,7 +39,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Publisher:
-    """A site, in the words of its split."""
+    """A website, in the words of its split."""
 
     town: str
     base: str
@@ -50,20 +48,20 @@ class Publisher:
 
     @property
     def changed_label(self) -> str:
-        """How its pages call the day of their last change."""
+        """The label of the date of last change on its pages."""
         return _WORDS[self.split].changed
 
     def day(self, day: date) -> str:
-        """A day, as its pages write it."""
+        """A date in the format of its pages."""
         return _DAYS[self.split](day)
 
     def page(self, path: str, title: str, lines: Sequence[str], changed: date, *, listed: bool = True) -> Page:
-        """A page with a heading, and the day of its last change at the end."""
+        """A page with a heading, and the date of its last change at the end."""
         text = f"# {title}\n\n" + "\n".join(lines) + f"\n\n{self.changed_label}: {self.day(changed)}\n"
         return Page(url=self.url(path), title=f"{title} | {self.town}", text=text, listed=listed)
 
     def url(self, path: str) -> str:
-        """The address of one of its pages."""
+        """The URL of a page."""
         return f"{self.base}/{path}"
 
 
@@ -94,7 +92,7 @@ _DAYS: Mapping[str, Callable[[date], str]] = {
 
 
 def draw_publisher(entity: Entity, draws: Draws, kind: str) -> Publisher:
-    """The site of a place's town."""
+    """The website of an entity's town."""
     words = _WORDS[entity.split]
     number = _numbers(entity.split).get(entity.name, crc32(entity.name.encode()))
     town = words.first[number % 10] + words.last[number // 10 % 5]
@@ -113,12 +111,12 @@ def _numbers(split: str) -> dict[str, int]:
 
 
 def draw_day(draws: Draws, first_year: int, last_year: int) -> date:
-    """A day of those years."""
+    """A random date in those years."""
     return date(draws.integer(first_year, last_year), draws.integer(1, 12), draws.integer(1, 28))
 
 
 def draw_some(draws: Draws, items: Sequence[T], count: int) -> list[T]:
-    """`count` different ones of very many `items`: `Draws.sample` would shuffle them all."""
+    """`count` different ones of many `items`; `Draws.sample` would shuffle all of them."""
     found: dict[T, None] = {}
     while len(found) < count:
         found[draws.choice(items)] = None
@@ -129,5 +127,5 @@ FORM = '{"value": "...", "sources": [{"url": "...", "quote": "..."}]}'
 
 
 def delivery(entity: Entity, draws: Draws, lines: Mapping[str, str]) -> str:
-    """How the answer is wanted; `lines` names, in the words of each split, what is quoted."""
+    """How to deliver the answer; `lines` says what to quote, by split."""
     return entity.phrase(draws, _DELIVERIES).replace("FORM", FORM).replace("LINE", lines[entity.split])

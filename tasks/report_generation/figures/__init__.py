@@ -20,7 +20,7 @@ SHEET = "figures.md"
 FIGURES = 4
 STEP, WIDTH, HEIGHT = 30, 20, 200
 TOLERANCE = 0.06
-"""Of heights, which are printed with one decimal."""
+"""Of heights, which have one decimal in reports."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ VOCABULARIES = load_by_split(__file__, Vocabulary)
 
 @dataclass(frozen=True, kw_only=True)
 class Tables(ReportInstance[SiteConfig]):
-    """A year's tables to draw."""
+    """A year of tables to draw."""
 
     folder: str
     tables: tuple[Table, ...]
@@ -57,7 +57,7 @@ class Bar(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """All of a figure that is judged."""
+    """The judged parts of a figure."""
 
     number: str
     caption: str
@@ -67,8 +67,10 @@ class Figure(NamedTuple):
 
 
 class Figures(Report[SiteConfig, Tables, Custom]):
-    """Every table has an empty cell, one highest, one lowest and one last number; their totals follow neither the order
-    of the sheet nor the alphabet.
+    """HTML figures of tables.
+
+    Every table has an empty cell and a unique highest, lowest and last number. The totals of the tables are ordered
+    neither as in the sheet nor alphabetically. So every rule changes the report.
     """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
@@ -103,7 +105,7 @@ class Figures(Report[SiteConfig, Tables, Custom]):
         )
 
     def right_of(self, instance: Tables, rule: Rule | None) -> tuple[Figure, ...]:
-        """The right figures where `rule` holds."""
+        """The expected figures under `rule`."""
         custom = self.strategy(rule)
         tables = sorted(instance.tables, key=custom.order) if custom.order else instance.tables
         return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
@@ -111,7 +113,7 @@ class Figures(Report[SiteConfig, Tables, Custom]):
     async def judge(
         self, instance: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges `report.html` against figures that the harness makes itself, one criterion a figure."""
+        """Compares `report.html` with the expected figures, one criterion per figure."""
         text = await read_text(workspace, REPORT, limit=LONGEST)
         page = read_html(text) if text else None
         found = list(page.find("figure")) if page else []
@@ -133,13 +135,13 @@ class Figures(Report[SiteConfig, Tables, Custom]):
         )
 
     def words(self, instance: Tables) -> Mapping[str, str]:
-        """With the figures and the classes of their spans."""
+        """Adds the figures and the classes of their spans."""
         spans = zip(("number", "caption", "source", "hash"), instance.site_config.classes, strict=True)
         figures = repr([tuple(series) for series in instance.site_config.series])
         return {**super().words(instance), "figures": figures, **{f"{span}_class": name for span, name in spans}}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
-        """The sheet and the tables."""
+        """Reads the sheet and the tables."""
         return (
             shell(f"cat {SHEET}", "First how figures are made here."),
             shell(f"head -n 4 {instance.folder}/*.csv", "And what the tables look like."),
@@ -188,7 +190,7 @@ def _draw_tables(site_config: SiteConfig, year: int, draws: Draws) -> tuple[Tabl
 
 
 def _levels(site_config: SiteConfig, draws: Draws) -> list[int]:
-    """How large the numbers of each series are: not in the order of the sheet, nor in that of the titles."""
+    """The magnitude of the numbers of each series; ordered neither as in the sheet nor by title."""
     titles = [series.title for series in site_config.series]
     while True:
         levels = draws.shuffled(range(FIGURES))
@@ -198,7 +200,7 @@ def _levels(site_config: SiteConfig, draws: Draws) -> list[int]:
 
 
 def _draw_table(series: Series, site_config: SiteConfig, year: int, months: int, level: int, draws: Draws) -> Table:
-    """A table with one empty cell, neither the first nor the last; all numbers differ and lie between 60 and 860."""
+    """A table of different numbers in 60..859, with one empty cell that is neither the first nor the last."""
     empty = draws.integer(1, months - 2)
     values: list[int | None] = []
     while len(values) < months:
@@ -229,7 +231,7 @@ def _sheet_names(site_config: SiteConfig) -> dict[str, str]:
 
 
 def _read_figure(element: Element, site_config: SiteConfig) -> Figure | None:
-    """What a figure shows; None where a part is missing or stands twice."""
+    """The content of a figure; None if a part is missing or repeated."""
     pictures, captions = list(element.find("svg")), list(element.find("figcaption"))
     if len(pictures) != 1 or len(captions) != 1 or any(element.find("figure")):
         return None
@@ -243,7 +245,7 @@ def _read_figure(element: Element, site_config: SiteConfig) -> Figure | None:
 
 
 def _read_bar(rect: Element) -> Bar | None:
-    """A bar; None where it does not stand on the ground, between two places, or has what the sheet does not name."""
+    """A bar; None if it is off the baseline or the grid, or has attributes that the sheet does not list."""
     try:
         x, y, width, height = (float(rect.attributes[name]) for name in ("x", "y", "width", "height"))
     except (KeyError, ValueError):
@@ -271,11 +273,10 @@ def _figures_right(found: Sequence[Figure | None], right: Sequence[Figure]) -> l
 
 
 def _wrong(figure: Figure, wanted: Figure) -> list[str]:
-    """The parts of a figure that are not right."""
+    """The names of the wrong parts of a figure."""
     bars = len(figure.bars) == len(wanted.bars) and all(map(_same_bar, figure.bars, wanted.bars))
     parts = [name for name in Figure._fields[:-1] if getattr(figure, name) != getattr(wanted, name)]
     return parts if bars else [*parts, "bars"]
 
 
 FAMILY = Figures(__file__, CONVENTIONS, Custom())
-"""The family."""

@@ -12,7 +12,7 @@ ROMAN = ("I", "II", "III", "IV")
 
 
 class Series(NamedTuple):
-    """What a figure shows; its file is `stem`.csv."""
+    """The data series of a figure; its file is `stem`.csv."""
 
     stem: str
     title: str
@@ -21,21 +21,21 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """What lasts at a department. Every department has all of it, so that none betrays a rule."""
+    """What stays the same at a department. Every department has all of it, so that it does not reveal the rule."""
 
     title: str
     month: str
-    """The label of the first column; that of the second is the unit."""
+    """Label of the first column; the second column is labeled with the unit."""
     series: tuple[Series, ...]
-    """In the order of the sheet, which is none of the alphabet's."""
+    """In the order of the sheet, which is not alphabetical."""
     classes: tuple[str, str, str, str]
-    """Of the spans with the number, the caption, the source and the hash."""
+    """Classes of the spans with number, caption, source and hash."""
     highlights: tuple[str, ...]
     gaps: tuple[str, ...]
 
 
 class Table(NamedTuple):
-    """The data of a figure: months, and numbers or None. `text` is the file's."""
+    """The data of a figure: months with numbers or None. `text` is the content of the file."""
 
     series: Series
     rows: tuple[tuple[str, int | None], ...]
@@ -43,13 +43,13 @@ class Table(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Of all numbers."""
+        """The sum of all numbers."""
         return sum(value for _, value in self.rows if value is not None)
 
 
 @dataclass(frozen=True)
 class Custom:
-    """How figures are made. The defaults are those of the sheet."""
+    """How figures are made. The defaults follow the sheet."""
 
     word: str = "Figure"
     numeral: Callable[[int], str] = str
@@ -60,16 +60,16 @@ class Custom:
     digest: Callable[[str], str] = lambda digits: digits[:12]
     order: Callable[[Table], int | str] | None = None
     full: int = 0
-    """What the full height stands for; 0: the largest number."""
+    """The number at full height; 0: the largest number of the table."""
     month: Callable[[str, str], str] = lambda year, month: f"{year}-{month}"
     gap: str = ""
-    """The class of a bar for an empty cell; without one there is no bar."""
+    """The class of bars for empty cells; empty: such cells have no bar."""
     carry: int = 0
-    """How many rows on the number stands that is put into an empty cell; 0: none is."""
+    """The offset in rows of the number that fills an empty cell; 0: none does."""
     highlight: Callable[[list[int]], int] | None = None
-    """Which of the bars is set off, by its place."""
+    """The index of the highlighted bar, from the heights of all."""
     mark: str = ""
-    """The class of that bar."""
+    """The class of the highlighted bar."""
 
 
 _DIGESTS: Mapping[str, Callable[[str], str]] = {

@@ -1,6 +1,4 @@
-"""The family `house_template`: a Markdown report by the house's template and sheet, in the form that a client is used
-to.
-"""
+"""The family `house_template`: a Markdown report by a template and a style sheet, in the form a client wants."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +23,13 @@ from hermes_lab.tasks.words import load_words
 REPORT = "report.md"
 LARGEST = 30_000
 ROW_NOTES = load_words(__file__, dict[str, str], "row_notes")
-"""What the template says below the table of a section, by split."""
+"""The text of the template below the table of a section, by split."""
 QUARTER_ENDS = ("03-31", "06-30", "09-30", "12-31")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data(ReportInstance[SiteConfig]):
-    """A quarter's data to report on."""
+    """A quarter of data to report on."""
 
     file: str
     items: tuple[Item, ...]
@@ -39,14 +37,17 @@ class Data(ReportInstance[SiteConfig]):
 
 
 class HouseTemplate(Report[SiteConfig, Data, Custom]):
-    """Negative, zero, small and large amounts, days and states of every kind are in each section of every report."""
+    """Markdown reports.
+
+    Each section of a report has negative, zero, small and large amounts and all states, so that every rule changes it.
+    """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The words of a client's report."""
+        """The words of a client's reports."""
         return draw_shape(draws, VOCABULARIES[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Data:
-        """A quarter's data: 20 to 28 items in four sections."""
+        """A quarter of data: 20 to 28 items in four sections."""
         words = VOCABULARIES[entity.split]
         year, quarter = draws.integer(2015, 2025), draws.integer(1, 4)
         items = draw_items(site_config, words, year, quarter, draws)
@@ -71,13 +72,13 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
         )
 
     def right_of(self, instance: Data, rule: Rule | None) -> Expected:
-        """The right report where `rule` holds."""
+        """The expected report under `rule`."""
         return right_report(instance.site_config, instance.items, instance.date, self.strategy(rule))
 
     async def judge(
         self, instance: Data, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges `report.md` against a report that the harness makes itself, one criterion a section."""
+        """Compares `report.md` with the expected report, one criterion per section."""
         right = self.right_of(instance, rule)
         text = await read_text(workspace, REPORT, limit=LARGEST)
         parts = read_parts(text or "")
@@ -98,13 +99,13 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
         )
 
     def words(self, instance: Data) -> Mapping[str, str]:
-        """With the sections and the unit."""
+        """Adds the sections and the unit."""
         site_config = instance.site_config
         own = {"sections": repr(list(site_config.sections)), "unit": site_config.currency}
         return {**super().words(instance), **own}
 
     def explore(self, instance: Data) -> tuple[Action, ...]:
-        """The template, the sheet and the data."""
+        """Reads the template, the style sheet and the data."""
         return (
             shell("ls -l && cat template.md style.md", "First the template and how we set reports."),
             shell(f"head -n 6 {instance.file} && wc -l {instance.file}", "And the data."),
@@ -118,7 +119,7 @@ def _sections(site_config: SiteConfig, note: str) -> str:
 
 
 def _headings(site_config: SiteConfig, parts: Sequence[Part]) -> Criterion:
-    """Whether the template's headings are there in its order, whatever stands before or behind their words."""
+    """Whether the headings contain those of the template, in order: rules may number them."""
     levels, found = [part.level for part in parts[1:]], [part.title for part in parts[1:]]
     wanted = (site_config.title, site_config.overview, *site_config.sections)
     holds = (
@@ -130,7 +131,7 @@ def _headings(site_config: SiteConfig, parts: Sequence[Part]) -> Criterion:
 
 
 def _tables(right: Expected, sections: Sequence[Part]) -> Criterion:
-    """Whether each section has one table, with the columns of the template."""
+    """Whether each section has exactly one table, with the columns of the template."""
     wanted = [section.rows[0] for section in right.sections]
     found = [part.tables[0][0] if len(part.tables) == 1 and part.tables[0] else () for part in sections]
     return criterion("tables", found == wanted, "a section does not hold just one table with the template's columns")
@@ -151,4 +152,3 @@ def _sections_right(site_config: SiteConfig, right: Expected, sections: Sequence
 
 
 FAMILY = HouseTemplate(__file__, CONVENTIONS, Custom())
-"""The family."""

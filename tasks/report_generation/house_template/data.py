@@ -1,4 +1,4 @@
-"""What a client is like, what its data holds, and the right report on it."""
+"""Clients, their data, and the expected reports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ class Vocabulary:
     as_of: tuple[str, ...]
     overviews: tuple[str, ...]
     labels: tuple[Mapping[str, str], ...]
-    """Of the columns."""
+    """Labels of all columns, by attribute of `SiteConfig`."""
     currencies: tuple[str, ...]
     states: tuple[str, ...]
     sections: Mapping[str, tuple[str, ...]]
-    """The items that each can have."""
+    """The possible items of each section."""
     rest: tuple[str, ...]
-    """Names for small items together."""
+    """Names for the row that combines small items."""
     all: tuple[str, ...]
-    """Names for a row of totals."""
+    """Names for the row of totals."""
     style: Template
     template: Template
 
@@ -38,7 +38,7 @@ VOCABULARIES = load_by_split(__file__, Vocabulary)
 
 
 def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
-    """The words of a client's report."""
+    """The words of a client's reports."""
     labels = draws.choice(words.labels)
     return SiteConfig(
         **labels,
@@ -54,10 +54,10 @@ def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
 
 
 def draw_items(site_config: SiteConfig, words: Vocabulary, year: int, quarter: int, draws: Draws) -> list[Item]:
-    """The data of a quarter, mixed over the sections.
+    """The data of a quarter, in random order.
 
-    Every section has, among others, an item over plan, one under it, one as planned, one of under 100, one between 100
-    and 200, and one of each state: so every custom makes a difference, and no two the same.
+    Every section has an item over plan, one under plan, one on plan, one under 100, one between 100 and 200, and one of
+    each state. So every rule changes the report, and each in a different way.
     """
     items = []
     for section in site_config.sections:
@@ -72,7 +72,7 @@ def draw_items(site_config: SiteConfig, words: Vocabulary, year: int, quarter: i
 
 
 def _sums(number: int, draws: Draws) -> tuple[int, int]:
-    """What was planned and spent, in hundredths, for the `number`-th item of a section."""
+    """The planned and actual amounts of the `number`-th item of a section, in hundredths."""
     planned = draws.integer(30_000, 9_000_000)
     if number == 0:
         return planned, planned
@@ -85,7 +85,7 @@ def _sums(number: int, draws: Draws) -> tuple[int, int]:
 
 
 def render_items(site_config: SiteConfig, items: Sequence[Item]) -> str:
-    """The data as CSV. No cell needs quotes."""
+    """The data as CSV. No cell needs quoting."""
     labels = (
         site_config.section,
         site_config.item,
@@ -99,21 +99,21 @@ def render_items(site_config: SiteConfig, items: Sequence[Item]) -> str:
 
 
 class Section(NamedTuple):
-    """A heading and the table under it: labels, units, rows, totals."""
+    """A heading and its table: labels, units, rows and totals."""
 
     heading: str
     rows: tuple[Row, ...]
 
 
 class Expected(NamedTuple):
-    """All of a report that is judged."""
+    """The judged parts of a report."""
 
     day: str
     sections: tuple[Section, ...]
 
 
 def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custom: Custom) -> Expected:
-    """The report as a client wants it."""
+    """The report as the client wants it."""
     kept = [item for item in items if custom.keep(item)]
     members = [[item for item in kept if item.section == section] for section in site_config.sections]
     overview = [(name, *_amounts(own, custom)) for name, own in zip(site_config.sections, members, strict=True)]

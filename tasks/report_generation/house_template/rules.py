@@ -13,28 +13,31 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """What lasts at a client. Every client has all of it, so that none betrays a rule."""
+    """What stays the same at a client. Every client has all of it, so that it does not reveal the rule."""
 
     title: str
     as_of: str
     overview: str
+    """Heading of the overview."""
     section: str
     item: str
     booked: str
     state: str
+    """Labels of the columns of text."""
     planned: str
     actual: str
     difference: str
+    """Labels of the columns of money."""
     currency: str
     states: tuple[str, ...]
-    """Three, each of which some item of every report has."""
+    """Three; every section has an item in each."""
     sections: tuple[str, ...]
     rest: tuple[str, ...]
     all: tuple[str, ...]
 
 
 class Item(NamedTuple):
-    """A line of the data. Money is in hundredths."""
+    """A row of the data. Money is in hundredths."""
 
     section: str
     name: str
@@ -46,23 +49,23 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Custom:
-    """How a report is made. The defaults are those of the style sheet."""
+    """How a report is made. The defaults follow the style sheet."""
 
     negative: str = "-{}"
     group: str = ","
     decimals: int = 2
     scale: int = 1
     unit: str = "{}"
-    """Over the currency."""
+    """A format string over the currency."""
     day: str = "%Y-%m-%d"
     zero: str = ""
     heading: Callable[[int, str], str] = lambda number, name: name
-    """Of the second level, by its number from 1."""
+    """A second-level heading, by its number from 1 and its name."""
     order: Callable[[Item], int | str] | None = None
     keep: Callable[[Item], bool] = lambda item: True
     name: Callable[[Item], str] = lambda item: item.name
     small: int = 0
-    """Items of which less was spent, in hundredths, are put together."""
+    """Items with a smaller actual amount, in hundredths, are combined into one row."""
     rest: str = ""
     difference: Callable[[int, int], int] = lambda planned, actual: actual - planned
     total: str = "Total"

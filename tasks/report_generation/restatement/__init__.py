@@ -1,6 +1,4 @@
-"""The family `restatement`: which of a board's figures stand after restatements, and what has changed, as a CSV and a
-Markdown file.
-"""
+"""The family `restatement`: a board's figures after restatements as CSV, and what has changed as Markdown."""
 
 import csv
 import io
@@ -39,8 +37,10 @@ class Filings(ReportInstance[SiteConfig]):
 
 
 class Restatement(Report[SiteConfig, Filings, Custom]):
-    """Small and large, early and late, single, double and withdrawn restatements for every reason are in each set of
-    filings.
+    """Restated figures.
+
+    Every set of filings has small and large, early and late, single, double and withdrawn restatements for every
+    reason, so that every rule changes the files.
     """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
@@ -67,15 +67,13 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
         )
 
     def right_of(self, instance: Filings, rule: Rule | None) -> Restated:
-        """The right rows where `rule` holds."""
+        """The expected rows under `rule`."""
         return right_rows(instance.site_config, instance.figures, self.strategy(rule))
 
     async def judge(
         self, instance: Filings, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges both files by rows that the harness makes itself, one criterion a column and one a part of the
-        list.
-        """
+        """Compares both files with the expected rows: one criterion per column of the CSV and per part of the list."""
         right, site_config = self.right_of(instance, rule), instance.site_config
         head = (site_config.line, site_config.quarter, site_config.first, site_config.standing, site_config.change)
         table, changes = await read_text(workspace, TABLE, LARGEST), await read_text(workspace, CHANGES, LARGEST)
@@ -93,11 +91,11 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
         )
 
     def words(self, instance: Filings) -> Mapping[str, str]:
-        """With the lines of the filings."""
+        """Adds the lines of the filings."""
         return {**super().words(instance), "lines": repr(list(instance.site_config.lines))}
 
     def explore(self, instance: Filings) -> tuple[Action, ...]:
-        """The notes and the filings."""
+        """Reads the notes and the filings."""
         return (
             shell(f"cat {NOTES}", "First what the notes say."),
             shell(f"head -n 40 {instance.folder}/*.csv", "And the filings."),
@@ -105,7 +103,7 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
 
 
 def _read_csv(text: str) -> list[Row]:
-    """The rows, blank ones and a byte order mark left out; none where it is no CSV."""
+    """The rows, without blank ones and a byte order mark; none if the text is not valid CSV."""
     try:
         rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
         return [tuple(cell.strip() for cell in row) for row in rows if row]
@@ -142,4 +140,3 @@ def _list_right(parts: Sequence[Part], site_config: SiteConfig, right: Restated)
 
 
 FAMILY = Restatement(__file__, CONVENTIONS, Custom())
-"""The family."""

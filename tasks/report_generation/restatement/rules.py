@@ -13,16 +13,17 @@ ROMAN = ("I", "II", "III", "IV")
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """What lasts at a board. Every board has all of it, so that none betrays a rule."""
+    """What stays the same at a board. Every board has all of it, so that it does not reveal the rule."""
 
     lines: tuple[str, ...]
     reasons: tuple[str, ...]
-    """Four, each of which some restatement of every scene has."""
+    """Four; every task has a restatement for each."""
     line: str
     quarter: str
     first: str
     standing: str
     change: str
+    """Labels of the columns in both files."""
     reason: str
     heading: str
     restated: str
@@ -31,16 +32,16 @@ class SiteConfig:
 
 
 class Entry(NamedTuple):
-    """What a filing says of a figure. An amount of None is a dash."""
+    """What a filing states about a figure. An amount of None is a dash."""
 
     amount: int | None
     reason: str
     age: int
-    """Quarters between the figure's own filing and this one."""
+    """Quarters between the original filing and this one."""
 
 
 class Figure(NamedTuple):
-    """A figure: its line, its quarter (2024-Q3), and what the filings say, its own first."""
+    """A figure: its line, its quarter (2024-Q3), and its entries in the filings, the original first."""
 
     line: str
     quarter: str
@@ -48,7 +49,7 @@ class Figure(NamedTuple):
 
     @property
     def first(self) -> int:
-        """As it was filed first."""
+        """The amount in the original filing."""
         return self.entries[0].amount or 0
 
 
@@ -66,28 +67,28 @@ def _share(whole: int, step: str, unit: str) -> Callable[[int, int], str]:
 
 @dataclass(frozen=True)
 class Custom:
-    """How figures are restated. The defaults are those of the sheet."""
+    """How figures are restated. The defaults follow the notes."""
 
     counts: Callable[[int, Entry], bool] = lambda first, entry: True
-    """Whether a restatement of a figure is taken at all."""
+    """Whether a restatement counts, from the first figure and the entry."""
     pick: Callable[[int, Sequence[int]], int] = _latest
-    """Which amount stands, from the first and the restated ones that count."""
+    """The standing amount, from the first one and the restatements that count."""
     withdrawn: str = ""
-    """What is written where the last word of the filings is a dash; empty: nothing special."""
+    """The text for figures whose last entry is a dash; empty: they are not treated specially."""
     amount: Callable[[int], str] = str
-    """How a number of thousands is written."""
+    """How an amount in thousands is written."""
     signed: Callable[[int], str] = lambda change: f"{change:+d}"
     change: Callable[[int, int], str] | None = None
-    """From the first and the standing figure; otherwise their difference, by `signed`."""
+    """The change from the first and the standing figure; None: their difference, written by `signed`."""
     mark: str = "{}"
-    """Over a standing figure that is not the first."""
+    """A format string over a standing figure that differs from the first."""
     still: str = "0"
-    """The change of the others."""
+    """The change of figures that stand as filed."""
     quarter: Callable[[str, int], str] = lambda year, number: f"{year}-Q{number}"
     order: Callable[[int, int], tuple[int, int]] = lambda quarter, line: (quarter, line)
-    """Sorts by the numbers of quarter and line."""
+    """The sort key, from the indices of quarter and line."""
     listed: int = 0
-    """Changes of fewer percent are not listed."""
+    """Smaller changes, in percent of the first figure, are not listed."""
 
 
 _PICKS: Mapping[str, Callable[[int, Sequence[int]], int]] = {

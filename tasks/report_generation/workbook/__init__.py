@@ -28,7 +28,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Tables(ReportInstance[SiteConfig]):
-    """A year's tables."""
+    """A year of tables."""
 
     folder: str
     year: str
@@ -36,8 +36,10 @@ class Tables(ReportInstance[SiteConfig]):
 
 
 class Workbook(Report[SiteConfig, Tables, Custom]):
-    """Missing amounts, repeated documents and rows of all kinds are in every table; totals and titles follow neither
-    each other nor the layout.
+    """Workbooks.
+
+    Every table has a missing amount, repeated documents and rows of all kinds. Totals, titles and the layout are in
+    different orders. So every rule changes the workbook.
     """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
@@ -64,13 +66,13 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
         )
 
     def right_of(self, instance: Tables, rule: Rule | None) -> tuple[Sheet, ...]:
-        """The right sheets where `rule` holds."""
+        """The expected sheets under `rule`."""
         return right_sheets(instance.site_config, instance.tables, instance.year, self.strategy(rule))
 
     async def judge(
         self, instance: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges `book.xlsx` against sheets that the harness makes itself, one criterion a sheet."""
+        """Compares `book.xlsx` with the expected sheets, one criterion per sheet."""
         right, site_config = self.right_of(instance, rule), instance.site_config
         data = await read_bytes(workspace, BOOK)
         sheets = read_workbook(data) if data else None
@@ -99,13 +101,13 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
         )
 
     def words(self, instance: Tables) -> Mapping[str, str]:
-        """With the tables and the unit."""
+        """Adds the tables and the unit."""
         site_config = instance.site_config
         own = {"tables": repr([tuple(source) for source in site_config.tables]), "unit": site_config.currency}
         return {**super().words(instance), **own}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
-        """The layout, the tables and the writer."""
+        """Reads the layout, the tables and the writer."""
         return (
             shell(f"cat {LAYOUT} && head -n 4 {instance.folder}/*.csv", "First the layout and the tables."),
             shell(f"head -n 9 {WRITER}", "And how the file is written."),
@@ -114,7 +116,7 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
 
 @cache
 def writer_text() -> str:
-    """The writer of workbooks, as it lies in every workspace."""
+    """The module that writes workbooks, a file in every workspace."""
     return Path(__file__).with_name("writer.py").read_text()
 
 
@@ -133,7 +135,7 @@ def _has_form(sheets: Sequence[Sheet], site_config: SiteConfig) -> bool:
 
 
 def _is_consistent(sheets: Sequence[Sheet], site_config: SiteConfig) -> bool:
-    """Whether the summary has the total of each table, be it in the last row or the first below the units."""
+    """Whether the summary has the total of each table: that of its last row, or of the first one below the units."""
     sums = [row[-1].value for sheet in sheets if sheet.name == site_config.summary for row in sheet.rows[2:]]
     for sheet in sheets:
         totals = [sheet.rows[index][-1].value for index in (2, -1) if len(sheet.rows) > 2 and sheet.rows[index]]
@@ -149,7 +151,7 @@ def _same(found: str | float | None, right: str | float | None) -> bool:
 
 
 def _same_cell(found: Cell, right: Cell) -> bool:
-    """Of numbers that are neither money nor days the format does not matter."""
+    """The format matters for money and days only."""
     formatted = not isinstance(right.value, float) or right.format in ("General", found.format)
     return _same(found.value, right.value) and found.formula == right.formula and formatted
 
@@ -169,4 +171,3 @@ def _sheets_right(found: Sequence[Sheet], right: Sequence[Sheet]) -> list[Criter
 
 
 FAMILY = Workbook(__file__, CONVENTIONS, Custom())
-"""The family."""

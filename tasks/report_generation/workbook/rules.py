@@ -21,28 +21,32 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """What lasts at a division. Every division has all of it, so that none betrays a rule."""
+    """What stays the same at a division. Every division has all of it, so that it does not reveal the rule."""
 
     tables: tuple[Source, ...]
-    """In the order of the layout, which is not that of their titles."""
+    """In the order of the layout, which is not alphabetical."""
     summary: str
+    """Name of the first sheet."""
     table: str
+    count: str
+    """Labels on that sheet."""
     document: str
     day: str
     kind: str
-    count: str
+    """Labels on the other sheets."""
     amount: str
+    """Label on all sheets."""
     unit: str
-    """Of the count."""
+    """Unit of the count."""
     currency: str
     kinds: tuple[str, ...]
-    """Three, each of which is in every table."""
+    """Three; every table has rows of each."""
     totals: tuple[str, ...]
-    """What a row of totals can be called."""
+    """Names for the row of totals."""
 
 
 class Entry(NamedTuple):
-    """A row of the data; money is in hundredths, and None where it is missing."""
+    """A row of the data. Money is in hundredths, None if it is missing."""
 
     document: str
     day: str
@@ -59,36 +63,36 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Custom:
-    """How a workbook is made. The defaults are those of the layout."""
+    """How a workbook is made. The defaults follow the layout."""
 
     summary_last: bool = False
     order: Callable[[str, Decimal], Decimal | str] | None = None
-    """Sorts the sheets of tables by title and total."""
+    """The sort key of a table's sheet, from title and total."""
     tab: Callable[[int, str, str], str] = lambda number, title, year: title
-    """The name of the sheet of a table, by its number in the layout from 1."""
+    """The name of a table's sheet, from its number in the layout (from 1), title and year."""
     format: str = "#,##0.00"
     scale: int = 1
     unit: str = "{}"
-    """Over the currency."""
+    """A format string over the currency."""
     day: str = "%Y-%m-%d"
-    """A form of text; empty: the number of a spreadsheet's day in `day_format`."""
+    """A `strftime` format; empty: a spreadsheet day with the number format `day_format`."""
     day_format: str = ""
     document: Callable[[str, str], str] = lambda document, year: document
     sign: Callable[[Entry], int] = lambda entry: 1
     counts: Callable[[Entry], bool] = lambda entry: True
-    """Whether a row is part of totals and counts."""
+    """Whether a row is included in totals and counts."""
     missing: str | float | None = None
-    """What stands in place of a missing amount."""
+    """The value of a missing amount."""
     total: str = "Total"
     total_first: bool = False
     formula: str = ""
-    """Of totals, over the range that they add up."""
+    """The formula of totals: a format string over the summed range."""
     count: Callable[[Sequence[Entry]], int] = len
     whole: bool = False
-    """Whether amounts are rounded to whole units first."""
+    """Whether amounts are rounded to whole units before they are added."""
 
     def value(self, entry: Entry) -> Decimal | None:
-        """The amount of a row, as it is shown."""
+        """The displayed amount of a row."""
         if entry.amount is None:
             return None
         value = Decimal(entry.amount) / 100 * self.sign(entry) / self.scale

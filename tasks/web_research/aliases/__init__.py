@@ -1,6 +1,4 @@
-"""The family `aliases`: a firm has had many names, with a record under each, and which record counts is the client's
-choice.
-"""
+"""The family `aliases`: a firm has had many names, each with a record of its own; the client decides which counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +14,14 @@ from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _ASKED = 4
-"""The place of the name in question among the seven that its firm has had."""
+"""The index of the requested name among the seven names of its firm."""
 _YEARS = {1962: 0, 1968: 1}
-"""Years that rules name, and the place of the name that every firm has then."""
+"""Years in rules, and the index of the name that every firm has in that year."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """How a split's reference works write about firms. Sentences are format strings."""
+    """The words of reference works in one split. Sentences are format strings."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
@@ -31,11 +29,11 @@ class Words:
     roles: tuple[str, ...]
     seats: tuple[str, ...]
     born: str
-    """When a firm had the name, over `{name}`, `{trade}`, `{begin}` and `{end}`."""
+    """When a firm had a former name, over `{name}`, `{begin}` and `{end}`."""
     still: str
-    """The same of a name that is in use."""
+    """The same for the current name."""
     capital: str
-    """The line with the capital, over `{name}` and `{amount}`."""
+    """The capital, over `{name}` and `{amount}`."""
     before: str
     after: str
     role: str
@@ -49,7 +47,7 @@ WORDS = load_by_split(__file__, Words)
 
 @dataclass(frozen=True)
 class SiteConfig(Published[Words]):
-    """A reference work about firms, all of which have branches in the same towns."""
+    """A reference work about firms, which have branches in the same towns."""
 
     roles: tuple[str, ...]
     seats: tuple[str, ...]
@@ -57,7 +55,7 @@ class SiteConfig(Published[Words]):
 
 @dataclass(frozen=True)
 class Record:
-    """One article: a name, and the capital on record under it."""
+    """One article: a name and its registered capital."""
 
     name: str
     capital: int
@@ -66,7 +64,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Firm(Question):
-    """What capital a firm has under a name. `names` are in the order in which it had them."""
+    """A question for the capital of a firm under a name. `names` are in chronological order."""
 
     names: tuple[Record, ...]
     roles: Mapping[str, Record]
@@ -74,7 +72,7 @@ class Firm(Question):
 
 
 def _claim(*records: Record, sign: int = 1) -> Claim:
-    """The capital of the first, and of the others added to it, or with a `sign` of -1 taken off."""
+    """The capital of the first record, plus that of the others, or minus it for a `sign` of -1."""
     first, *others = records
     number = first.capital + sign * sum(record.capital for record in others)
     return Claim(Decimal(number), 0, tuple(record.source for record in records))
@@ -97,7 +95,7 @@ SELECTIONS: Selections = load_conventions(
 
 
 class Aliases(Research[SiteConfig, Firm]):
-    """Every name, role and branch has a record of its own."""
+    """Records of renamed firms. Every name, role and branch has a record of its own."""
 
     results = 4
 
@@ -140,7 +138,7 @@ class Aliases(Research[SiteConfig, Firm]):
         )
 
     def steps(self, instance: Firm, rule: Rule | None) -> list[tuple[str, ...]]:
-        """From the name in question, name by name."""
+        """Follows the links from the requested name, one name at a time."""
         steps = super().steps(instance, rule)
         urls = [record.source.url for record in instance.names]
         target = steps[-1][0]
@@ -151,7 +149,7 @@ class Aliases(Research[SiteConfig, Firm]):
         return [steps[0], *((urls[each],) for each in way)]
 
     def plain(self, instance: Firm) -> Claim:
-        """The record of the name that was asked for."""
+        """The record of the requested name."""
         return _claim(instance.names[_ASKED])
 
 
@@ -181,10 +179,10 @@ class _Article:
 
 
 def _draw_names(words: Words, count: int, draws: Draws) -> list[str]:
-    """Names of firms, no two alike."""
+    """Different names of firms."""
     first = draws.sample(words.first, len(words.first))
     second = draws.sample(words.second, len(words.second))
-    # A step of one more in each round pairs no two words twice.
+    # The offset grows by one per round, so that no pair of words repeats.
     return [
         f"{first[n % len(first)]} {second[(n + n // len(first)) % len(second)]} {draws.choice(words.trades)}"
         for n in range(count)
@@ -192,7 +190,7 @@ def _draw_names(words: Words, count: int, draws: Draws) -> list[str]:
 
 
 def _periods(draws: Draws) -> list[int]:
-    """The years in which seven names begin. The first is in use in 1962 and the second in 1968, of every firm."""
+    """The first years of seven names. Every firm has its first name in 1962 and its second in 1968."""
     years = [draws.integer(1931, 1955), draws.integer(1964, 1966)]
     year = draws.integer(1970, 1974)
     for _ in range(5):
@@ -209,7 +207,7 @@ def _chain(
     branches: Mapping[str, _Article],
     draws: Draws,
 ) -> list[Page]:
-    """The articles of one firm. Whom it deals with, and its branches, stand in that of the name in question."""
+    """The articles of one firm. That of the requested name links to roles and branches."""
     pages = []
     for index, article in enumerate(chain):
         last = index + 1 == len(chain)

@@ -1,6 +1,4 @@
-"""The family `errata`: a number stands in a table, in its footnote, in corrections, other editions and press releases,
-each time another one, and which of them counts is the client's choice.
-"""
+"""The family `errata`: tables, footnotes, corrections and press releases disagree; the client decides which counts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ _TENTH = Decimal("0.1")
 
 @dataclass(frozen=True)
 class Words:
-    """How a split's publishers count and correct themselves. Sentences are format strings."""
+    """The words of yearbooks in one split. Sentences are format strings."""
 
     topics: tuple[str, ...]
     areas: tuple[str, ...]
@@ -48,14 +46,14 @@ WORDS = load_by_split(__file__, Words)
 
 @dataclass(frozen=True)
 class SiteConfig(Published[Words]):
-    """A publisher of yearbooks, with the districts that it counts and those who tell its numbers to the press."""
+    """A publisher of yearbooks, with the districts in its tables and the offices that issue press releases."""
 
     areas: tuple[str, ...]
     releasers: tuple[str, ...]
 
 
 class Found(NamedTuple):
-    """A number and where it stands."""
+    """A number and its source."""
 
     number: int
     source: Source
@@ -63,7 +61,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Question):
-    """What one cell of a table says. `found` has what is said elsewhere, by where."""
+    """A question for a cell of a table. `found` has the number in each source, by name."""
 
     year: int
     area: str
@@ -73,7 +71,7 @@ class Cell(Question):
 
     @property
     def number(self) -> int:
-        """What the table says."""
+        """The number in the table."""
         return self.table[self.year][self.area]
 
 
@@ -125,7 +123,7 @@ SELECTIONS: Selections = load_conventions(
 
 
 class Errata(Research[SiteConfig, Cell]):
-    """Each place where the number could stand has another number."""
+    """Conflicting numbers. Each source has a different one."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with its districts."""
@@ -134,7 +132,7 @@ class Errata(Research[SiteConfig, Cell]):
         return SiteConfig(draw_publisher(entity, draws, "numbers"), words, tuple(areas), tuple(releasers))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Cell:
-        """Three editions of a table and of another one, two sheets of corrections, and releases to the press."""
+        """Three editions of a table and of two others, two sheets of corrections, and press releases."""
         publisher, words = site_config.publisher, site_config.words
         topic, *others = draws.sample(words.topics, 4)
         year, area = draws.choice(_ASKED_YEARS), draws.choice(site_config.areas)
@@ -161,7 +159,7 @@ class Errata(Research[SiteConfig, Cell]):
         )
 
     def plain(self, instance: Cell) -> Claim:
-        """What the table says."""
+        """The number in the table."""
         return _of(instance.found["table"])
 
 
@@ -184,7 +182,7 @@ def _table(
     note: Sequence[str] = (),
     changed: date | None = None,
 ) -> Page:
-    """A table; the cells `noted` (year -> district) refer to the `note`."""
+    """A table; its cells `noted` (year -> district) refer to the `note`."""
     words, publisher = site_config.words, site_config.publisher
     head = (f"| {' | '.join((words.year, *site_config.areas))} |", "|" + " --- |" * (1 + len(site_config.areas)))
     rows = (_row(site_config, year, table[year], noted.get(year, "")) for year in _YEARS)
@@ -194,7 +192,7 @@ def _table(
 
 
 class _Corrected:
-    """The cell in question, with the pages that say something of it; each takes another number from `spare`."""
+    """The requested cell, and the pages about it; each takes the next number from `spare`."""
 
     def __init__(self, site_config: SiteConfig, topic: str, year: int, area: str, spare: Sequence[int]) -> None:
         self.found: dict[str, Found] = {}
@@ -203,7 +201,7 @@ class _Corrected:
         self._spare = iter(spare)
 
     def editions(self, table: Mapping[int, Mapping[str, int]], draws: Draws) -> list[Page]:
-        """The table in its editions: the last has a footnote, the others other numbers in the row."""
+        """All editions of the table: the last has a footnote, the others have different numbers in the cell."""
         words, year, area = self._shape.words, self._year, self._area
         pages = []
         for edition in words.editions[:2]:
@@ -221,7 +219,7 @@ class _Corrected:
         return [*pages, page]
 
     def sheets(self, others: Sequence[str], draws: Draws) -> list[Page]:
-        """Corrections: one of the cell on each sheet, among those of other cells."""
+        """Sheets of corrections, each with one for the cell among others."""
         words, pages = self._shape.words, []
         for sheet in words.sheets:
             number, day = next(self._spare), draw_day(draws, 2024, 2024)
@@ -238,7 +236,7 @@ class _Corrected:
         return pages
 
     def releases(self, others: Sequence[str], draws: Draws) -> list[Page]:
-        """One about the cell from each who speaks to the press, and one about something else."""
+        """Two press releases per office, one about the cell and one about something else."""
         words, publisher, pages = self._shape.words, self._shape.publisher, []
         for releaser in self._shape.releasers:
             for topic in (self._topic, draws.choice(others)):

@@ -1,4 +1,4 @@
-"""The family `notices`: a body has set the same fee many times over, and which notice counts is the client's choice."""
+"""The family `notices`: many notices have set the same fee; the client decides which counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,19 +21,20 @@ _CENT = Decimal("0.01")
 
 @dataclass(frozen=True)
 class Words:
-    """How a split's publishers write notices. Sentences are format strings."""
+    """The words of notices in one split. Sentences are format strings."""
 
     notice: str
     published: str
     effective: str
     registered: str
+    """Labels of the dates."""
     office: str
     channel: str
     offices: tuple[str, ...]
     channels: tuple[str, ...]
     subjects: tuple[str, ...]
     fee: str
-    """The line with the fee, over `{number}`, `{subject}` and `{amount}`."""
+    """The fee, over `{number}`, `{subject}` and `{amount}`."""
     remarks: tuple[str, ...]
     contents: str
     withdrawn: str
@@ -44,14 +45,14 @@ WORDS = load_by_split(__file__, Words)
 
 @dataclass(frozen=True)
 class SiteConfig(Published[Words]):
-    """A publisher of notices. The first office and channel have the newest notices of every fee."""
+    """A publisher of notices. The newest notices of a fee are from the first office and channel."""
 
     offices: tuple[str, ...]
     channels: tuple[str, ...]
 
 
 class Notice(NamedTuple):
-    """One notice; `days` has when it was published, when it is in effect from, and when it was registered."""
+    """One notice; `days` are those of publication, effect and registration."""
 
     number: str
     amount: Decimal
@@ -63,7 +64,7 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Fee(Question):
-    """What a fee is. The notices are in the order of their publication, the newest first."""
+    """A question for a fee. The notices are ordered by publication, newest first."""
 
     notices: tuple[Notice, ...]
 
@@ -108,7 +109,7 @@ SELECTIONS: Selections = load_conventions(
 
 
 class Notices(Research[SiteConfig, Fee]):
-    """Whichever notice a rule picks, it is another one than the newest."""
+    """Notices that replace each other. Every rule picks a different one than the newest."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the offices and channels of its notices."""
@@ -119,7 +120,7 @@ class Notices(Research[SiteConfig, Fee]):
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Fee:
-        """Ten notices about the fee, and four about each of three others."""
+        """Ten notices about the fee, and four about each of three other fees."""
         publisher, words = site_config.publisher, site_config.words
         subject, *others = draws.sample(words.subjects, 4)
         numbers = iter(draw_some(draws, range(100, 999), _COUNT + 4 * len(others)))
@@ -143,7 +144,7 @@ class Notices(Research[SiteConfig, Fee]):
         )
 
     def plain(self, instance: Fee) -> Claim:
-        """The newest notice counts."""
+        """The newest notice."""
         return _of(instance.notices[0])
 
 
@@ -152,8 +153,8 @@ def _draw_notices(
 ) -> tuple[tuple[Notice, ...], list[Page]]:
     """The notices about the fee in question, newest first.
 
-    Each rule picks one of its own: 0 by publication, 1 and 2 going back, 3 the channel, 4 to 6 the offices, 7 and 8 the
-    other days, 9 the oldest.
+    Each rule picks a different one: 0 is the newest, 1 and 2 are for `behind`, 3 for `without`, 4 to 6 for `office`, 7
+    and 8 for `newest_by`, and 9 is the oldest.
     """
     offices = (
         *[site_config.offices[0]] * 4,

@@ -1,6 +1,4 @@
-"""The family `registers`: the fees of a register of several pages are added up; the last page has moved, and which
-entries count is the client's choice.
-"""
+"""The family `registers`: the sum of all fees in a register of several pages; the client decides which entries count."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +16,12 @@ from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _YEARS = range(2008, 2024)
-"""A register lacks one of them at most, so that no two rules about years come to the same."""
+"""A register lacks at most one of them, so that rules with different years give different sums."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """How a split's publishers keep registers. Sentences are format strings."""
+    """The words of registers in one split. Sentences are format strings."""
 
     registers: tuple[str, ...]
     columns: tuple[str, str, str, str, str, str]
@@ -35,13 +33,13 @@ class Words:
     annexes: tuple[str, ...]
     dates: tuple[str, str]
     cover: str
-    """A line of the cover page, over `{date}` and `{total}`."""
+    """A total on the cover page, over `{date}` and `{total}`."""
     page: str
     onward: str
     moved: str
-    """What stands where the last page should be, over `{url}`."""
+    """The text in place of the last page, over `{url}`."""
     annex: str
-    """The link to an annex, over `{name}` and `{url}`."""
+    """A link to an annex, over `{name}` and `{url}`."""
     foreword: str
     title: str
 
@@ -59,7 +57,7 @@ class SiteConfig(Published[Words]):
 
 
 class Entry(NamedTuple):
-    """A row of a register. `sheet` is the number of its page, after the pages those of the annexes."""
+    """A row of a register. `sheet` is the index of its page; annexes come after the other pages."""
 
     number: int
     holder: str
@@ -71,12 +69,12 @@ class Entry(NamedTuple):
 
     @property
     def row(self) -> str:
-        """As its page prints it."""
+        """The row on its page."""
         return f"| {self.number} | {self.holder} | {self.kind} | {self.status} | {self.year} | {self.fee} |"
 
 
 class Sheet(NamedTuple):
-    """A page with rows; `annex` is its name where it is none of the register proper."""
+    """A page with rows; `annex` is the name of an annex, empty for other pages."""
 
     url: str
     changed: date
@@ -85,21 +83,21 @@ class Sheet(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(Question):
-    """What a register adds up to."""
+    """A question for the sum of a register."""
 
     entries: tuple[Entry, ...]
     sheets: tuple[Sheet, ...]
     covers: Mapping[str, tuple[int, Source]]
-    """The totals that the cover page tells, by their dates."""
+    """The totals on the cover page, by date."""
 
     @property
     def listed(self) -> list[Entry]:
-        """The entries of the register proper."""
+        """The entries outside annexes."""
         return [entry for entry in self.entries if not self.sheets[entry.sheet].annex]
 
 
 def _total(instance: Sum, entries: Sequence[Entry], fee: Callable[[Entry], int] = lambda entry: entry.fee) -> Claim:
-    """The fees of the entries, and of each page the first of them."""
+    """The sum of the fees; the sources are the first of the entries on each page."""
     first = {entry.sheet: entry for entry in reversed(entries)}
     sources = tuple(
         Source(instance.sheets[sheet].url, entry.row, f"| {entry.number} |", instance.sheets[sheet].changed)
@@ -146,7 +144,7 @@ SELECTIONS: Selections = load_conventions(
 
 
 class Registers(Research[SiteConfig, Sum]):
-    """Every status, class, repeated name and early year that a rule could be about is in every register."""
+    """Sums over registers. Every register has all statuses, classes, repeated names and years that rules are about."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the classes and statuses of its registers."""
@@ -191,17 +189,17 @@ class Registers(Research[SiteConfig, Sum]):
         )
 
     def plain(self, instance: Sum) -> Claim:
-        """All entries of the register proper."""
+        """All entries outside annexes."""
         return _total(instance, instance.listed)
 
 
 def _draw_entries(site_config: SiteConfig, count: int, draws: Draws) -> tuple[Entry, ...]:
-    """The entries of `count` pages, then of three annexes, in the order in which they stand."""
+    """The entries of `count` pages, then those of three annexes, in page order."""
     rows = [draws.integer(5, 7) for _ in range(count)]
     total, extra = sum(rows), 3 * len(site_config.annexes)
     words = site_config.words
     names = draws.sample([f"{first} {last}" for first in words.first for last in words.last], total - 4 + extra)
-    # The holders of the first four entries are those of four others too.
+    # The holders of the first four entries have one more entry each.
     holders = names[: total - 4]
     holders = [*holders[:4], *draws.shuffled([*holders[4:], *holders[:4]])]
     kinds = draws.shuffled([site_config.classes[n % 3] for n in range(total)])
@@ -258,7 +256,7 @@ def _head(words: Words) -> list[str]:
 def _cover_page(
     site_config: SiteConfig, subject: str, slug: str, entries: Sequence[Entry], first: str, draws: Draws
 ) -> tuple[Page, dict[str, tuple[int, Source]]]:
-    """The cover of a register. Its totals are of other days, so neither is what the pages add up to."""
+    """The cover of a register. Its totals, of earlier dates, differ from the sum of the pages."""
     publisher, words = site_config.publisher, site_config.words
     total = sum(entry.fee for entry in entries)
     totals = [total + draws.integer(101, 499), total + draws.integer(501, 999)]
