@@ -14,7 +14,7 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion
 from hermes_lab.tasks.rules import Convention, Literals, rule_types
-from hermes_lab.tasks.web_research._site import delivery, words_by_split
+from hermes_lab.tasks.web_research._site import delivery
 from hermes_lab.tasks.worded import WordedFamily
 from hermes_lab.tasks.words import load_words
 from hermes_lab.types import Page
@@ -103,7 +103,6 @@ class Research(WordedFamily[H, Q]):
         self.rules = {**rule_types(selections), **rule_types(forms)}
         self._selections = selections
         self._forms = forms
-        self.words = words_by_split(module_file)
         self._lines = load_words(module_file, dict[str, str], "lines")
 
     def ask(self, entity: Entity, draws: Draws, **names: object) -> str:

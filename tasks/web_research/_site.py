@@ -4,19 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.names import NAMES
-from hermes_lab.tasks.words import load_by_split, load_phrases
+from hermes_lab.tasks.worded import Words, words_by_split
+from hermes_lab.tasks.words import load_phrases
 from hermes_lab.types import Page
 
 T = TypeVar("T")
-Words = SimpleNamespace
-"""The vocabulary of a split: texts, format strings and lists of both, as in `words.yaml`."""
 _MONTHS = "january february march april may june july august september october november december"
 MONTHS = tuple(map(str.capitalize, _MONTHS.split()))
 FIGURES = tuple(
@@ -73,11 +71,6 @@ class Published:
 
     publisher: Publisher
     words: Words
-
-
-def words_by_split(module_file: str) -> Mapping[str, Words]:
-    """The `vocabularies` of `words.yaml` in the folder of a module, which passes its `__file__`."""
-    return {split: Words(**words) for split, words in load_by_split(module_file, dict[str, Any]).items()}
 
 
 _WORDS = words_by_split(__file__)

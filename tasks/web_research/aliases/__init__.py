@@ -13,11 +13,11 @@ from hermes_lab.tasks.web_research._site import (
     FIGURES,
     Published,
     Publisher,
-    Words,
     draw_day,
     draw_publisher,
     draw_some,
 )
+from hermes_lab.tasks.worded import Words
 from hermes_lab.types import Page
 
 _ASKED = 4

@@ -11,7 +11,8 @@ from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.rules import Behavior, load_conventions
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Published, Words, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
+from hermes_lab.tasks.worded import Words
 from hermes_lab.types import Page
 
 _YEARS = range(2008, 2024)
