@@ -1,4 +1,4 @@
-"""The family `dropins`: three settings of a service go into a drop-in, by the convention of its house."""
+"""The family `dropins`: put three settings of a service into a drop-in, by the convention of the house."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,16 @@ from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, Tas
 from hermes_lab.tasks.system_admin._commands import here
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
-from hermes_lab.tasks.system_admin.dropins.words import CLOSINGS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.words import load_by_split, load_phrases
+
+VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
+REQUESTS = load_phrases(__file__, "requests")
+CLOSINGS = load_phrases(__file__, "closings")
 
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """How the configuration of a service is laid out."""
+    """The configuration layout of a service."""
 
     parent: str
     """The folder of all configuration."""
@@ -37,7 +41,7 @@ class Change(TaskInstance):
 
 
 class DropIns(Family[SiteConfig, Change]):
-    """Every drop-in that is asked for has a number, a name, a count, a time and a switch."""
+    """Every requested drop-in has a number, a name, a count, a time and a switch."""
 
     name = "dropins"
     domain = "system_admin"
@@ -47,20 +51,20 @@ class DropIns(Family[SiteConfig, Change]):
     rules = RULES
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The settings that a service has."""
+        """The settings of a service."""
         words = VOCABULARIES[entity.split]
         return SiteConfig(
-            parent=draws.choice(words.folders),
-            shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
-            counts=tuple(draws.sample(words.counts, 3)),
-            times=tuple(draws.sample(words.times, 2)),
-            switches=tuple(draws.sample(words.switches, 2)),
-            fresh=tuple(draws.sample(words.fresh, 3)),
-            tickets=draws.choice(words.tickets),
+            parent=draws.choice(words["folders"]),
+            shipped=tuple(draws.sample(words["shipped"], draws.integer(2, 4))),
+            counts=tuple(draws.sample(words["counts"], 3)),
+            times=tuple(draws.sample(words["times"], 2)),
+            switches=tuple(draws.sample(words["switches"], 2)),
+            fresh=tuple(draws.sample(words["fresh"], 3)),
+            tickets=draws.choice(words["tickets"]),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Change:
-        """A ticket, and the configuration as it is."""
+        """A ticket, and the present configuration."""
         folder = f"{site_config.parent}/{entity.slug('service')}"
         count, time, switch = (
             draws.choice(site_config.counts),
@@ -101,7 +105,7 @@ class DropIns(Family[SiteConfig, Change]):
     async def judge(
         self, instance: Change, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges what is new in the service's folder: name, mode and kind of every entry, and the settings."""
+        """Judges the new entries in the service's folder (name, mode, kind) and the settings."""
         right = wanted(instance.wish, rule)
         drop_ins = f"{instance.folder}/conf.d"
         tree = await survey(workspace, [instance.folder])
@@ -122,11 +126,11 @@ class DropIns(Family[SiteConfig, Change]):
         )
 
     def solve(self, instance: Change, rule: Rule | None) -> tuple[Action, ...]:
-        """Writes the drop-in anew, and takes away what an earlier attempt left."""
+        """Writes the drop-in and removes what an earlier attempt left."""
         right = wanted(instance.wish, rule)
         path = f"{instance.folder}/conf.d/{right.file}"
         actions = [
-            # Not into the old file: that may be one that cannot be written.
+            # `install` replaces the old file, which may not be writable.
             shell(here(path, "\n".join(right.lines), right.mode or "644"), "I write the drop-in."),
             shell(
                 f"find {instance.folder} -name '*{instance.wish.name}*' ! -path '{path}' -print -delete",
@@ -140,13 +144,13 @@ class DropIns(Family[SiteConfig, Change]):
         return tuple(actions)
 
     def explore(self, instance: Change) -> tuple[Action, ...]:
-        """The configuration that is there."""
+        """Shows the present configuration."""
         files = f"{instance.folder}/main.conf {instance.folder}/conf.d/*"
         return (shell(f"ls -l {instance.folder}/conf.d && tail -n +1 {files}", "What is there?"),)
 
 
 def _files(site_config: SiteConfig, folder: str, draws: Draws) -> dict[str, str]:
-    """The main file, which sets everything, and drop-ins that set some of it."""
+    """The main file, which sets everything, and drop-ins that override some of it."""
 
     def lines(count: str, time: str, switch: str) -> list[str]:
         state = "on" if draws.chance() < 0.5 else "off"
@@ -169,7 +173,7 @@ def _files(site_config: SiteConfig, folder: str, draws: Draws) -> dict[str, str]
 
 
 def _is_laid(new: dict[str, Node], instance: Change, right: DropIn) -> bool:
-    """Whether exactly what belongs there is new: the drop-in, with its mode and one name, and the link to it."""
+    """Whether the only new entries are the drop-in, with its mode and one name, and the link to it."""
     path = f"{instance.folder}/conf.d/{right.file}"
     links = {f"{instance.folder}/{right.enabled}/{right.file}": f"../conf.d/{right.file}"} if right.enabled else {}
     node = new.get(path)
@@ -183,12 +187,12 @@ def _is_laid(new: dict[str, Node], instance: Change, right: DropIn) -> bool:
 
 
 def _is_open(mode: int) -> bool:
-    """Whether a mode is as main.conf says, whatever a umask made of the rest."""
+    """Whether a mode follows main.conf: the owner may write and everybody may read. The umask decides the rest."""
     return mode & 0o604 == 0o604 and not mode & 0o7002
 
 
 def _settings(text: str) -> tuple[list[str], list[str]]:
-    """The lines before the first setting's, and the others by their key; comments and spacing do not matter."""
+    """The section lines at the top, and the others sorted by key; comments and spacing do not matter."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
     lines = [line for line in lines if line and line[0] not in "#;"]
     head = list(takewhile(lambda line: line.startswith("["), lines))
@@ -196,7 +200,7 @@ def _settings(text: str) -> tuple[list[str], list[str]]:
 
 
 def _key(line: str) -> str:
-    """The key that a line is about; a stable sort by it keeps a reset before its setting."""
+    """The key of a line; a stable sort by it keeps a reset before its setting."""
     return line.partition("=")[0].strip("! ").removeprefix("unset ").removeprefix("clear ")
 
 

@@ -3,8 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.system_admin.dropins import FAMILY
-from hermes_lab.tasks.system_admin.dropins.words import VOCABULARIES
+from hermes_lab.tasks.system_admin.dropins import FAMILY, VOCABULARIES
 from tests.tasks.system_admin.beliefs import confused, draw, judged, solved
 
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,7 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
-from hermes_lab.tasks.system_admin.services import FAMILY
-from hermes_lab.tasks.system_admin.services.words import VOCABULARIES
+from hermes_lab.tasks.system_admin.services import FAMILY, VOCABULARIES
 from tests.tasks.system_admin.beliefs import confused, draw, judged, solved, task_of
 
 pytestmark = pytest.mark.anyio
