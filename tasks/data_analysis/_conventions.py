@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hermes_lab.tasks.conventions import Convention, slots_of
 from hermes_lab.tasks.family import Action, Rule, TaskInstance, sentence, shell
+from hermes_lab.tasks.rules import Convention, slots_of
 
 
 def write_script(template: str, slots: Mapping[str, str]) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, slots_of, strategy_of
 from hermes_lab.tasks.data_analysis._conventions import look_at, told_with_code, write_script
 from hermes_lab.tasks.data_analysis._figures import ANSWER, Number, Table, judge_figures
 from hermes_lab.tasks.data_analysis.joins.rules import CONVENTIONS, PLAIN
@@ -12,6 +11,7 @@ from hermes_lab.tasks.data_analysis.joins.tables import Books, SiteConfig, draw_
 from hermes_lab.tasks.data_analysis.joins.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, sentence, shell
+from hermes_lab.tasks.rules import rule_types, slots_of, strategy_of
 
 NOTE = "README.md"
 TOLERANCE = 0.02

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.conventions import strategy_of
 from hermes_lab.tasks.data_analysis import event_logs, joins, sensors
 from hermes_lab.tasks.data_analysis._conventions import write_script
 from hermes_lab.tasks.data_analysis._figures import Number, Table, Text, judge_figures
@@ -23,6 +22,7 @@ from hermes_lab.tasks.family import Criterion, Entity, Rule, TaskInstance, draw_
 from hermes_lab.tasks.names import NAMES
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.rules import strategy_of
 from hermes_lab.types import Task
 
 OpenSandbox = Callable[[], Sandbox]

@@ -1,0 +1,124 @@
+"""Rules as data: texts and literals in a family's `rules.yaml`, behavior in its Python.
+
+# rules.yaml                                             # rules.py
+mark:                                                    CONVENTIONS = load_conventions(__file__, {
+  instruction: put {mark} between the parts                  "mark": Behavior(lambda rule: Style(rule["mark"])),
+  paraphrases:                                           })
+    - '{mark} stands between the parts'
+  literals: {mark: ["/", "+", ":"]}
+  code: {mark: 'separator = "%(mark)s"'}
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Rule, RuleType
+from hermes_lab.tasks.words import read_words
+
+Literals = Mapping[str, Any]
+H = TypeVar("H")
+F = TypeVar("F")
+W = TypeVar("W")
+Variants = Callable[[H], Sequence[Literals]]
+Draw = Callable[[Draws, H], Literals]
+
+
+class RuleTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The entry of a rule in `rules.yaml`. `paraphrases` and `instruction` are as in `RuleType`.
+
+    The literals of a rule are the product of `site`, `each` and `literals`.
+    """
+
+    paraphrases: tuple[str, ...]
+    instruction: str = ""
+    """For house tools it follows from `flags`."""
+    flags: str = ""
+    """Of a house tool: a format string over the literals."""
+    site: Mapping[str, str] = {}
+    """Literals that a site has one value of, by name: the attribute of its configuration."""
+    each: Mapping[str, str] = {}
+    """A literal that can have each value of an attribute of the site's configuration."""
+    literals: Mapping[str, tuple[Any, ...]] = {}
+    """By name the values of a literal. They vary together: the first values of all, or the second ones, ..."""
+    code: Mapping[str, str] = {}
+    """The lines of the script that differ, by slot: %-format strings over the literals."""
+    unseen: bool = False
+
+    def variants(self, site_config: object) -> list[Literals]:
+        """The literals that the rule can have at a site."""
+        fixed = {name: getattr(site_config, attribute) for name, attribute in self.site.items()}
+        each = [{name: value} for name, attribute in self.each.items() for value in getattr(site_config, attribute)]
+        rows = [dict(zip(self.literals, row, strict=True)) for row in zip(*self.literals.values(), strict=True)]
+        return [{**fixed, **one, **row} for one in each or [{}] for row in rows or [{}]]
+
+
+@dataclass(frozen=True)
+class Behavior(Generic[H, F]):
+    """What a rule does. Where `rules.yaml` cannot tell its literals, `variants` lists those that it can have at a site,
+    one of which is drawn, or `draw` draws them."""
+
+    apply: F
+    variants: Variants[H] | None = None
+    draw: Draw[H] | None = None
+
+
+@dataclass(frozen=True)
+class Convention(Generic[H, F]):
+    """A type of rule in full: `texts` from the data, `apply` from the family."""
+
+    texts: RuleTexts
+    apply: F
+    """How the harness follows the rule: what it takes and gives is up to the family."""
+    variants: Variants[H]
+    draw: Draw[H] = field(repr=False)
+
+
+def load_conventions(module_file: str, behaviors: Mapping[str, Behavior[H, F]]) -> Mapping[str, Convention[H, F]]:
+    """The conventions of the family whose module passes its `__file__`, in the order of `behaviors`.
+
+    Raises `ValueError` where `rules.yaml` has other rules, or an entry that is no `RuleTexts`.
+    """
+    found = read_words(module_file, "rules")
+    if sorted(found) != sorted(behaviors):
+        raise ValueError(f"rules.yaml and {module_file} differ: {sorted(found.keys() ^ behaviors.keys())}")
+    return {name: _convention(msgspec.convert(found[name], RuleTexts), each) for name, each in behaviors.items()}
+
+
+def _convention(texts: RuleTexts, behavior: Behavior[H, F]) -> Convention[H, F]:
+    variants = behavior.variants or texts.variants
+
+    def draw_variant(draws: Draws, site_config: H) -> Literals:
+        found = variants(site_config)
+        return draws.choice(found) if any(found) else {}
+
+    return Convention(texts, behavior.apply, variants, behavior.draw or draw_variant)
+
+
+def rule_types(conventions: Mapping[str, Convention[H, F]]) -> Mapping[str, RuleType]:
+    """The types of rules that they make."""
+    return {
+        name: RuleType(each.texts.paraphrases, each.texts.instruction, each.draw, each.texts.unseen)
+        for name, each in conventions.items()
+    }
+
+
+def strategy_of(conventions: Mapping[str, Convention[H, Callable[[Literals], W]]], rule: Rule | None, plain: W) -> W:
+    """How the harness counts where `rule` holds; `plain` where none does."""
+    return conventions[rule.type].apply(dict(rule.literals)) if rule else plain
+
+
+def slots_of(conventions: Mapping[str, Convention[H, F]], rule: Rule | None) -> dict[str, str]:
+    """The lines of a script that somebody who believes in `rule` writes differently."""
+    if rule is None:
+        return {}
+    literals = dict(rule.literals)
+    return {slot: code % literals for slot, code in conventions[rule.type].texts.code.items()}
+
+
+def one_of(name: str, *values: Any) -> Callable[[object], Sequence[Literals]]:
+    """Variants that differ in one literal, whatever the site: for values that Python has a table of."""
+    return lambda _: [{name: value} for value in values]
