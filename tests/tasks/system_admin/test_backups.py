@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.system_admin.backups import FAMILY
-from hermes_lab.tasks.system_admin.backups.words import VOCABULARIES
+from hermes_lab.tasks.system_admin.backups import FAMILY, VOCABULARIES
 from tests.tasks.system_admin.beliefs import confused, draw, judged, solved
 
 pytestmark = pytest.mark.anyio
