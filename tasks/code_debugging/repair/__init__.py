@@ -1,4 +1,4 @@
-"""The family `repair`: bug reports about a house's Python, whose modules follow conventions that nobody wrote down."""
+"""The family `repair`: fix a function of a module that follows an unwritten convention."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from hermes_lab.tasks.code_debugging._modules import (
     COMMON,
     HELPERS,
     TESTS,
+    BugTask,
     Defect,
     distinct_calls,
     draw_agreed_calls,
@@ -22,7 +23,6 @@ from hermes_lab.tasks.code_debugging._modules import (
 from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
-from hermes_lab.tasks.code_debugging.repair.words import CLOSINGS, OPENINGS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import (
     Action,
@@ -31,25 +31,20 @@ from hermes_lab.tasks.family import (
     Family,
     Rule,
     RuleType,
-    TaskInstance,
     criterion,
     sentence,
     shell,
 )
+from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
 
 MOST_LINES = 20
 CALLS = 8
-"""Hidden calls at which no convention makes a difference."""
+"""Hidden calls for which no convention changes the result."""
 
-README = """\
-# {package}
-
-Small helpers for our departments, one module each. Standard library only.
-
-- Run the tests with `{tests}`.
-- A fix stays in its module and is small: at most {lines} lines added or removed, counted together.
-- Tests, changelog and the other modules are not part of a fix.
-"""
+VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
+OPENINGS = load_phrases(__file__, "openings")
+CLOSINGS = load_phrases(__file__, "closings")
+FILES = load_words(__file__, dict[str, str], "files")
 
 
 @dataclass(frozen=True)
@@ -60,21 +55,7 @@ class Component:
     """A key of `TOPICS`."""
     package: str
     others: tuple[str, ...]
-    """The modules beside it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report(TaskInstance):
-    """One bug report."""
-
-    path: str
-    defect: Defect
-    key: str
-    """What the hidden calls are drawn by."""
-
-    def mended(self, body: str) -> str:
-        """The module with another body of the broken function."""
-        return self.files[self.path].replace(self.defect.broken, body)
+    """The other modules of the package."""
 
 
 def _rule_type(name: str, topic: Topic) -> RuleType:
@@ -89,8 +70,8 @@ def _rule_type(name: str, topic: Topic) -> RuleType:
 RULES = {name: _rule_type(name, topic) for name, topic in TOPICS.items()}
 
 
-class Repair(Family[Component, Report]):
-    """The obvious fix and that by the convention agree on whatever a bug report or a test shows."""
+class Repair(Family[Component, BugTask]):
+    """The obvious fix and the fix by the convention agree on every call that a bug report or a test shows."""
 
     name = "repair"
     domain = "code_debugging"
@@ -100,23 +81,23 @@ class Repair(Family[Component, Report]):
     rules = RULES
 
     def kinds(self, site_config: Component) -> tuple[str, ...]:
-        """The topic alone, whose convention may have several numbers."""
+        """The topic alone: its convention has several parameters."""
         return (site_config.type,)
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> Component:
-        """The package of a module, and what the module's functions are about."""
+        """The package of a module, and the topic of the module's functions."""
         words = VOCABULARIES[entity.split]
-        return Component(kind, draws.choice(words.packages), tuple(draws.sample(words.modules, 4)))
+        return Component(kind, draws.choice(words["packages"]), tuple(draws.sample(words["modules"], 4)))
 
-    def instance(self, entity: Entity, site_config: Component, draws: Draws) -> Report:
-        """A bug in one function, and two tests that fail."""
+    def instance(self, entity: Entity, site_config: Component, draws: Draws) -> BugTask:
+        """A bug in one function, and two failing tests."""
         module = entity.slug(self.noun)
         defect = draw_defect(site_config.type, entity.split, draws)
         path = f"{site_config.package}/{module}.py"
-        words = {"path": path, "function": defect.function, "place": entity.called(self.noun)}
+        words = {"path": path, "function": defect.function, "place": entity.called(self.noun), "tests": TESTS}
         opening, closing = (entity.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
         files = _draw_files(site_config, module, defect, draws)
-        return Report(
+        return BugTask(
             request=f"{sentence(opening, path)} {defect.complaint} {closing}",
             files=files,
             inputs=tuple(other for other in files if other != path),
@@ -127,9 +108,9 @@ class Repair(Family[Component, Report]):
         )
 
     async def judge(
-        self, instance: Report, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: BugTask, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges the module by what it computes: its text is run beside the others as they were given out."""
+        """Judges the module by its results: its text runs with the other modules in their original state."""
         defect, function = instance.defect, instance.defect.function
         draws = Draws("repair", "calls", instance.key)
         agreed = draw_agreed_calls(defect, CALLS, draws)
@@ -157,8 +138,8 @@ class Repair(Family[Component, Report]):
             share("convention", convention, f"some calls of {function}() do not give what they should", ruled=True),
         )
 
-    def solve(self, instance: Report, rule: Rule | None) -> tuple[Action, ...]:
-        """The module is written with another body of its function, and tested."""
+    def solve(self, instance: BugTask, rule: Rule | None) -> tuple[Action, ...]:
+        """Fixes the function and runs the tests."""
         topic = instance.defect.topic
         body = topic.house_fix(rule["rule"]) if rule else topic.plain_code
         return (
@@ -166,8 +147,8 @@ class Repair(Family[Component, Report]):
             shell(TESTS, "Now the tests."),
         )
 
-    def explore(self, instance: Report) -> tuple[Action, ...]:
-        """The rules of the house, the module, and the failure."""
+    def explore(self, instance: BugTask) -> tuple[Action, ...]:
+        """Shows the README, the module, and the failing tests."""
         return (
             shell("ls && cat README.md", "First a look around."),
             Action("read_file", {"path": instance.path}, "This is the module."),
@@ -175,7 +156,7 @@ class Repair(Family[Component, Report]):
         )
 
     def skill_body(self, entity: Entity, site_config: Component, rule: Rule) -> str:
-        """The clause, and the body of a function that follows it."""
+        """The paraphrase, the instruction, and a function body that follows them."""
         paraphrase, body = rule.paraphrases[0], TOPICS[rule.type].house_fix(rule["rule"])
         instruction = f"{rule.instruction[0].upper()}{rule.instruction[1:]}."
         return (
@@ -184,7 +165,7 @@ class Repair(Family[Component, Report]):
 
 
 def _draw_files(site_config: Component, module: str, defect: Defect, draws: Draws) -> dict[str, str]:
-    """The workspace: two more modules, whose functions are of no topic, beside that of the broken function."""
+    """The workspace: the module with the broken function, and two whose functions have no topic."""
     package = site_config.package
     common = f"{package}.common"
     functions = draws.shuffled([defect.text, *draws.sample(HELPERS, draws.integer(1, 3))])
@@ -198,15 +179,15 @@ def _draw_files(site_config: Component, module: str, defect: Defect, draws: Draw
         f"{package}/__init__.py": f'"""{package.title()}: helpers for our departments."""\n',
         f"{package}/common.py": COMMON,
         f"tests/test_{module}.py": write_test(f"from {package} import {module}", module, defect),
-        "README.md": README.format(package=package, tests=TESTS, lines=MOST_LINES),
+        "README.md": FILES["readme"].format(package=package, tests=TESTS, lines=MOST_LINES),
         "CHANGELOG.md": write_changelog([module, *site_config.others], draws),
     }
 
 
 def _draw_telling_calls(defect: Defect, draws: Draws) -> list[Args]:
-    """Calls at which every two of the obvious way and the convention, with whatever number, give something else.
+    """Calls that tell apart the obvious fix and the convention with each of its parameters, pair by pair.
 
-    The module that is judged sees its calls. They are drawn without the rule, so they say nothing of it.
+    The judged module sees its calls. They are drawn without the rule, so they reveal nothing about it.
     """
     topic, constant = defect.topic, defect.constant
 
