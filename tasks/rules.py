@@ -17,7 +17,7 @@ import msgspec
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, RuleType
-from hermes_lab.tasks.words import read_words
+from hermes_lab.tasks.words import load_words
 
 Literals = Mapping[str, Any]
 H = TypeVar("H")
@@ -38,12 +38,15 @@ class RuleTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For house tools it follows from `flags`."""
     flags: str = ""
     """Of a house tool: a format string over the literals."""
+    option: Mapping[str, str | int] = {}
+    """Of a house tool: what its parser says about the flag, as arguments of `add_argument`."""
     site: Mapping[str, str] = {}
     """Literals that a site has one value of, by name: the attribute of its configuration."""
     each: Mapping[str, str] = {}
     """A literal that can have each value of an attribute of the site's configuration."""
-    literals: Mapping[str, tuple[Any, ...]] = {}
-    """By name the values of a literal. They vary together: the first values of all, or the second ones, ..."""
+    literals: Mapping[str, tuple[Any, ...] | str] = {}
+    """By name the values of a literal, or a range of whole numbers: `2..6`. They vary together: the first values of
+    all, or the second ones, ..."""
     code: Mapping[str, str] = {}
     """The lines of the script that differ, by slot: %-format strings over the literals."""
     unseen: bool = False
@@ -52,8 +55,16 @@ class RuleTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The literals that the rule can have at a site."""
         fixed = {name: getattr(site_config, attribute) for name, attribute in self.site.items()}
         each = [{name: value} for name, attribute in self.each.items() for value in getattr(site_config, attribute)]
-        rows = [dict(zip(self.literals, row, strict=True)) for row in zip(*self.literals.values(), strict=True)]
+        columns = map(_values, self.literals.values())
+        rows = [dict(zip(self.literals, row, strict=True)) for row in zip(*columns, strict=True)]
         return [{**fixed, **one, **row} for one in each or [{}] for row in rows or [{}]]
+
+
+def _values(column: tuple[Any, ...] | str) -> Sequence[Any]:
+    if not isinstance(column, str):
+        return column
+    low, high = map(int, column.split(".."))
+    return range(low, high + 1)
 
 
 @dataclass(frozen=True)
@@ -77,15 +88,20 @@ class Convention(Generic[H, F]):
     draw: Draw[H] = field(repr=False)
 
 
+def load_texts(module_file: str) -> Mapping[str, RuleTexts]:
+    """The rules of `rules.yaml` next to a module, which passes its `__file__`."""
+    return load_words(module_file, dict[str, RuleTexts], name="rules")
+
+
 def load_conventions(module_file: str, behaviors: Mapping[str, Behavior[H, F]]) -> Mapping[str, Convention[H, F]]:
     """The conventions of the family whose module passes its `__file__`, in the order of `behaviors`.
 
     Raises `ValueError` where `rules.yaml` has other rules, or an entry that is no `RuleTexts`.
     """
-    found = read_words(module_file, "rules")
-    if sorted(found) != sorted(behaviors):
-        raise ValueError(f"rules.yaml and {module_file} differ: {sorted(found.keys() ^ behaviors.keys())}")
-    return {name: _convention(msgspec.convert(found[name], RuleTexts), each) for name, each in behaviors.items()}
+    texts = load_texts(module_file)
+    if texts.keys() != behaviors.keys():
+        raise ValueError(f"rules.yaml and {module_file} differ: {sorted(texts.keys() ^ behaviors.keys())}")
+    return {name: _convention(texts[name], behavior) for name, behavior in behaviors.items()}
 
 
 def _convention(texts: RuleTexts, behavior: Behavior[H, F]) -> Convention[H, F]:
@@ -117,6 +133,11 @@ def slots_of(conventions: Mapping[str, Convention[H, F]], rule: Rule | None) -> 
         return {}
     literals = dict(rule.literals)
     return {slot: code % literals for slot, code in conventions[rule.type].texts.code.items()}
+
+
+def fixed(**attributes: str) -> Draw[Any]:
+    """Literals that are attributes of the site's configuration, by name. Unlike a single variant this takes no draw."""
+    return lambda draws, site_config: {name: getattr(site_config, each) for name, each in attributes.items()}
 
 
 def one_of(name: str, *values: Any) -> Callable[[object], Sequence[Literals]]:

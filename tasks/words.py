@@ -22,17 +22,17 @@ def read_words(module_file: str, name: str = "words") -> Any:
     return _read(Path(module_file).with_name(f"{name}.yaml"))
 
 
-def load_words(module_file: str, type_: type[T], key: str, name: str = "words") -> T:
-    """The section `key` of `NAME.yaml` as a `type_`: a (named) tuple, mapping or dataclass, however nested.
+def load_words(module_file: str, type_: type[T], key: str = "", name: str = "words") -> T:
+    """The section `key` of `NAME.yaml`, or all of it, as a `type_`: a tuple, mapping or dataclass, however nested.
 
     Lists become tuples, and texts `string.Template` where the type says so. Raises `ValueError` where the data does not
     fit.
     """
-    path = Path(module_file).with_name(f"{name}.yaml")
+    found = read_words(module_file, name)
     try:
-        return msgspec.convert(_read(path)[key], type_, dec_hook=_template)
+        return msgspec.convert(found[key] if key else found, type_, dec_hook=_template)
     except (KeyError, msgspec.ValidationError) as error:
-        raise ValueError(f"{path}: {key}: {error}") from error
+        raise ValueError(f"{name}.yaml of {module_file}: {key} {error}") from error
 
 
 def load_by_split(module_file: str, type_: type[T], key: str = "vocabularies") -> Mapping[str, T]:
@@ -43,6 +43,11 @@ def load_by_split(module_file: str, type_: type[T], key: str = "vocabularies") -
 def load_phrases(module_file: str, key: str) -> Phrases:
     """The section `key` of `words.yaml`: the texts of each split."""
     return load_words(module_file, dict[str, tuple[str, ...]], key)
+
+
+def load_list(module_file: str, key: str) -> tuple[str, ...]:
+    """The section `key` of `words.yaml`: a list of texts."""
+    return load_words(module_file, tuple[str, ...], key)
 
 
 def _template(type_: type, text: Any) -> Template:

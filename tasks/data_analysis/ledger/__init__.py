@@ -2,25 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_analysis.ledger.rules import (
-    CONVENTIONS,
-    UNSEEN,
-    Convention,
-    Literals,
-    Row,
-    SiteConfig,
-    plain_total,
-)
+from hermes_lab.tasks.data_analysis.ledger.rules import CONVENTIONS, Row, SiteConfig, plain_total
 from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table, render_table
 from hermes_lab.tasks.data_analysis.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, is_number, read_json
-from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, RuleType, criterion, sentence, shell
-from hermes_lab.tasks.house_tool import HouseTool, ToolInstance, flag_rule, tool_text
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, sentence, shell
+from hermes_lab.tasks.house_tool import HouseTool, ToolInstance, flag_rules
 
 TOOL, VERB = "ledger", "sum"
 ANSWER = "answer.json"
@@ -34,19 +27,6 @@ class Export(ToolInstance):
     rows: tuple[Row, ...]
 
 
-def _rule_type(name: str, convention: Convention) -> RuleType:
-    return flag_rule(
-        f"./{TOOL} {VERB}",
-        convention.flags,
-        convention.paraphrases,
-        lambda draws, site_config: convention.draw(draws, site_config)._asdict(),
-        unseen=name in UNSEEN,
-    )
-
-
-RULES = {name: _rule_type(name, convention) for name, convention in CONVENTIONS.items()}
-
-
 class Ledger(HouseTool[SiteConfig, Export]):
     """Every word, number and repetition that a convention could be about is in every export."""
 
@@ -54,11 +34,11 @@ class Ledger(HouseTool[SiteConfig, Export]):
     domain = "data_analysis"
     noun = "desk"
     summary = "total an export with the house tool, by the desk's convention"
-    rules = RULES
+    conventions = CONVENTIONS
+    rules = flag_rules(f"./{TOOL} {VERB}", CONVENTIONS)
     tool = TOOL
     verb = VERB
     answer = ANSWER
-    flags = {name: convention.flags for name, convention in CONVENTIONS.items()}  # noqa: RUF012
 
     def file_of(self, entity: Entity) -> str:
         """A desk's export."""
@@ -76,7 +56,7 @@ class Ledger(HouseTool[SiteConfig, Export]):
         request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), date=date, file=file)
         return Export(
             request=f"{sentence(request, file)} {entity.phrase(draws, DELIVERIES)}",
-            files={TOOL: tool_text(Path(__file__).parent), file: render_table(rows)},
+            files={TOOL: _tool_text(), file: render_table(rows)},
             inputs=(TOOL, file),
             outputs=(ANSWER,),
             file=file,
@@ -113,7 +93,13 @@ class Ledger(HouseTool[SiteConfig, Export]):
 def _total(instance: Export, rule: Rule | None) -> float:
     if rule is None:
         return float(plain_total(instance.rows))
-    return float(CONVENTIONS[rule.type].total(instance.rows, Literals(**dict(rule.literals))))
+    return float(CONVENTIONS[rule.type].apply(instance.rows, dict(rule.literals)))
+
+
+@cache
+def _tool_text() -> str:
+    """The program as it lies in every workspace."""
+    return Path(__file__).with_name("tool.py").read_text()
 
 
 FAMILY = Ledger()

@@ -8,7 +8,7 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.data_analysis.ledger import FAMILY
-from hermes_lab.tasks.data_analysis.ledger.rules import CONVENTIONS, Literals, plain_total
+from hermes_lab.tasks.data_analysis.ledger.rules import CONVENTIONS, plain_total
 from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table
 from hermes_lab.tasks.data_analysis.ledger.words import VOCABULARIES, Vocabulary
 from hermes_lab.tasks.draws import Draws
@@ -74,13 +74,13 @@ def test_every_type_of_rule_moves_the_total_of_every_table(kind: str) -> None:
         draws = Draws("test", kind, number)
         site_config = draw_shape(draws, VOCABULARIES["train"])
         rows = draw_table(site_config, draws)
-        literals = Literals(**dict(draw_rule(kind, FAMILY.rules[kind], draws, site_config).literals))
-        assert abs(CONVENTIONS[kind].total(rows, literals) - plain_total(rows)) > 0.01
+        literals = dict(draw_rule(kind, FAMILY.rules[kind], draws, site_config).literals)
+        assert abs(CONVENTIONS[kind].apply(rows, literals) - plain_total(rows)) > 0.01
 
 
 def test_rules_of_one_form_are_told_by_one_flag() -> None:
     """Only their argument differs, so a flag alone tells nothing of it."""
-    flags = [convention.flags.split()[0] for convention in CONVENTIONS.values()]
+    flags = [convention.texts.flags.split()[0] for convention in CONVENTIONS.values()]
     assert (flags.count("--drop"), flags.count("--keep")) == (2, 2)
 
 
@@ -187,4 +187,4 @@ async def test_help_names_every_flag(open_sandbox: OpenSandbox) -> None:
     async with open_sandbox() as sandbox:
         await sandbox.write("ledger", task.files["ledger"].encode())
         shown = (await sandbox.exec("./ledger sum --help")).output
-    assert all(convention.flags.split()[0] in shown for convention in CONVENTIONS.values())
+    assert all(convention.texts.flags.split()[0] in shown for convention in CONVENTIONS.values())
