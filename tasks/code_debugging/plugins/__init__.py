@@ -30,18 +30,16 @@ from hermes_lab.tasks.code_debugging.plugins.rules import (
     plain_entry,
     registered,
 )
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, criterion, sentence, shell
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.words import load_words
 
 MOST_LINES = 20
 CALLS = 8
 MANIFEST = "plugins.json"
 
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-OPENINGS = load_phrases(__file__, "openings")
-CLOSINGS = load_phrases(__file__, "closings")
 FILES = load_words(__file__, dict[str, str], "files")
 
 
@@ -54,40 +52,26 @@ class Draft(BugTask):
     """Those that the manifest has."""
 
 
-class Plugins(Family[SiteConfig, Draft]):
+class Plugins(DataFamily[SiteConfig, Draft], module_file=__file__, rules=RULES):
     """Every manifest has unordered entries of several priorities, and every plugin's name has several words."""
 
-    name = "plugins"
-    domain = "code_debugging"
-    noun = "app"
-    summary = "mend a plugin and register it in the manifest, in the form of the house"
-    subject = "how plugins of {place} are registered"
-    rules = RULES
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
         """The words of a house."""
-        words = VOCABULARIES[entity.split]
         return SiteConfig(entity.slug(self.noun), draws.choice(words["keys"]), tuple(draws.sample(words["owners"], 3)))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Draft:
         """A plugin with a bug, and a manifest without it."""
-        words = VOCABULARIES[entity.split]
+        words = self.vocabularies[entity.split]
         defect = draw_defect(draws.choice(SEEN), entity.split, draws)
         name = f"{draws.choice(words['kinds'])}_{defect.function}"
         priority, entries = _draw_entries(site_config.package, words["others"], draws)
         plugin = Plugin(site_config.package, name, defect.function, priority)
-        told = {
-            "place": entity.called(self.noun),
-            "name": name,
-            "path": plugin.path,
-            "priority": plugin.priority,
-            "tests": TESTS,
-        }
-        opening, closing = (entity.phrase(draws, each).format(**told) for each in (OPENINGS, CLOSINGS))
+        told = {"name": name, "path": plugin.path, "priority": priority, "tests": TESTS}
+        request = self.ask(entity, draws, told, plugin.path, complaint=defect.complaint)
         files = _draw_files(plugin, entries, defect, draws)
         outputs = (plugin.path, MANIFEST)
         return Draft(
-            request=f"{sentence(opening, plugin.path)} {defect.complaint} {closing}",
+            request=request,
             files=files,
             inputs=tuple(path for path in files if path not in outputs),
             outputs=outputs,
@@ -151,11 +135,10 @@ class Plugins(Family[SiteConfig, Draft]):
 
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The paraphrase, the instruction, and an example entry."""
-        paraphrase, instruction = rule.paraphrases[0], rule.instruction
         some = Plugin(site_config.package, "some_plugin", "plugin", 40)
         state = registered([], some, b"", rule)
         shown = "" if rule.type == "signed" else f" An entry by it: {json.dumps(state.entries[0])}"
-        return f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{instruction[0].upper()}{instruction[1:]}.{shown}"
+        return f"{self.statement(rule)}{shown}"
 
 
 def write_manifest(entries: Sequence[Entry]) -> str:

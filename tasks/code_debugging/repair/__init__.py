@@ -23,27 +23,23 @@ from hermes_lab.tasks.code_debugging._modules import (
 from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import (
     Action,
     Criterion,
     Entity,
-    Family,
     Rule,
     RuleType,
     criterion,
-    sentence,
     shell,
 )
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.words import load_words
 
 MOST_LINES = 20
 CALLS = 8
 """Hidden calls for which no convention changes the result."""
 
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-OPENINGS = load_phrases(__file__, "openings")
-CLOSINGS = load_phrases(__file__, "closings")
 FILES = load_words(__file__, dict[str, str], "files")
 
 
@@ -70,23 +66,15 @@ def _rule_type(name: str, topic: Topic) -> RuleType:
 RULES = {name: _rule_type(name, topic) for name, topic in TOPICS.items()}
 
 
-class Repair(Family[Component, BugTask]):
+class Repair(DataFamily[Component, BugTask], module_file=__file__, rules=RULES):
     """The obvious fix and the fix by the convention agree on every call that a bug report or a test shows."""
-
-    name = "repair"
-    domain = "code_debugging"
-    noun = "module"
-    summary = "mend a function of a house's package, by the convention of its module"
-    subject = "the convention of {place}; read it before you mend one of its functions"
-    rules = RULES
 
     def kinds(self, site_config: Component) -> tuple[str, ...]:
         """The topic alone: its convention has several parameters."""
         return (site_config.type,)
 
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> Component:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> Component:
         """The package of a module, and the topic of the module's functions."""
-        words = VOCABULARIES[entity.split]
         return Component(kind, draws.choice(words["packages"]), tuple(draws.sample(words["modules"], 4)))
 
     def instance(self, entity: Entity, site_config: Component, draws: Draws) -> BugTask:
@@ -94,11 +82,11 @@ class Repair(Family[Component, BugTask]):
         module = entity.slug(self.noun)
         defect = draw_defect(site_config.type, entity.split, draws)
         path = f"{site_config.package}/{module}.py"
-        words = {"path": path, "function": defect.function, "place": entity.called(self.noun), "tests": TESTS}
-        opening, closing = (entity.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
+        told = {"path": path, "function": defect.function, "tests": TESTS}
+        request = self.ask(entity, draws, told, path, complaint=defect.complaint)
         files = _draw_files(site_config, module, defect, draws)
         return BugTask(
-            request=f"{sentence(opening, path)} {defect.complaint} {closing}",
+            request=request,
             files=files,
             inputs=tuple(other for other in files if other != path),
             outputs=(path,),
@@ -157,11 +145,8 @@ class Repair(Family[Component, BugTask]):
 
     def skill_body(self, entity: Entity, site_config: Component, rule: Rule) -> str:
         """The paraphrase, the instruction, and a function body that follows them."""
-        paraphrase, body = rule.paraphrases[0], TOPICS[rule.type].house_fix(rule["rule"])
-        instruction = f"{rule.instruction[0].upper()}{rule.instruction[1:]}."
-        return (
-            f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{instruction} A body that does so:\n\n```python\n{body}\n```"
-        )
+        body = TOPICS[rule.type].house_fix(rule["rule"])
+        return f"{self.statement(rule)} A body that does so:\n\n```python\n{body}\n```"
 
 
 def _draw_files(site_config: Component, module: str, defect: Defect, draws: Draws) -> dict[str, str]:

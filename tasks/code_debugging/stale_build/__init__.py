@@ -23,19 +23,17 @@ from hermes_lab.tasks.code_debugging._modules import (
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
 from hermes_lab.tasks.code_debugging.stale_build.rules import RULES, Order, SiteConfig, ordered
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, criterion, sentence, shell
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.words import load_words
 
 MOST_LINES = 20
 CALLS = 8
 TOOL = "tools/build.py"
 TOLD = "dist/build.json"
 
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-OPENINGS = load_phrases(__file__, "openings")
-CLOSINGS = load_phrases(__file__, "closings")
 FILES = load_words(__file__, dict[str, str], "files")
 BANNERS = load_words(__file__, tuple[str, ...], "banners")
 """Contents of banners."""
@@ -56,19 +54,11 @@ class Release(BugTask):
         return f"dist/{self.name}.py"
 
 
-class StaleBuild(Family[SiteConfig, Release]):
+class StaleBuild(DataFamily[SiteConfig, Release], module_file=__file__, rules=RULES):
     """Every package has something for every convention to change: parts, banners, a channel, a label, a day."""
 
-    name = "stale_build"
-    domain = "code_debugging"
-    noun = "package"
-    summary = "mend a source and build its release, in the way of the house"
-    subject = "how {place} is built and released"
-    rules = RULES
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
         """The parts of a package and the words of its house."""
-        words = VOCABULARIES[entity.split]
         return SiteConfig(
             parts=tuple(f"{part}.py" for part in draws.sample(words["parts"], 3)),
             banners=tuple(f"{banner}.txt" for banner in draws.sample(words["banners"], 3)),
@@ -84,19 +74,12 @@ class StaleBuild(Family[SiteConfig, Release]):
         major = draws.integer(1, 9)
         last = draws.choice([n for n in range(1, 10) if n != major])
         order = Order((major, draws.integer(0, 12), last), _draw_day(draws))
-        words = {
-            "place": entity.called(self.noun),
-            "path": f"src/{name}.py",
-            "function": defect.function,
-            "release": order.label,
-            "day": order.day,
-            "tests": TESTS,
-        }
-        opening, closing = (entity.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
-        files, parts = _draw_files(name, site_config, defect, draws)
         made, path = f"dist/{name}.py", f"src/{name}.py"
+        told = {"path": path, "function": defect.function, "release": order.label, "day": order.day, "tests": TESTS}
+        request = self.ask(entity, draws, told, path, complaint=defect.complaint)
+        files, parts = _draw_files(name, site_config, defect, draws)
         return Release(
-            request=f"{sentence(opening, path)} {defect.complaint} {closing}",
+            request=request,
             files=files,
             inputs=tuple(other for other in files if other not in (path, made)),
             outputs=(path, made, TOLD),
@@ -153,8 +136,8 @@ class StaleBuild(Family[SiteConfig, Release]):
         """The paraphrase, the instruction, and the command for an example release."""
         some = Order((2, 4, 1), "2024-05-31")
         command = build_command(ordered(some, rule))
-        paraphrase = sentence(rule.paraphrases[0], *site_config.parts, *site_config.banners)
-        return f"{paraphrase}.\n\n{sentence(rule.instruction)}. For release 2.4.1 of 2024-05-31 run: {command}"
+        stated = self.statement(rule, *site_config.parts, *site_config.banners)
+        return f"{stated} For release 2.4.1 of 2024-05-31 run: {command}"
 
 
 def build_command(order: Order) -> str:

@@ -13,29 +13,16 @@ from hermes_lab.tasks.code_debugging.test_order.sessions import (
     same_in_all_orders,
     shuffled_tests,
 )
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, criterion, sentence, shell
-from hermes_lab.tasks.words import load_by_split, load_phrases
-
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-OPENINGS = load_phrases(__file__, "openings")
-SYMPTOMS = load_phrases(__file__, "symptoms")
-CLOSINGS = load_phrases(__file__, "closings")
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 
 
-class LeakedState(Family[SiteConfig, Leak]):
+class LeakedState(DataFamily[SiteConfig, Leak], module_file=__file__, rules=RULES):
     """Every module has state for every convention to change: numbers, a step, a mode, a log, an archive."""
 
-    name = "test_order"
-    domain = "code_debugging"
-    noun = "service"
-    summary = "complete a reset, so that tests pass in any order, by the convention of the house"
-    subject = "what {place} wants of a reset of its state"
-    rules = RULES
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
         """The words of a house."""
-        words = VOCABULARIES[entity.split]
         return SiteConfig(
             package=draws.choice(words["packages"]),
             modes=tuple(draws.sample(words["modes"], 5)),
@@ -45,7 +32,7 @@ class LeakedState(Family[SiteConfig, Leak]):
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Leak:
         """A module whose reset is incomplete and never called."""
-        words, module = VOCABULARIES[entity.split], entity.slug(self.noun)
+        words, module = self.vocabularies[entity.split], entity.slug(self.noun)
         path = f"{site_config.package}/{module}.py"
         start = State(draws.choice((0, 1, 1, 2, 10)), site_config.modes[0])
         verb, listing = draws.choice(words["verbs"]), draws.choice(words["lists"])
@@ -61,13 +48,10 @@ class LeakedState(Family[SiteConfig, Leak]):
             "mode": site_config.modes[1],
             **dict(zip(("one", "two", "three"), people, strict=False)),
         }
-        told = {**names, "place": entity.called(self.noun), "path": path, "tests": TESTS}
-        opening, symptom, closing = (
-            entity.phrase(draws, each).format(**told) for each in (OPENINGS, SYMPTOMS, CLOSINGS)
-        )
+        request = self.ask(entity, draws, {**names, "path": path, "tests": TESTS}, path)
         files = draw_files(names, broken, draws)
         return Leak(
-            request=f"{sentence(opening, path)} {symptom} {closing}",
+            request=request,
             files=files,
             inputs=tuple(other for other in files if other != path),
             outputs=(path,),
@@ -132,7 +116,7 @@ class LeakedState(Family[SiteConfig, Leak]):
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The paraphrase, the instruction, and the difference between the right reset and the obvious one."""
         module = entity.slug(self.noun)
-        told = f"{sentence(rule.paraphrases[0], *site_config.guests)}.\n\n{sentence(rule.instruction)}."
+        told = self.statement(rule, *site_config.guests)
         return f"{told} In {site_config.package}/{module}.py:\n\n```diff\n{reset_change(rule, module)}```"
 
 

@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.backups.rules import RULES, Backup, Copied, SiteConfig, copied, planned, script, sums
 from hermes_lab.tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
-from hermes_lab.tasks.words import load_by_split, load_phrases
-
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-REQUESTS = load_phrases(__file__, "requests")
-CLOSINGS = load_phrases(__file__, "closings")
 
 SCRIPT = "bin/backup.sh"
 LARGEST_SCRIPT = 50_000
@@ -78,42 +74,32 @@ class Order(TaskInstance):
     tree: Tree
 
 
-class Backups(Family[SiteConfig, Order]):
+class Backups(DataFamily[SiteConfig, Order], module_file=__file__, rules=RULES):
     """Every tree has folders, links, hard links, holes, empty files, spaces and other odd names.
 
     The script runs twice in a folder of its own, on the tree as it might be a day later. A separate command lists the
     results while processes that the script started are stopped; the harness derives the right results from the tree.
     """
 
-    name = "backups"
-    domain = "system_admin"
-    noun = "service"
-    summary = "write a script that copies a tree with all its oddities, by the convention of its house"
-    subject = "how backups of {place} are made"
-    rules = RULES
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
         """The folders of a service."""
-        words = VOCABULARIES[entity.split]
         folders = tuple(draws.sample(words["folders"], 3))
         return SiteConfig(entity.slug("service"), folders, draws.choice(words["skipped"]))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Order:
         """A tree of about a dozen files."""
-        tree = draw_tree(draws, VOCABULARIES[entity.split], site_config.folders, site_config.skipped)
+        tree = draw_tree(draws, self.vocabularies[entity.split], site_config.folders, site_config.skipped)
         source = f"srv/{site_config.slug}"
         files = {f"{source}/{each.path}": each.text for each in tree if not (each.hole or each.same or each.target)}
-        words = {
-            "place": entity.called(self.noun),
+        told = {
             "script": SCRIPT,
             "source": source,
             "copy": f"backup/{site_config.slug}",
             "skipped": site_config.skipped,
             "sums": f"backup/{site_config.slug}.sums",
         }
-        request = entity.phrase(draws, REQUESTS).format(**words)
         return Order(
-            request=f"{sentence(request, SCRIPT)} {entity.phrase(draws, CLOSINGS).format(**words)}",
+            request=self.ask(entity, draws, told, SCRIPT),
             files=files,
             setup=(make_rest(tree, source),),
             inputs=tuple(files)[:2],

@@ -5,17 +5,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin._commands import here
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
-from hermes_lab.tasks.words import load_by_split, load_phrases
-
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-REQUESTS = load_phrases(__file__, "requests")
-CLOSINGS = load_phrases(__file__, "closings")
 
 
 @dataclass(frozen=True)
@@ -40,19 +36,11 @@ class Change(TaskInstance):
     wish: Wish
 
 
-class DropIns(Family[SiteConfig, Change]):
+class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES):
     """Every requested drop-in has a number, a name, a count, a time and a switch."""
 
-    name = "dropins"
-    domain = "system_admin"
-    noun = "service"
-    summary = "put settings of a service into a drop-in, by the convention of its house"
-    subject = "how drop-ins of {place} are written"
-    rules = RULES
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
         """The settings of a service."""
-        words = VOCABULARIES[entity.split]
         return SiteConfig(
             parent=draws.choice(words["folders"]),
             shipped=tuple(draws.sample(words["shipped"], draws.integer(2, 4))),
@@ -80,8 +68,7 @@ class DropIns(Family[SiteConfig, Change]):
             switch=(switch, draws.chance() < 0.5),
         )
         files = _files(site_config, folder, draws)
-        words = {
-            "place": entity.called(self.noun),
+        told = {
             "ticket": wish.ticket,
             "count": count,
             "n": wish.count[1],
@@ -92,9 +79,8 @@ class DropIns(Family[SiteConfig, Change]):
             "name": wish.name,
             "folder": f"{folder}/conf.d",
         }
-        request = entity.phrase(draws, REQUESTS).format(**words)
         return Change(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, CLOSINGS).format(**words)}",
+            request=self.ask(entity, draws, told, folder),
             files=files,
             inputs=tuple(files),
             outputs=(f"{folder}/conf.d",),

@@ -5,16 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.rotation.rules import RULES, After, Before, Old, rotated
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+from hermes_lab.tasks.words import load_words
 
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-REQUESTS = load_phrases(__file__, "requests")
-CLOSINGS = load_phrases(__file__, "closings")
 MONTHS = load_words(__file__, tuple[str, ...], "months")
 CONFIG = load_words(__file__, str, "config")
 UNDO = "( test -d .undo || {{ mkdir .undo && cp -a --parents {0} .undo; }}; rm -rf {0}; cp -a .undo/* . )"
@@ -46,20 +44,12 @@ class Turn(TaskInstance):
         return self.held.rpartition("/")[0]
 
 
-class Rotation(Family[SiteConfig, Turn]):
+class Rotation(DataFamily[SiteConfig, Turn], module_file=__file__, rules=RULES):
     """Every log has as many old ones as are kept, and a writer that holds it open. A hard link in `run` stands for the
     writer's descriptor: it tells a renamed log from an emptied one."""
 
-    name = "rotation"
-    domain = "system_admin"
-    noun = "service"
-    summary = "rotate a log by hand, by the convention of its house"
-    subject = "how the logs of {place} are rotated"
-    rules = RULES
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
         """The names and modes of a service's logs."""
-        words = VOCABULARIES[entity.split]
         return SiteConfig(
             root=draws.choice(words["roots"]),
             log=f"{draws.choice(words['logs'])}.log",
@@ -73,7 +63,7 @@ class Rotation(Family[SiteConfig, Turn]):
         """A log of 40 to 70 lines, its old ones, and an unrelated one."""
         slug = entity.slug("service")
         folder, run, config = f"{site_config.root}/{slug}", f"run/{slug}", f"etc/logrotate.d/{slug}"
-        lines = VOCABULARIES[entity.split]["lines"]
+        lines = self.vocabularies[entity.split]["lines"]
         text, *olds = (_log(draws, lines, *size) for size in [(40, 70), *[(4, 9)] * site_config.kept])
         year, month, day = draws.integer(2019, 2031), draws.integer(1, 12), draws.integer(1, 28)
         path = f"{folder}/{site_config.log}"
@@ -83,15 +73,9 @@ class Rotation(Family[SiteConfig, Turn]):
             path: text,
             **{f"{path}.{n}": old for n, old in enumerate(olds, 1)},
         }
-        words = {
-            "place": entity.called(self.noun),
-            "path": path,
-            "config": config,
-            "date": f"{day} {MONTHS[month - 1]} {year}",
-        }
-        request = entity.phrase(draws, REQUESTS).format(**words)
+        told = {"path": path, "config": config, "date": f"{day} {MONTHS[month - 1]} {year}"}
         return Turn(
-            request=f"{sentence(request, path, config)} {entity.phrase(draws, CLOSINGS).format(**words)}",
+            request=self.ask(entity, draws, told, path, config),
             files=files,
             setup=(f"mkdir -p {run} && ln {path} {run}/{site_config.held} && chmod {site_config.mode} {path}*",),
             inputs=(config, f"{folder}/{site_config.other}"),

@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_json, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.services.rules import RULES, Change, SiteConfig, Step, Wish, planned
-from hermes_lab.tasks.words import load_by_split, load_phrases
 
 TOOL = "svc"
 APPLIED = ("reload", "restart", "respawn", "cycle")
 LIMIT = 20_000
-
-VOCABULARIES = load_by_split(__file__, dict[str, tuple[str, ...]])
-REQUESTS = load_phrases(__file__, "requests")
-CLOSINGS = load_phrases(__file__, "closings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +30,16 @@ class Ticket(TaskInstance):
     wish: Wish
 
 
-class Services(Family[SiteConfig, Ticket]):
+class Services(DataFamily[SiteConfig, Ticket], module_file=__file__, rules=RULES):
     """Every unit has helper units, and settings with a number to change and one that counts their versions.
 
     The controller records each step and the settings it ran with in the open change. Opening a change again starts its
     record over, so each attempt is judged alone.
     """
 
-    name = "services"
-    domain = "system_admin"
-    noun = "service"
-    summary = "change a setting of a unit and make it count, by the convention of its house"
-    subject = "how settings of {place} are changed"
-    rules = RULES
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
         """The units and settings of a service."""
-        words, unit = VOCABULARIES[entity.split], entity.slug("service")
+        unit = entity.slug("service")
         return SiteConfig(
             unit=unit,
             helpers=tuple(f"{unit}-{helper}" for helper in draws.sample(words["helpers"], draws.integer(2, 3))),
@@ -67,23 +56,15 @@ class Services(Family[SiteConfig, Ticket]):
         wish = Wish(ticket, site_config.unit, key, draws.integer(201, 990), serial)
         envs = {f"etc/env/{unit}.env": _settings(site_config, serial, draws) for unit in site_config.units}
         env = f"etc/env/{site_config.unit}.env"
-        words = {
-            "place": entity.called(self.noun),
-            "ticket": ticket,
-            "key": key,
-            "n": str(wish.value),
-            "file": env,
-            "unit": site_config.unit,
-            "record": f"var/changes/{ticket}.json",
-        }
-        request = entity.phrase(draws, REQUESTS).format(**words)
+        record = f"var/changes/{ticket}.json"
+        told = {"ticket": ticket, "key": key, "n": wish.value, "file": env, "unit": site_config.unit, "record": record}
         return Ticket(
-            request=f"{sentence(request, env, key)} {entity.phrase(draws, CLOSINGS).format(**words)}",
+            request=self.ask(entity, draws, told, env, key),
             files={TOOL: tool_text(), **{path: "\n".join(lines) + "\n" for path, lines in envs.items()}},
             inputs=(TOOL, *(path for path in envs if path != env)),
-            outputs=(env, words["record"]),
+            outputs=(env, record),
             env=env,
-            record=words["record"],
+            record=record,
             settings=envs[env],
             wish=wish,
         )
@@ -131,9 +112,7 @@ class Services(Family[SiteConfig, Ticket]):
 
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The paraphrase and the instruction; unit names keep their case."""
-        return (
-            f"{sentence(rule.paraphrases[0], site_config.unit, *site_config.helpers)}.\n\n{sentence(rule.instruction)}."
-        )
+        return self.statement(rule, *site_config.units)
 
 
 def _settings(site_config: SiteConfig, serial: tuple[str, int], draws: Draws) -> tuple[str, ...]:
