@@ -2,26 +2,44 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, Family, H, Rule, RuleType, S, sentence
+from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, S, TaskInstance, sentence
 from hermes_lab.tasks.words import Phrases, load_by_split, load_words
 
 Vocabulary = Mapping[str, tuple[str, ...]]
 """The words of a split, by kind."""
 
 
-class DataFamily(Family[H, S]):
-    """A family in a folder `DOMAIN/NAME`, whose `words.yaml` has four sections.
+@dataclass(frozen=True)
+class Look:
+    """A tool call before the work. `argument` is a format string over `task`, the instance."""
 
-    `family` has the noun, summary and subject; `vocabularies` the words of each split, by kind; `prompt` the parts of a
-    prompt in order, each with the phrases of each split; `files` templates of the workspace, if any.
+    tool: str
+    argument: str
+    thought: str
+
+    def at(self, task: TaskInstance) -> Action:
+        """The call for a task."""
+        name = "path" if self.tool == "read_file" else "command"
+        return Action(self.tool, {name: self.argument.format(task=task)}, self.thought)
+
+
+class DataFamily(Family[H, S]):
+    """A family in a folder `DOMAIN/NAME`. Its `words.yaml` has these sections:
+
+    - `family`: noun, summary and subject.
+    - `vocabularies`: the words of each split, by kind.
+    - `prompt`: the parts of a prompt in order, each with the phrases of each split.
+    - `explore`: the tool calls before the work.
     """
 
     vocabularies: ClassVar[Mapping[str, Vocabulary]]
     _prompt: ClassVar[tuple[Phrases, ...]]
+    _explore: ClassVar[tuple[Look, ...]]
 
     def __init_subclass__(cls, module_file: str, rules: Mapping[str, RuleType]) -> None:
         super().__init_subclass__()
@@ -29,7 +47,8 @@ class DataFamily(Family[H, S]):
         cls.name, cls.domain, cls.rules = folder.name, folder.parent.name, rules
         cls.noun, cls.summary, cls.subject = about["noun"], about["summary"], about["subject"]
         cls.vocabularies = load_by_split(module_file, dict[str, tuple[str, ...]])
-        cls._prompt = tuple(load_words(module_file, dict[str, dict[str, tuple[str, ...]]], "prompt").values())
+        cls._prompt = tuple(load_words(module_file, dict[str, Phrases], "prompt").values())
+        cls._explore = load_words(module_file, tuple[Look, ...], "explore")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> H:
         """Drawn from the vocabulary of the split."""
@@ -38,6 +57,10 @@ class DataFamily(Family[H, S]):
     @abstractmethod
     def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> H:
         """As `site_config`, with the vocabulary of the split."""
+
+    def explore(self, instance: S) -> tuple[Action, ...]:
+        """The tool calls of the section `explore`."""
+        return tuple(look.at(instance) for look in self._explore)
 
     def statement(self, rule: Rule, *files: str) -> str:
         """The rule as a skill tells it. At the beginning, names of `files` keep their case."""

@@ -14,6 +14,10 @@ from hermes_lab.tasks.family import TaskInstance
 from hermes_lab.tasks.words import load_words
 
 TESTS = "python3 -m unittest discover tests"
+MOST_LINES = 20
+"""Lines that a fix may add and remove."""
+CALLS = 8
+"""Hidden calls of the broken function."""
 
 COMMON = load_words(__file__, str, "common", "modules")
 HELPERS = load_words(__file__, tuple[str, ...], "helpers", "modules")
@@ -67,6 +71,10 @@ class BugTask(TaskInstance):
     def mended(self, body: str = "") -> str:
         """The file with another body of the function; without one, with the obvious fix."""
         return self.files[self.path].replace(self.defect.broken, body or self.defect.topic.plain_code)
+
+    def plain_calls(self, family: str) -> list[Args]:
+        """The reported calls and hidden ones, all with an unambiguous right result."""
+        return [*self.defect.reported, *draw_plain_calls(self.defect, CALLS, Draws(family, "calls", self.key))]
 
 
 def draw_defect(type_: str, split: str, draws: Draws) -> Defect:

@@ -5,19 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.code_debugging._modules import (
-    COMMON,
-    HELPERS,
-    TESTS,
-    BugTask,
-    Defect,
-    draw_defect,
-    draw_plain_calls,
-    steps_of,
-    write_changelog,
-    write_module,
-    write_test,
-)
+from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
 from hermes_lab.tasks.code_debugging.plugins.rules import (
@@ -36,15 +24,13 @@ from hermes_lab.tasks.evidence import read_json
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.words import load_words
 
-MOST_LINES = 20
-CALLS = 8
 MANIFEST = "plugins.json"
 
 FILES = load_words(__file__, dict[str, str], "files")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft(BugTask):
+class Draft(code.BugTask):
     """A plugin to fix and register."""
 
     plugin: Plugin
@@ -62,11 +48,11 @@ class Plugins(DataFamily[SiteConfig, Draft], module_file=__file__, rules=RULES):
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Draft:
         """A plugin with a bug, and a manifest without it."""
         words = self.vocabularies[entity.split]
-        defect = draw_defect(draws.choice(SEEN), entity.split, draws)
+        defect = code.draw_defect(draws.choice(SEEN), entity.split, draws)
         name = f"{draws.choice(words['kinds'])}_{defect.function}"
         priority, entries = _draw_entries(site_config.package, words["others"], draws)
         plugin = Plugin(site_config.package, name, defect.function, priority)
-        told = {"name": name, "path": plugin.path, "priority": priority, "tests": TESTS}
+        told = {"name": name, "path": plugin.path, "priority": priority, "tests": code.TESTS}
         request = self.ask(entity, draws, told, plugin.path, complaint=defect.complaint)
         files = _draw_files(plugin, entries, defect, draws)
         outputs = (plugin.path, MANIFEST)
@@ -87,12 +73,12 @@ class Plugins(DataFamily[SiteConfig, Draft], module_file=__file__, rules=RULES):
     ) -> Sequence[Criterion]:
         """Judges the plugin by its results, and the manifest by the entry that the harness derives."""
         defect, plugin = instance.defect, instance.plugin
-        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("plugins", "calls", instance.key))]
-        mended = await read_mended(workspace, instance, plugin.path, MOST_LINES)
+        calls = instance.plain_calls(self.name)
+        mended = await read_mended(workspace, instance, plugin.path, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         module, common = module_name(plugin.path), f"{plugin.package}/common.py"
-        steps = steps_of(module, defect.function, calls) + [(module, constant, None) for constant in CONSTANTS]
+        steps = code.steps_of(module, defect.function, calls) + [(module, constant, None) for constant in CONSTANTS]
         sources = {
             **dict.fromkeys((f"{plugin.package}/__init__.py", f"{plugin.package}/plugins/__init__.py"), b""),
             common: instance.files[common].encode(),
@@ -122,15 +108,7 @@ class Plugins(DataFamily[SiteConfig, Draft], module_file=__file__, rules=RULES):
         return (
             Action("write_file", {"path": plugin.path, "content": source}, "I mend the function."),
             Action("write_file", {"path": MANIFEST, "content": write_manifest(state.entries)}, "Now the manifest."),
-            shell(TESTS, "And the tests."),
-        )
-
-    def explore(self, instance: Draft) -> tuple[Action, ...]:
-        """Shows the files, the plugin, and the manifest."""
-        return (
-            shell("ls -R && cat README.md", "First a look around."),
-            Action("read_file", {"path": instance.plugin.path}, "This is the plugin."),
-            shell(f"cat {MANIFEST}", "What is registered?"),
+            shell(code.TESTS, "And the tests."),
         )
 
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
@@ -161,7 +139,7 @@ def _draw_entries(package: str, words: Sequence[str], draws: Draws) -> tuple[int
     """
     while True:
         others = draws.sample(words, draws.integer(4, 5))
-        helpers = draws.sample(HELPERS, len(others))
+        helpers = draws.sample(code.HELPERS, len(others))
         numbers = sorted(draws.sample(range(1, 19), len(others) + 1))
         priority = 5 * numbers.pop(draws.integer(1, len(others) - 1))
         entries = [
@@ -173,25 +151,29 @@ def _draw_entries(package: str, words: Sequence[str], draws: Draws) -> tuple[int
             return priority, tuple(entries)
 
 
-def _draw_files(plugin: Plugin, entries: Sequence[Entry], defect: Defect, draws: Draws) -> dict[str, str]:
+def _draw_files(plugin: Plugin, entries: Sequence[Entry], defect: code.Defect, draws: Draws) -> dict[str, str]:
     """The workspace: the plugin, and others that work."""
     package, others = plugin.package, [entry["id"] for entry in entries]
-    texts = {_name_of(helper): helper for helper in HELPERS}
+    texts = {_name_of(helper): helper for helper in code.HELPERS}
     common = f"{package}.common"
     return {
-        plugin.path: write_module(f"Plugin {plugin.name}", common, [defect.text], defect.constant_line),
+        plugin.path: code.write_module(f"Plugin {plugin.name}", common, [defect.text], defect.constant_line),
         **{
-            f"{package}/plugins/{other}.py": write_module(f"Plugin {other}", common, [texts[other.partition("_")[2]]])
+            f"{package}/plugins/{other}.py": code.write_module(
+                f"Plugin {other}", common, [texts[other.partition("_")[2]]]
+            )
             for other in others
         },
         f"{package}/__init__.py": f'"""{package.title()}: plugins and what they share."""\n',
         f"{package}/plugins/__init__.py": '"""The plugins, a file each."""\n',
-        f"{package}/common.py": COMMON,
+        f"{package}/common.py": code.COMMON,
         MANIFEST: write_manifest(entries),
-        f"tests/test_{plugin.name}.py": write_test(f"from {package}.plugins import {plugin.name}", plugin.name, defect),
+        f"tests/test_{plugin.name}.py": code.write_test(
+            f"from {package}.plugins import {plugin.name}", plugin.name, defect
+        ),
         "tests/test_manifest.py": FILES["manifest_test"].format(count=len(entries) + 1),
-        "README.md": FILES["readme"].format(package=package, tests=TESTS, lines=MOST_LINES),
-        "CHANGELOG.md": write_changelog([plugin.name, *others], draws),
+        "README.md": FILES["readme"].format(package=package, tests=code.TESTS, lines=code.MOST_LINES),
+        "CHANGELOG.md": code.write_changelog([plugin.name, *others], draws),
     }
 
 

@@ -7,19 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.code_debugging._modules import (
-    COMMON,
-    HELPERS,
-    TESTS,
-    BugTask,
-    Defect,
-    draw_defect,
-    draw_plain_calls,
-    steps_of,
-    write_changelog,
-    write_module,
-    write_test,
-)
+from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
 from hermes_lab.tasks.code_debugging.stale_build.rules import RULES, Order, SiteConfig, ordered
@@ -29,8 +17,6 @@ from hermes_lab.tasks.evidence import read_json, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.words import load_words
 
-MOST_LINES = 20
-CALLS = 8
 TOOL = "tools/build.py"
 TOLD = "dist/build.json"
 
@@ -40,7 +26,7 @@ BANNERS = load_words(__file__, tuple[str, ...], "banners")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(BugTask):
+class Release(code.BugTask):
     """One bug to fix and release."""
 
     name: str
@@ -70,12 +56,18 @@ class StaleBuild(DataFamily[SiteConfig, Release], module_file=__file__, rules=RU
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Release:
         """A bug in the source and in the build made from it."""
         name = entity.slug(self.noun)
-        defect = draw_defect(draws.choice(SEEN), entity.split, draws)
+        defect = code.draw_defect(draws.choice(SEEN), entity.split, draws)
         major = draws.integer(1, 9)
         last = draws.choice([n for n in range(1, 10) if n != major])
         order = Order((major, draws.integer(0, 12), last), _draw_day(draws))
         made, path = f"dist/{name}.py", f"src/{name}.py"
-        told = {"path": path, "function": defect.function, "release": order.label, "day": order.day, "tests": TESTS}
+        told = {
+            "path": path,
+            "function": defect.function,
+            "release": order.label,
+            "day": order.day,
+            "tests": code.TESTS,
+        }
         request = self.ask(entity, draws, told, path, complaint=defect.complaint)
         files, parts = _draw_files(name, site_config, defect, draws)
         return Release(
@@ -96,12 +88,12 @@ class StaleBuild(DataFamily[SiteConfig, Release], module_file=__file__, rules=RU
     ) -> Sequence[Criterion]:
         """Judges the source by its results, and the build by the one that the harness makes from that source."""
         defect = instance.defect
-        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("stale_build", "calls", instance.key))]
-        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
+        calls = instance.plain_calls(self.name)
+        mended = await read_mended(workspace, instance, instance.path, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         source = {f"{instance.name}.py": mended.module, "common.py": instance.files["src/common.py"].encode()}
-        ran = await run_sessions(workspace, source, [steps_of(instance.name, defect.function, calls)])
+        ran = await run_sessions(workspace, source, [code.steps_of(instance.name, defect.function, calls)])
         right = share_right(ran[0], defect.plain(calls)) if ran else 0.0
         built, told = await read_text(workspace, instance.made), await read_json(workspace, TOLD, limit=10_000)
         # The tool reads it with these line ends.
@@ -121,15 +113,7 @@ class StaleBuild(DataFamily[SiteConfig, Release], module_file=__file__, rules=RU
         return (
             Action("write_file", {"path": instance.path, "content": instance.mended()}, "I mend the source."),
             shell(build_command(ordered(instance.order, rule)), "Now the build."),
-            shell(TESTS, "And the tests of what was built."),
-        )
-
-    def explore(self, instance: Release) -> tuple[Action, ...]:
-        """Shows the files and the help of the build tool."""
-        return (
-            shell("ls -R && cat README.md", "First a look around."),
-            Action("read_file", {"path": instance.path}, "This is the source."),
-            shell(f"python3 {TOOL} --help", "How is it built?"),
+            shell(code.TESTS, "And the tests of what was built."),
         )
 
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
@@ -175,17 +159,17 @@ def _draw_day(draws: Draws) -> str:
 
 
 def _draw_files(
-    name: str, site_config: SiteConfig, defect: Defect, draws: Draws
+    name: str, site_config: SiteConfig, defect: code.Defect, draws: Draws
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The workspace, and its parts in order. No two parts share a function name."""
-    helpers = draws.shuffled(HELPERS)
+    helpers = draws.shuffled(code.HELPERS)
     parts = ("common.py", *site_config.parts, f"{name}.py")
-    texts = {"common.py": COMMON}
+    texts = {"common.py": code.COMMON}
     for number, part in enumerate(site_config.parts):
         about = f"Helpers for {part.removesuffix('.py')}"
-        texts[part] = write_module(about, "common", helpers[2 * number : 2 * number + 2])
+        texts[part] = code.write_module(about, "common", helpers[2 * number : 2 * number + 2])
     functions = draws.shuffled([defect.text, *helpers[6 : 6 + draws.integer(0, 2)]])
-    texts[f"{name}.py"] = write_module(f"What the {name} is for", "common", functions, defect.constant_line)
+    texts[f"{name}.py"] = code.write_module(f"What the {name} is for", "common", functions, defect.constant_line)
     stale = "\n\n".join(_body(part, texts[part]) for part in parts)
     files = {
         **{f"src/{part}": texts[part] for part in parts},
@@ -193,9 +177,9 @@ def _draw_files(
         "parts.txt": "".join(f"{part}\n" for part in parts),
         TOOL: tool_text(),
         f"dist/{name}.py": f"# made by tools/build.py: do not edit\n\n{stale}",
-        f"tests/test_{name}.py": write_test(FILES["imports"].format(name=name), name, defect),
-        "README.md": FILES["readme"].format(name=name, tests=TESTS, lines=MOST_LINES),
-        "CHANGELOG.md": write_changelog([part.removesuffix(".py") for part in parts], draws),
+        f"tests/test_{name}.py": code.write_test(FILES["imports"].format(name=name), name, defect),
+        "README.md": FILES["readme"].format(package=name, tests=code.TESTS, lines=code.MOST_LINES),
+        "CHANGELOG.md": code.write_changelog([part.removesuffix(".py") for part in parts], draws),
     }
     return files, parts
 

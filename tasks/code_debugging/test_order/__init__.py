@@ -105,14 +105,6 @@ class LeakedState(DataFamily[SiteConfig, Leak], module_file=__file__, rules=RULE
             shell(TESTS, "Now the tests, in several orders."),
         )
 
-    def explore(self, instance: Leak) -> tuple[Action, ...]:
-        """Shows the README, the module, and the failing tests."""
-        return (
-            shell("ls -R && cat README.md", "First a look around."),
-            Action("read_file", {"path": instance.path}, "This is the module."),
-            shell(f"cat {instance.state.replace('.', '/')}.py; {TESTS} 2>&1 | tail -n 20", "Who resets what?"),
-        )
-
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The paraphrase, the instruction, and the difference between the right reset and the obvious one."""
         module = entity.slug(self.noun)

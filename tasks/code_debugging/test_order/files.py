@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hermes_lab.tasks.code_debugging._modules import COMMON, HELPERS, write_changelog, write_module
+from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging.test_order.rules import CODE
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.words import load_words
@@ -16,17 +16,17 @@ FILES = load_words(__file__, dict[str, str], "files")
 def draw_files(names: Mapping[str, object], reset: str, draws: Draws) -> dict[str, str]:
     """The workspace. `names` fill in the templates; `reset` is the end of the module."""
     package, module = f"{names['package']}", f"{names['module']}"
-    helpers = draws.sample(HELPERS, draws.integer(2, 4))
+    helpers = draws.sample(code.HELPERS, draws.integer(2, 4))
     return {
         f"{package}/{module}.py": FILES["module"].format(**names) + reset,
         f"{package}/__init__.py": f'"""{package.title()}: a module for each service."""\n',
-        f"{package}/common.py": COMMON,
-        f"{package}/letters.py": write_module("What we write to people", f"{package}.common", helpers),
+        f"{package}/common.py": code.COMMON,
+        f"{package}/letters.py": code.write_module("What we write to people", f"{package}.common", helpers),
         f"{package}/state.py": FILES["state"],
         f"tests/test_{module}.py": FILES["test"].format(title=module.title(), **names),
         "tests/shuffled.py": FILES["shuffled"],
         "README.md": FILES["readme"].format(package=package, tests=TESTS, lines=MOST_LINES),
-        "CHANGELOG.md": write_changelog([module, "letters", "common"], draws),
+        "CHANGELOG.md": code.write_changelog([module, "letters", "common"], draws),
     }
 
 

@@ -28,6 +28,11 @@ class Leak(TaskInstance):
     """A mode other than that of the start."""
 
     @property
+    def state_path(self) -> str:
+        """The file of the hooks."""
+        return f"{self.state.replace('.', '/')}.py"
+
+    @property
     def module(self) -> str:
         """Its name, without the package."""
         return self.path.rpartition("/")[2].removesuffix(".py")

@@ -141,10 +141,6 @@ class Backups(DataFamily[SiteConfig, Order], module_file=__file__, rules=RULES):
             shell(tried, "Does it work, also a second time?"),
         )
 
-    def explore(self, instance: Order) -> tuple[Action, ...]:
-        """Lists the tree, with inodes, sizes and blocks."""
-        return (shell(f"ls -lAisR srv/{instance.site_config.slug}", "What is there to copy?"),)
-
 
 async def _run_twice(instance: Order, workspace: Workspace) -> tuple[list[str], list[Row], list[Row]]:
     """The exit codes of two runs, and the entries of the backup folder after each."""

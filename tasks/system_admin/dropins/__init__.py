@@ -129,11 +129,6 @@ class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES)
             actions.append(shell(f"mkdir -p {folder} && {link}", "And the link to it."))
         return tuple(actions)
 
-    def explore(self, instance: Change) -> tuple[Action, ...]:
-        """Shows the present configuration."""
-        files = f"{instance.folder}/main.conf {instance.folder}/conf.d/*"
-        return (shell(f"ls -l {instance.folder}/conf.d && tail -n +1 {files}", "What is there?"),)
-
 
 def _files(site_config: SiteConfig, folder: str, draws: Draws) -> dict[str, str]:
     """The main file, which sets everything, and drop-ins that override some of it."""

@@ -130,12 +130,6 @@ class Rotation(DataFamily[SiteConfig, Turn], module_file=__file__, rules=RULES):
             actions.append(shell(f"touch {instance.run}/{right.flag}", "The writer has to know."))
         return tuple(actions)
 
-    def explore(self, instance: Turn) -> tuple[Action, ...]:
-        """Shows the logs and their rotation settings."""
-        return (
-            shell(f"ls -li {instance.folder} {instance.run} && cat {instance.inputs[0]}", "Let me see the logs first."),
-        )
-
 
 def _log(draws: Draws, lines: Sequence[str], low: int, high: int) -> str:
     """Lines of a log, in chronological order."""

@@ -106,10 +106,6 @@ class Services(DataFamily[SiteConfig, Ticket], module_file=__file__, rules=RULES
             shell(" && ".join(f"./{TOOL} {call}" for call in calls), "Now the change itself."),
         )
 
-    def explore(self, instance: Ticket) -> tuple[Action, ...]:
-        """Shows the settings and the state of the units."""
-        return (shell(f"cat {instance.env} && ./{TOOL} status", "What does it run with?"),)
-
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
         """The paraphrase and the instruction; unit names keep their case."""
         return self.statement(rule, *site_config.units)
