@@ -1,18 +1,17 @@
-"""Trees that are worth a backup: odd names, hard links, a link, holes; and the commands that make them."""
+"""Trees that are hard to back up: odd names, hard links, a symbolic link, holes; and the commands that make them."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.system_admin.backups.words import Vocabulary
 
 TIME = 1_600_000_000
-"""When all files were changed last, in seconds of Unix time."""
+"""Modification time of all files, in seconds of Unix time."""
 
 
 class Entry(NamedTuple):
-    """A file or link of a tree. `same` names the file that it is a further name of, `hole` its size without content."""
+    """A file or link of a tree. `same` is the path of the file that a hard link is of, `hole` a sparse file's size."""
 
     path: str
     text: str = ""
@@ -41,14 +40,14 @@ _ODD = (
 )
 
 
-def draw_tree(draws: Draws, words: Vocabulary, folders: Sequence[str], skipped: str) -> Tree:
-    """A tree over three folders and the skipped one, with everything that a convention could be about."""
+def draw_tree(draws: Draws, words: Mapping[str, Sequence[str]], folders: Sequence[str], skipped: str) -> Tree:
+    """A tree over three folders and the skipped one, with something for every convention to change."""
     first, second, third = folders
-    stems = draws.shuffled(words.stems)
+    stems = draws.shuffled(words["stems"])
     odd = draws.sample(_ODD, 2)
 
     def text() -> str:
-        return f"{draws.choice(words.texts)} {draws.integer(10, 99_999)}\n"
+        return f"{draws.choice(words['texts'])} {draws.integer(10, 99_999)}\n"
 
     plain = f"{stems[0]}-{draws.integer(1, 99)}.txt"
     return (
@@ -58,18 +57,18 @@ def draw_tree(draws: Draws, words: Vocabulary, folders: Sequence[str], skipped: 
         Entry(f"{second}/{odd[1].format(stems[3])}", text(), "600"),
         Entry(f"{second}/-{stems[0]}.txt", text()),
         Entry(f"{second}/.{stems[1]}", text()),
-        Entry(f"{second}/{draws.choice(words.scripts)}", f"#!/bin/sh\n# {text()}", "755"),
+        Entry(f"{second}/{draws.choice(words['scripts'])}", f"#!/bin/sh\n# {text()}", "755"),
         Entry(f"{third}/{stems[2]}.txt", text()),
         Entry(f"{third}/{stems[3]}.lock"),
         Entry(f"{skipped}/{stems[0]}.txt", text()),
         Entry(f"{second}/{stems[2]}-again.txt", same=f"{third}/{stems[2]}.txt"),
         Entry(f"{second}/latest", target=f"../{first}/{plain}"),
-        Entry(f"{third}/{draws.choice(words.images)}", hole=draws.integer(2, 4) << 20),
+        Entry(f"{third}/{draws.choice(words['images'])}", hole=draws.integer(2, 4) << 20),
     )
 
 
 def grown(tree: Tree) -> Tree:
-    """The tree a day later: with names that a script cannot have been written for."""
+    """The tree a day later, with names that the script's author could not see."""
     first, second, third, skipped = (tree[n].path.partition("/")[0] for n in (0, 3, 7, 9))
     return (
         *tree,
@@ -84,7 +83,7 @@ def grown(tree: Tree) -> Tree:
 
 
 def make_rest(tree: Tree, root: str) -> str:
-    """The command that makes of the text files in `root` the whole tree: links, holes, modes and times."""
+    """The command that completes the tree from the text files in `root`: links, holes, modes and times."""
     steps = []
     for mode in sorted({each.mode for each in tree if each.mode != "644"}):
         paths = " ".join(_quoted(root, each.path) for each in tree if each.mode == mode)
