@@ -75,6 +75,8 @@ class Behavior(Generic[H, F]):
     apply: F
     variants: Variants[H] | None = None
     draw: Draw[H] | None = None
+    derive: Callable[[H, Literals], Literals] = lambda site_config, literals: {}
+    """More literals, from the site and those of `rules.yaml`, which they may replace."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,10 @@ def load_conventions(module_file: str, behaviors: Mapping[str, Behavior[H, F]]) 
 
 
 def _convention(texts: RuleTexts, behavior: Behavior[H, F]) -> Convention[H, F]:
-    variants = behavior.variants or texts.variants
+    def listed(site_config: H) -> Sequence[Literals]:
+        return [{**each, **behavior.derive(site_config, each)} for each in texts.variants(site_config)]
+
+    variants = behavior.variants or listed
 
     def draw_variant(draws: Draws, site_config: H) -> Literals:
         found = variants(site_config)

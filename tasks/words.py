@@ -22,6 +22,12 @@ def read_words(module_file: str, name: str = "words") -> Any:
     return _read(Path(module_file).with_name(f"{name}.yaml"))
 
 
+@cache
+def read_file(module_file: str, name: str) -> str:
+    """The text of a file in the folder of a module, which passes its `__file__`: a program or script of a task."""
+    return Path(module_file).with_name(name).read_text()
+
+
 def load_words(module_file: str, type_: type[T], key: str = "", name: str = "words") -> T:
     """The section `key` of `NAME.yaml`, or all of it, as a `type_`: a tuple, mapping or dataclass, however nested.
 

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hermes_lab.protocols import Workspace
@@ -17,7 +16,7 @@ from hermes_lab.tasks.evidence import inputs_untouched, read_text
 from hermes_lab.tasks.family import Criterion, Entity, Rule, criterion, sentence
 from hermes_lab.tasks.house_tool import HouseTool, ToolInstance
 from hermes_lab.tasks.rules import Behavior, Convention, Literals, RuleTexts, load_texts
-from hermes_lab.tasks.words import Phrases, read_words
+from hermes_lab.tasks.words import Phrases, read_file, read_words
 
 LIMIT = 20_000
 R = TypeVar("R", bound=tuple[Any, ...])
@@ -159,7 +158,7 @@ def render_tool(module_file: str, tool: str) -> str:
     slots = {"tool": tool, **read_words(module_file, "tool")}
     slots["body"] = "".join(f"    {line}\n" for line in slots["body"].splitlines()).rstrip()
     slots["options"] = "".join(map(_option, load_texts(module_file).values()))
-    text = Path(__file__).with_name("tool.txt").read_text()
+    text = read_file(__file__, "tool.txt")
     for name, value in slots.items():
         text = text.replace(f"<{name}>", value)
     return text

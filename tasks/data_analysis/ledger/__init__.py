@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
@@ -14,6 +12,7 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, is_number, read_json
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, sentence, shell
 from hermes_lab.tasks.house_tool import HouseTool, ToolInstance, flag_rules
+from hermes_lab.tasks.words import read_file
 
 TOOL, VERB = "ledger", "sum"
 ANSWER = "answer.json"
@@ -56,7 +55,7 @@ class Ledger(HouseTool[SiteConfig, Export]):
         request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), date=date, file=file)
         return Export(
             request=f"{sentence(request, file)} {entity.phrase(draws, DELIVERIES)}",
-            files={TOOL: _tool_text(), file: render_table(rows)},
+            files={TOOL: read_file(__file__, "tool.py"), file: render_table(rows)},
             inputs=(TOOL, file),
             outputs=(ANSWER,),
             file=file,
@@ -94,12 +93,6 @@ def _total(instance: Export, rule: Rule | None) -> float:
     if rule is None:
         return float(plain_total(instance.rows))
     return float(CONVENTIONS[rule.type].apply(instance.rows, dict(rule.literals)))
-
-
-@cache
-def _tool_text() -> str:
-    """The program as it lies in every workspace."""
-    return Path(__file__).with_name("tool.py").read_text()
 
 
 FAMILY = Ledger()

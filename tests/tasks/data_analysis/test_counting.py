@@ -12,7 +12,7 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.data_analysis import event_logs, joins, sensors
-from hermes_lab.tasks.data_analysis._conventions import write_script
+from hermes_lab.tasks.data_analysis._counting import write_script
 from hermes_lab.tasks.data_analysis._figures import Number, Table, Text, judge_figures
 from hermes_lab.tasks.data_analysis.event_logs.log import Visit
 from hermes_lab.tasks.data_analysis.joins.tables import Books, Customer, Record, Sale

@@ -1,0 +1,32 @@
+"""Families whose words are data, down to what they are called."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Entity, Family, H, S, sentence
+from hermes_lab.tasks.words import load_phrases, load_words
+
+
+@dataclass(frozen=True)
+class _About:
+    noun: str
+    summary: str
+    subject: str
+
+
+class WordedFamily(Family[H, S]):
+    """A family with the name of its folder. `words.yaml` there has its noun, summary and subject (`family`) and the
+    prompts to choose from (`requests`)."""
+
+    def __init__(self, module_file: str) -> None:
+        self.name = Path(module_file).parent.name
+        about = load_words(module_file, _About, "family")
+        self.noun, self.summary, self.subject = about.noun, about.summary, about.subject
+        self.requests = load_phrases(module_file, "requests")
+
+    def request(self, entity: Entity, draws: Draws, *paths: str, **names: object) -> str:
+        """One of the `requests`, filled with `names`. It begins with a capital, unless it begins with one of the
+        `paths`."""
+        text = entity.phrase(draws, self.requests).format(place=entity.called(self.noun), **names)
+        return sentence(text, *paths)
