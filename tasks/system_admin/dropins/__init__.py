@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
@@ -34,19 +35,21 @@ class Change(TaskInstance):
     wish: Wish
 
 
-class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES):
+class DropIns(DataFamily[SiteConfig, Change]):
     """Every requested drop-in has a number, a name, a count, a time and a switch."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The settings of a service."""
+        words = self.words[entity.split]
         return SiteConfig(
-            parent=draws.choice(words["folders"]),
-            shipped=tuple(draws.sample(words["shipped"], draws.integer(2, 4))),
+            parent=draws.choice(words.folders),
+            shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
             keys=tuple(
-                tuple(draws.sample(words[kind], n)) for kind, n in (("counts", 3), ("times", 2), ("switches", 2))
+                tuple(draws.sample(getattr(words, kind), n))
+                for kind, n in (("counts", 3), ("times", 2), ("switches", 2))
             ),
-            fresh=tuple(draws.sample(words["fresh"], 3)),
-            tickets=draws.choice(words["tickets"]),
+            fresh=tuple(draws.sample(words.fresh, 3)),
+            tickets=draws.choice(words.tickets),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Change:
@@ -62,7 +65,7 @@ class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES)
             switch=(switch, draws.chance() < 0.5),
         )
         files = _files(site_config, folder, draws)
-        told = {
+        told: dict[str, Any] = {
             "ticket": wish.ticket,
             "count": count,
             "n": wish.count[1],
@@ -74,7 +77,7 @@ class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES)
             "folder": f"{folder}/conf.d",
         }
         return Change(
-            request=self.ask(entity, draws, told, folder),
+            request=self.ask(entity, draws, folder, **told),
             files=files,
             inputs=tuple(files),
             outputs=(f"{folder}/conf.d",),
@@ -179,4 +182,4 @@ def _key(line: str) -> str:
     return line.partition("=")[0].strip("! ").removeprefix("unset ").removeprefix("clear ")
 
 
-FAMILY = DropIns()
+FAMILY = DropIns(__file__, RULES)
