@@ -1,17 +1,27 @@
-"""The base of families whose words are data: `words.yaml` in the family's folder."""
+"""The base of families whose words are data."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, S, TaskInstance, sentence
-from hermes_lab.tasks.words import Phrases, load_by_split, load_words
+from hermes_lab.tasks.words import Phrases, load_by_split, load_words, read_words
 
-Vocabulary = Mapping[str, tuple[str, ...]]
-"""The words of a split, by kind."""
+Words = SimpleNamespace
+"""The vocabulary of a split: texts, format strings and tuples of both, by their names in `words.yaml`."""
+
+
+def words_by_split(module_file: str) -> Mapping[str, Words]:
+    """The `vocabularies` of `words.yaml` in the folder of a module, which passes its `__file__`."""
+    found = load_by_split(module_file, dict[str, Any])
+    return {split: Words(**{name: _frozen(value) for name, value in words.items()}) for split, words in found.items()}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -31,46 +41,36 @@ class Look:
 class DataFamily(Family[H, S]):
     """A family in a folder `DOMAIN/NAME`. Its `words.yaml` has these sections:
 
-    - `family`: noun, summary and subject.
-    - `vocabularies`: the words of each split, by kind.
+    - `family`: noun, summary and subject; `domain` where the folder's parent is not it.
+    - `vocabularies`: the words of each split, as `words[split]`.
     - `prompt`: the parts of a prompt in order, each with the phrases of each split.
-    - `explore`: the tool calls before the work.
+    - `explore`: the tool calls before the work, if other than those of `Family`.
     """
 
-    vocabularies: ClassVar[Mapping[str, Vocabulary]]
-    _prompt: ClassVar[tuple[Phrases, ...]]
-    _explore: ClassVar[tuple[Look, ...]]
-
-    def __init_subclass__(cls, module_file: str, rules: Mapping[str, RuleType]) -> None:
-        super().__init_subclass__()
+    def __init__(self, module_file: str, rules: Mapping[str, RuleType]) -> None:
         folder, about = Path(module_file).parent, load_words(module_file, dict[str, str], "family")
-        cls.name, cls.domain, cls.rules = folder.name, folder.parent.name, rules
-        cls.noun, cls.summary, cls.subject = about["noun"], about["summary"], about["subject"]
-        cls.vocabularies = load_by_split(module_file, dict[str, tuple[str, ...]])
-        cls._prompt = tuple(load_words(module_file, dict[str, Phrases], "prompt").values())
-        cls._explore = load_words(module_file, tuple[Look, ...], "explore")
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> H:
-        """Drawn from the vocabulary of the split."""
-        return self.draw_site(entity, kind, self.vocabularies[entity.split], draws)
-
-    @abstractmethod
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> H:
-        """As `site_config`, with the vocabulary of the split."""
+        sections = read_words(module_file)
+        self.name, self.domain, self.rules = folder.name, about.get("domain", folder.parent.name), rules
+        self.noun, self.summary, self.subject = about["noun"], about["summary"], about["subject"]
+        self.words = words_by_split(module_file) if "vocabularies" in sections else {}
+        self.prompt = load_words(module_file, dict[str, Phrases], "prompt")
+        self._explore = load_words(module_file, tuple[Look, ...], "explore") if "explore" in sections else None
 
     def explore(self, instance: S) -> tuple[Action, ...]:
         """The tool calls of the section `explore`."""
-        return tuple(look.at(instance) for look in self._explore)
+        return (
+            super().explore(instance) if self._explore is None else tuple(each.at(instance) for each in self._explore)
+        )
 
-    def statement(self, rule: Rule, *files: str) -> str:
-        """The rule as a skill tells it. At the beginning, names of `files` keep their case."""
-        return f"{sentence(rule.paraphrases[0], *files)}.\n\n{sentence(rule.instruction)}."
+    def statement(self, rule: Rule, *paths: str) -> str:
+        """The rule as a skill tells it. `paths` keep their case at the beginning."""
+        return f"{sentence(rule.paraphrases[0], *paths)}.\n\n{sentence(rule.instruction)}."
 
-    def ask(self, entity: Entity, draws: Draws, names: Mapping[str, object], *files: str, complaint: str = "") -> str:
+    def ask(self, entity: Entity, draws: Draws, *paths: str, complaint: str = "", **names: Any) -> str:
         """The prompt: a phrase for each part, filled with `names`, with `complaint` after the first.
 
-        At the beginning, names of `files` keep their case.
+        It begins with a capital, unless it begins with one of the `paths`.
         """
         filled = {"place": entity.called(self.noun), **names}
-        first, *rest = (entity.phrase(draws, part).format(**filled) for part in self._prompt)
-        return " ".join(filter(None, (sentence(first, *files), complaint, *rest)))
+        first, *rest = (entity.phrase(draws, part).format(**filled) for part in self.prompt.values())
+        return " ".join(filter(None, (sentence(first, *paths), complaint, *rest)))

@@ -6,9 +6,11 @@ whether skills are written, found and followed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, TaskInstance, sentence, shell
+from hermes_lab.tasks.data_family import DataFamily
+from hermes_lab.tasks.family import Action, Entity, H, Rule, RuleType, TaskInstance, sentence, shell
 from hermes_lab.tasks.rules import Convention
 
 
@@ -22,7 +24,7 @@ class ToolInstance(TaskInstance):
 T = TypeVar("T", bound=ToolInstance)
 
 
-def flag_rules(call: str, conventions: Mapping[str, Convention[Any, Any]]) -> Mapping[str, RuleType]:
+def _flag_rules(call: str, conventions: Mapping[str, Convention[Any, Any]]) -> Mapping[str, RuleType]:
     """The types of rules that ask for flags; `call` is tool and command: `./ledger sum`."""
     return {
         name: RuleType(each.texts.paraphrases, f"run {call} with {each.texts.flags}", each.draw, each.texts.unseen)
@@ -30,15 +32,18 @@ def flag_rules(call: str, conventions: Mapping[str, Convention[Any, Any]]) -> Ma
     }
 
 
-class HouseTool(Family[H, T], Generic[H, T]):
-    """The tool lies in the workspace as `./tool`, with one command, `verb`; its result goes to the file `answer`."""
+class HouseTool(DataFamily[H, T], Generic[H, T]):
+    """The tool lies in the workspace under the family's name, with one command, `verb`; its result goes to the file
+    `answer`.
 
-    # The same for all of them: a model that reviews work with a tool that it never saw has to go on copying alone.
-    subject = "what to run for {place}"
-    tool: str
-    verb: str
-    answer: str
-    conventions: Mapping[str, Convention[H, Any]]
+    The `subject` in `words.yaml` is the same for all of them: a model that reviews work with an unknown tool must go by
+    the commands alone.
+    """
+
+    def __init__(self, module_file: str, conventions: Mapping[str, Convention[H, Any]], verb: str, answer: str) -> None:
+        self.tool = Path(module_file).parent.name
+        super().__init__(module_file, _flag_rules(f"./{self.tool} {verb}", conventions))
+        self.conventions, self.verb, self.answer = conventions, verb, answer
 
     def file_of(self, entity: Entity) -> str:
         """The name of every file that a site sends."""

@@ -2,12 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, S, sentence, shell
-from hermes_lab.tasks.rules import Convention, Literals, slots_of
-from hermes_lab.tasks.words import Phrases
+from hermes_lab.tasks.data_family import DataFamily
+from hermes_lab.tasks.family import Action, Entity, H, Rule, S, shell
+from hermes_lab.tasks.rules import Convention, Literals, rule_types, slots_of, strategy_of
+from hermes_lab.tasks.words import read_file
 
 W = TypeVar("W")
 
@@ -28,31 +28,32 @@ def write_script(template: str, slots: Mapping[str, str]) -> str:
     return "python3 - <<'EOF'\n" + "\n".join(lines) + "\nEOF"
 
 
-class Counting(Family[H, S], Generic[H, S, W]):
-    """A family that counts what files say. `W` is the strategy: how the harness counts."""
+class Counting(DataFamily[H, S], Generic[H, S, W]):
+    """A family that counts what files say. Its rules change the strategy `W`, how the harness counts, and the lines of
+    `script.txt`, in the folder of the module: see `write_script`."""
 
-    domain = "data_analysis"
-    conventions: Mapping[str, Convention[H, Callable[[Literals], W]]]
-    phrases: tuple[Phrases, ...]
-    """The sentences of a request, in order."""
-    script: str
-    """The script, over the names of slots: see `write_script`."""
     thought: str
-    """What somebody thinks before running it."""
+    """What somebody thinks before running the script."""
+
+    def __init__(
+        self, module_file: str, conventions: Mapping[str, Convention[H, Callable[[Literals], W]]], plain: W
+    ) -> None:
+        super().__init__(module_file, rule_types(conventions))
+        self.conventions, self.plain = conventions, plain
+        self._script = read_file(module_file, "script.txt")
+
+    def strategy(self, rule: Rule | None) -> W:
+        """How to count where `rule` holds."""
+        return strategy_of(self.conventions, rule, self.plain)
 
     @abstractmethod
     def slots(self, instance: S) -> Mapping[str, str]:
         """The slots of the script of someone who believes that no rule holds."""
 
-    def request(self, entity: Entity, draws: Draws, data: str, **names: Any) -> str:
-        """The prompt about `data`, the file or folder; the sentences are format strings over `names`."""
-        text = " ".join(entity.phrase(draws, each) for each in self.phrases)
-        return sentence(text.format(place=entity.called(self.noun), **names), data)
-
     def solve(self, instance: S, rule: Rule | None) -> tuple[Action, ...]:
         """One script."""
         slots = {**self.slots(instance), **slots_of(self.conventions, rule)}
-        return (shell(write_script(self.script, slots), self.thought),)
+        return (shell(write_script(self._script, slots), self.thought),)
 
     def explore(self, instance: S) -> tuple[Action, ...]:
         """The list of the files, and the top of each."""
@@ -64,6 +65,5 @@ class Counting(Family[H, S], Generic[H, S, W]):
 
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
         """The rule, and the lines of Python that do it."""
-        paraphrase, instruction = sentence(rule.paraphrases[0]), sentence(rule.instruction)
         code = "\n".join(slots_of(self.conventions, rule).values())
-        return f"{paraphrase}.\n\n{instruction}. In Python:\n\n```python\n{code}\n```"
+        return f"{self.statement(rule)} In Python:\n\n```python\n{code}\n```"

@@ -7,16 +7,16 @@ two. Its judge makes the lines itself, by the behaviors in Python: the two share
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from textwrap import indent
 from typing import Any, Generic, TypeVar
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Criterion, Entity, Rule, criterion, sentence
+from hermes_lab.tasks.family import Criterion, Entity, Rule, criterion
 from hermes_lab.tasks.house_tool import HouseTool, ToolInstance
-from hermes_lab.tasks.rules import Behavior, Convention, Literals, RuleTexts, load_texts
-from hermes_lab.tasks.words import Phrases, read_file, read_words
+from hermes_lab.tasks.rules import Behavior, Convention, Literals, RuleTexts
+from hermes_lab.tasks.words import load_phrases, load_words, read_file
 
 LIMIT = 20_000
 R = TypeVar("R", bound=tuple[Any, ...])
@@ -84,42 +84,64 @@ class Table(ToolInstance, Generic[R]):
     rows: tuple[R, ...]
 
 
-class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
-    """A family whose tool reads a CSV file and writes lines, which are compared as they are."""
+@dataclass(frozen=True)
+class Tool:
+    """What `tool.yaml` says: the parts of the program, and two of its calls."""
 
-    domain = "house_tools"
+    about: str
+    verb: str
+    answer: str
     items: str
     """What the rows are, in the name of their file."""
-    module_file: str
-    """The family's `__file__`."""
-    columns: tuple[str, ...]
-    """The head of the file."""
-    lines: Lines[R]
+    does: str
+    file: str
+    out: str
+    rows: str
+    """The variable that holds the rows."""
+    function: str
+    made: str
+    body: str
+    """The code that makes `lines` of the rows, by the options `asked`."""
+
+
+class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
+    """A family whose tool reads a CSV file with `columns` and writes lines, which are compared as they are.
+
+    Besides its vocabularies, `words.yaml` has `kinds` by split. Prompts are over `{place}`, `{file}` and `{command}`.
+    """
+
     conventions: Mapping[str, LineConvention[R]]
-    all_kinds: Phrases
-    requests: Phrases
-    """Over `{place}`, `{file}` and `{command}`."""
+
+    def __init__(
+        self,
+        module_file: str,
+        columns: tuple[str, ...],
+        lines: Lines[R],
+        conventions: Mapping[str, LineConvention[R]],
+    ) -> None:
+        tool = load_words(module_file, Tool, name="tool")
+        super().__init__(module_file, conventions, tool.verb, tool.answer)
+        self._columns, self._lines, self._items = columns, lines, tool.items
+        self._kinds = load_phrases(module_file, "kinds")
+        self.tool_text = render_tool(self.tool, tool, conventions)
+        """The program as it lies in every workspace."""
 
     def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[R, ...] | None:
         """The rows of one file, on which every rule of the site makes a difference; None to draw again."""
         raise NotImplementedError
 
-    def tool_text(self) -> str:
-        """The program as it lies in every workspace."""
-        return render_tool(self.module_file, self.tool)
-
     def file_of(self, entity: Entity) -> str:
         """The name of every file that a site sends."""
-        return f"{entity.slug(self.items)}.csv"
+        return f"{entity.slug(self._items)}.csv"
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """Three kinds."""
-        return SiteConfig(tuple(draws.sample(self.all_kinds[entity.split], 3)))
+        return SiteConfig(tuple(draws.sample(self._kinds[entity.split], 3)))
 
     def right(self, instance: Table[R], rule: Rule | None) -> list[str]:
         """The lines where `rule` holds."""
         if rule is None:
-            return self.lines.plain(instance.rows)
+            return self._lines.plain(instance.rows)
         return self.conventions[rule.type].apply(instance.rows, dict(rule.literals))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Table[R]:
@@ -127,12 +149,11 @@ class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
         file, rows = self.file_of(entity), None
         while rows is None:
             rows = self.draw_rows(site_config.kinds, draws)
-        words = {"place": entity.called(self.noun), "file": file, "command": self.command(file)}
-        table: list[tuple[Any, ...]] = [self.columns, *rows]
+        table: list[tuple[Any, ...]] = [self._columns, *rows]
         text = "".join(",".join(map(str, row)) + "\n" for row in table)
         return Table(
-            request=sentence(entity.phrase(draws, self.requests).format(**words), file),
-            files={self.tool: self.tool_text(), file: text},
+            request=self.ask(entity, draws, file, file=file, command=self.command(file)),
+            files={self.tool: self.tool_text, file: text},
             inputs=(self.tool, file),
             outputs=(self.answer,),
             file=file,
@@ -152,15 +173,14 @@ class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
         )
 
 
-@cache
-def render_tool(module_file: str, tool: str) -> str:
-    """The program of a family: the frame that all share, with what `tool.yaml` says and an option for each rule."""
-    slots = {"tool": tool, **read_words(module_file, "tool")}
-    slots["body"] = "".join(f"    {line}\n" for line in slots["body"].splitlines()).rstrip()
-    slots["options"] = "".join(map(_option, load_texts(module_file).values()))
+def render_tool(name: str, tool: Tool, conventions: Mapping[str, LineConvention[Any]]) -> str:
+    """The program of a family: the frame that all share, with the parts of `tool.yaml` and an option for each rule."""
+    slots = {"tool": name, **vars(tool)}
+    slots["body"] = indent(tool.body, "    ").rstrip()
+    slots["options"] = "".join(_option(each.texts) for each in conventions.values())
     text = read_file(__file__, "tool.txt")
-    for name, value in slots.items():
-        text = text.replace(f"<{name}>", value)
+    for slot, value in slots.items():
+        text = text.replace(f"<{slot}>", value)
     return text
 
 

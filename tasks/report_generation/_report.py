@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from string import Template
 from typing import Any, Generic, TypeVar
 
-from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Entity, H, Rule, TaskInstance, shell
+from hermes_lab.tasks.data_family import DataFamily
+from hermes_lab.tasks.family import Action, H, Rule, TaskInstance, shell
 from hermes_lab.tasks.rules import Convention, Literals, rule_types, slots_of, strategy_of
-from hermes_lab.tasks.worded import WordedFamily
-from hermes_lab.tasks.words import load_phrases, load_words
+from hermes_lab.tasks.words import load_words
 
 C = TypeVar("C")
 
@@ -47,31 +46,23 @@ class Script:
         return "\n".join(filled)
 
 
-class Report(WordedFamily[H, T], Generic[H, T, C]):
+class Report(DataFamily[H, T], Generic[H, T, C]):
     """A family whose rules change how a report is made: each replaces `default` with a `C` made from its literals.
 
     `words.yaml` and `script.yaml` are in the folder of the module, which passes its `__file__`.
     """
 
-    domain = "report_generation"
-
     def __init__(
         self, module_file: str, conventions: Mapping[str, Convention[H, Callable[[Literals], C]]], default: C
     ) -> None:
-        super().__init__(module_file)
-        self.rules = rule_types(conventions)
+        super().__init__(module_file, rule_types(conventions))
         self._conventions = conventions
         self._default = default
         self._script = load_words(module_file, Script, name="script")
-        self._deliveries = load_phrases(module_file, "deliveries")
 
     def strategy(self, rule: Rule | None) -> C:
         """How the report is made under `rule`."""
         return strategy_of(self._conventions, rule, self._default)
-
-    def ask(self, entity: Entity, draws: Draws, path: str, **names: object) -> str:
-        """The prompt: a request that may begin with `path`, and how the report is to be delivered."""
-        return f"{self.request(entity, draws, path, **names)} {entity.phrase(draws, self._deliveries)}"
 
     def slots(self, instance: T) -> Mapping[str, str]:
         """The slots that rules do not change: texts of the instance by name, and those of its site as `site_NAME`."""

@@ -10,12 +10,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, TypeVar
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion
 from hermes_lab.tasks.rules import Convention, Literals, rule_types
 from hermes_lab.tasks.web_research._site import delivery
-from hermes_lab.tasks.worded import WordedFamily
 from hermes_lab.tasks.words import load_words
 from hermes_lab.types import Page
 
@@ -88,26 +88,25 @@ H = TypeVar("H")
 Q = TypeVar("Q", bound=Question)
 
 
-class Research(WordedFamily[H, Q]):
+class Research(DataFamily[H, Q]):
     """A family whose tasks are questions over a corpus. A rule is one of its `selections` or `forms`.
 
     `words.yaml` is in the folder of the module, which passes its `__file__`.
     """
 
-    domain = "web_research"
     results = 10
     """Results per search: enough to include the pages to read."""
 
     def __init__(self, module_file: str, selections: Selections, forms: Forms) -> None:
-        super().__init__(module_file)
-        self.rules = {**rule_types(selections), **rule_types(forms)}
+        super().__init__(module_file, {**rule_types(selections), **rule_types(forms)})
         self._selections = selections
         self._forms = forms
         self._lines = load_words(module_file, dict[str, str], "lines")
 
-    def ask(self, entity: Entity, draws: Draws, **names: object) -> str:
+    def ask(self, entity: Entity, draws: Draws, *paths: str, complaint: str = "", **names: Any) -> str:
         """The prompt: a request, and how to deliver the answer."""
-        return f"{self.request(entity, draws, **names)} {delivery(entity, draws, self._lines)}"
+        request = super().ask(entity, draws, *paths, complaint=complaint, **names)
+        return f"{request} {delivery(entity, draws, self._lines)}"
 
     @abstractmethod
     def plain(self, instance: Q) -> Claim:

@@ -7,10 +7,10 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
+from hermes_lab.tasks.data_family import Words, words_by_split
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.names import NAMES
-from hermes_lab.tasks.worded import Words, words_by_split
 from hermes_lab.tasks.words import load_phrases
 from hermes_lab.types import Page
 

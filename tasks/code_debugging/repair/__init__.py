@@ -10,7 +10,7 @@ from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import (
     Action,
@@ -49,16 +49,17 @@ def _rule_type(name: str, topic: Topic) -> RuleType:
 RULES = {name: _rule_type(name, topic) for name, topic in TOPICS.items()}
 
 
-class Repair(DataFamily[Component, code.BugTask], module_file=__file__, rules=RULES):
+class Repair(DataFamily[Component, code.BugTask]):
     """The obvious fix and the fix by the convention agree on every call that a bug report or a test shows."""
 
     def kinds(self, site_config: Component) -> tuple[str, ...]:
         """The topic alone: its convention has several parameters."""
         return (site_config.type,)
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> Component:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> Component:
         """The package of a module, and the topic of the module's functions."""
-        return Component(kind, draws.choice(words["packages"]), tuple(draws.sample(words["modules"], 4)))
+        words = self.words[entity.split]
+        return Component(kind, draws.choice(words.packages), tuple(draws.sample(words.modules, 4)))
 
     def instance(self, entity: Entity, site_config: Component, draws: Draws) -> code.BugTask:
         """A bug in one function, and two failing tests."""
@@ -66,7 +67,7 @@ class Repair(DataFamily[Component, code.BugTask], module_file=__file__, rules=RU
         defect = code.draw_defect(site_config.type, entity.split, draws)
         path = f"{site_config.package}/{module}.py"
         told = {"path": path, "function": defect.function, "tests": code.TESTS}
-        request = self.ask(entity, draws, told, path, complaint=defect.complaint)
+        request = self.ask(entity, draws, path, complaint=defect.complaint, **told)
         files = _draw_files(site_config, module, defect, draws)
         return code.BugTask(
             request=request,
@@ -166,4 +167,4 @@ def _right(defect: code.Defect, rule: Rule | None, args: Args) -> Json:
     return topic.house(defect.constant, rule["rule"], *args) if rule else topic.plain(defect.constant, *args)
 
 
-FAMILY = Repair()
+FAMILY = Repair(__file__, RULES)

@@ -11,7 +11,7 @@ from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
 from hermes_lab.tasks.code_debugging.stale_build.rules import RULES, Order, SiteConfig, ordered
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
@@ -40,17 +40,18 @@ class Release(code.BugTask):
         return f"dist/{self.name}.py"
 
 
-class StaleBuild(DataFamily[SiteConfig, Release], module_file=__file__, rules=RULES):
+class StaleBuild(DataFamily[SiteConfig, Release]):
     """Every package has something for every convention to change: parts, banners, a channel, a label, a day."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The parts of a package and the words of its house."""
+        words = self.words[entity.split]
         return SiteConfig(
-            parts=tuple(f"{part}.py" for part in draws.sample(words["parts"], 3)),
-            banners=tuple(f"{banner}.txt" for banner in draws.sample(words["banners"], 3)),
-            channels=tuple(draws.sample(words["channels"], 3)),
-            codenames=tuple(draws.sample(words["codenames"], 3)),
-            seals=words["seals"],
+            parts=tuple(f"{part}.py" for part in draws.sample(words.parts, 3)),
+            banners=tuple(f"{banner}.txt" for banner in draws.sample(words.banners, 3)),
+            channels=tuple(draws.sample(words.channels, 3)),
+            codenames=tuple(draws.sample(words.codenames, 3)),
+            seals=words.seals,
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Release:
@@ -68,7 +69,7 @@ class StaleBuild(DataFamily[SiteConfig, Release], module_file=__file__, rules=RU
             "day": order.day,
             "tests": code.TESTS,
         }
-        request = self.ask(entity, draws, told, path, complaint=defect.complaint)
+        request = self.ask(entity, draws, path, complaint=defect.complaint, **told)
         files, parts = _draw_files(name, site_config, defect, draws)
         return Release(
             request=request,
@@ -190,4 +191,4 @@ def tool_text() -> str:
     return Path(__file__).with_name("tool.py").read_text()
 
 
-FAMILY = StaleBuild()
+FAMILY = StaleBuild(__file__, RULES)

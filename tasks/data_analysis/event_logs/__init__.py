@@ -15,11 +15,8 @@ from hermes_lab.tasks.data_analysis.event_logs.log import (
     render_log,
 )
 from hermes_lab.tasks.data_analysis.event_logs.rules import CONVENTIONS, PLAIN, Strategy
-from hermes_lab.tasks.data_analysis.event_logs.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion, Entity, Rule, TaskInstance
-from hermes_lab.tasks.rules import rule_types, strategy_of
-from hermes_lab.tasks.words import read_file
 
 NOTE = "README.md"
 READERS = {
@@ -41,18 +38,11 @@ class Log(TaskInstance):
 class EventLogs(Counting[SiteConfig, Log, Strategy]):
     """Every hour, length, return and word that a convention could be about is in every log."""
 
-    name = "event_logs"
-    noun = "counter"
-    summary = "sum up a queue system's log by day, by the counter's notion of a day and of a visit"
-    subject = "how the daily times of {place} are counted"
-    conventions, rules = CONVENTIONS, rule_types(CONVENTIONS)
-    phrases = (REQUESTS, TERMS, DELIVERIES)
-    script = read_file(__file__, "script.txt")
     thought = "I sum it up with a short script."
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The layout and fields of a counter's logs."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Log:
         """A log of a few days, with a note on its fields."""
@@ -60,10 +50,10 @@ class EventLogs(Counting[SiteConfig, Log, Strategy]):
         file = f"{entity.slug(self.noun)}.{LAYOUTS[site_config.layout]}"
         names = vars(site_config)
         return Log(
-            request=self.request(entity, draws, file, file=file, **names),
+            request=self.ask(entity, draws, file, file=file, **names),
             files={
                 file: render_log(site_config, visits, draws),
-                NOTE: VOCABULARIES[entity.split].note.format(**names),
+                NOTE: self.words[entity.split].note.format(**names),
             },
             inputs=(file, NOTE),
             outputs=(ANSWER,),
@@ -76,7 +66,7 @@ class EventLogs(Counting[SiteConfig, Log, Strategy]):
         self, instance: Log, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Counts the visits as they were drawn, not as the workspace has them."""
-        way = strategy_of(CONVENTIONS, rule, PLAIN)
+        way = self.strategy(rule)
         figures = (
             Table("days", instance.site_config.days, way.days(instance.visits)),
             Number("visits", instance.site_config.visits, way.visits(instance.visits)),
@@ -98,4 +88,4 @@ class EventLogs(Counting[SiteConfig, Log, Strategy]):
         }
 
 
-FAMILY = EventLogs()
+FAMILY = EventLogs(__file__, CONVENTIONS, PLAIN)

@@ -8,11 +8,8 @@ from hermes_lab.tasks.data_analysis._counting import Counting
 from hermes_lab.tasks.data_analysis._figures import ANSWER, Number, Table, judge_figures
 from hermes_lab.tasks.data_analysis.joins.rules import CONVENTIONS, PLAIN, Strategy
 from hermes_lab.tasks.data_analysis.joins.tables import Books, SiteConfig, draw_books, draw_shape, render_books
-from hermes_lab.tasks.data_analysis.joins.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion, Entity, Rule, TaskInstance
-from hermes_lab.tasks.rules import rule_types, strategy_of
-from hermes_lab.tasks.words import read_file
 
 NOTE = "README.md"
 TOLERANCE = 0.02
@@ -31,29 +28,20 @@ class Month(TaskInstance):
 class Joins(Counting[SiteConfig, Month, Strategy]):
     """Every price, customer, area and size that a convention could be about is in every month."""
 
-    name = "joins"
-    noun = "branch"
-    summary = "join four exports to totals of areas, by the branch's notion of what counts where"
-    subject = "how the sales of {place} are counted"
-    conventions, rules = CONVENTIONS, rule_types(CONVENTIONS)
-    phrases = (REQUESTS, TERMS, DELIVERIES)
-    script = read_file(__file__, "script.txt")
     thought = "I join the tables with a short script."
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The files and columns of a branch's exports."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Month:
         """The exports of a month, with a note on their columns."""
-        vocabulary = VOCABULARIES[entity.split]
-        books = draw_books(site_config, vocabulary.people, draws)
+        words = self.words[entity.split]
+        books = draw_books(site_config, words.people, draws)
         folder = entity.slug(self.noun)
-        files = render_books(site_config, books, vocabulary.goods, draws) | {
-            NOTE: vocabulary.note.format(**vars(site_config))
-        }
+        files = render_books(site_config, books, words.goods, draws) | {NOTE: words.note.format(**vars(site_config))}
         return Month(
-            request=self.request(entity, draws, folder, folder=folder, **vars(site_config)),
+            request=self.ask(entity, draws, folder, folder=folder, **vars(site_config)),
             files={f"{folder}/{name}": text for name, text in files.items()},
             inputs=tuple(f"{folder}/{name}" for name in files),
             outputs=(ANSWER,),
@@ -66,7 +54,7 @@ class Joins(Counting[SiteConfig, Month, Strategy]):
         self, instance: Month, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Counts the sales as they were drawn, not as the workspace has them."""
-        totals, units = strategy_of(CONVENTIONS, rule, PLAIN).count(instance.books)
+        totals, units = self.strategy(rule).count(instance.books)
         figures = (
             Table("totals", instance.site_config.totals, totals, TOLERANCE),
             Number("units", instance.site_config.units, units),
@@ -89,4 +77,4 @@ class Joins(Counting[SiteConfig, Month, Strategy]):
         return {**names, **marks, "folder": instance.folder, **obvious}
 
 
-FAMILY = Joins()
+FAMILY = Joins(__file__, CONVENTIONS, PLAIN)

@@ -8,11 +8,8 @@ from hermes_lab.tasks.data_analysis._counting import Counting
 from hermes_lab.tasks.data_analysis._figures import ANSWER, CENT, Number, Table, Text, judge_figures
 from hermes_lab.tasks.data_analysis.sensors.export import Reading, SiteConfig, draw_readings, draw_shape, render_export
 from hermes_lab.tasks.data_analysis.sensors.rules import CONVENTIONS, PLAIN, Strategy
-from hermes_lab.tasks.data_analysis.sensors.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion, Entity, Rule, TaskInstance
-from hermes_lab.tasks.rules import rule_types, strategy_of
-from hermes_lab.tasks.words import read_file
 
 NOTE = "README.md"
 TAB = "\t"
@@ -30,29 +27,22 @@ class Recording(TaskInstance):
 class Sensors(Counting[SiteConfig, Recording, Strategy]):
     """Every release, status, value and hour that a convention could be about is in every export."""
 
-    name = "sensors"
-    noun = "plant"
-    summary = "average a logger's export, by what the plant knows about its logger"
-    subject = "how the readings of {place} are evaluated"
-    conventions, rules = CONVENTIONS, rule_types(CONVENTIONS)
-    phrases = (REQUESTS, TERMS, DELIVERIES)
-    script = read_file(__file__, "script.txt")
     thought = "I evaluate it with a short script."
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The columns of a plant's exports, and how its logger writes."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Recording:
         """An export of 36 to 64 readings, with a note on its columns."""
-        vocabulary = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         readings = draw_readings(site_config, draws)
         file = f"{entity.slug(self.noun)}.{'tsv' if site_config.dialect[0] == TAB else 'csv'}"
         return Recording(
-            request=self.request(entity, draws, file, file=file, **vars(site_config)),
+            request=self.ask(entity, draws, file, file=file, **vars(site_config)),
             files={
-                file: render_export(site_config, vocabulary, readings, draws),
-                NOTE: vocabulary.note.format(**vars(site_config)),
+                file: render_export(site_config, words, readings, draws),
+                NOTE: words.note.format(**vars(site_config)),
             },
             inputs=(file, NOTE),
             outputs=(ANSWER,),
@@ -66,7 +56,7 @@ class Sensors(Counting[SiteConfig, Recording, Strategy]):
     ) -> Sequence[Criterion]:
         """Counts the readings as they were drawn, not as the workspace has them."""
         site_config = instance.site_config
-        right = strategy_of(CONVENTIONS, rule, PLAIN).statistics(instance.readings, site_config.form)
+        right = self.strategy(rule).statistics(instance.readings, site_config.form)
         figures = (
             Table("means", site_config.means, right.means, CENT),
             Number("count", site_config.count, right.count),
@@ -82,4 +72,4 @@ class Sensors(Counting[SiteConfig, Recording, Strategy]):
         return {**names, "file": instance.file, "mark": mark, **obvious}
 
 
-FAMILY = Sensors()
+FAMILY = Sensors(__file__, CONVENTIONS, PLAIN)

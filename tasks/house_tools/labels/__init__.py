@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.house_tool import flag_rules
 from hermes_lab.tasks.house_tools._lines import Lines, LineTool, spread, twice_each, unsorted
 from hermes_lab.tasks.rules import load_conventions
-from hermes_lab.tasks.words import load_list, load_phrases
+from hermes_lab.tasks.words import load_list
 
 FIRST, LAST = load_list(__file__, "first"), load_list(__file__, "last")
 STREETS, TOWNS = load_list(__file__, "streets"), load_list(__file__, "towns")
@@ -53,13 +52,6 @@ CONVENTIONS = load_conventions(
 class Labels(LineTool[Parcel]):
     """Every kind and weight that a rule could be about is in every file."""
 
-    name, noun, items = "labels", "depot", "parcels"
-    summary = "print labels for parcels with the house tool, as the depot wants them"
-    tool, verb, answer = "labels", "print", "labels.txt"
-    module_file, columns, lines, conventions = __file__, Parcel._fields, LINES, CONVENTIONS
-    rules = flag_rules(f"./{tool} {verb}", CONVENTIONS)
-    all_kinds, requests = load_phrases(__file__, "kinds"), load_phrases(__file__, "requests")
-
     def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[Parcel, ...] | None:
         """Seven to ten parcels, on both sides of every weight, in the order of no column."""
         number = draws.integer(7, 10)
@@ -73,4 +65,4 @@ class Labels(LineTool[Parcel]):
         return found if unsorted(names, codes, towns, streets) else None
 
 
-FAMILY = Labels()
+FAMILY = Labels(__file__, Parcel._fields, LINES, CONVENTIONS)

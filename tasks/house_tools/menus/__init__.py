@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.house_tool import flag_rules
 from hermes_lab.tasks.house_tools._lines import Lines, LineTool, spread, twice_each, unsorted
 from hermes_lab.tasks.rules import load_conventions
-from hermes_lab.tasks.words import load_list, load_phrases
+from hermes_lab.tasks.words import load_list
 
 PREPARATIONS, MAINS = load_list(__file__, "preparations"), load_list(__file__, "mains")
 
@@ -49,13 +48,6 @@ CONVENTIONS = load_conventions(
 class Menus(LineTool[Dish]):
     """Every course, price and heat that a rule could be about is in every file."""
 
-    name, noun, items = "menus", "kitchen", "dishes"
-    summary = "write the menu of the day with the house tool, as the kitchen wants it"
-    tool, verb, answer = "menus", "write", "menu.txt"
-    module_file, columns, lines, conventions = __file__, Dish._fields, LINES, CONVENTIONS
-    rules = flag_rules(f"./{tool} {verb}", CONVENTIONS)
-    all_kinds, requests = load_phrases(__file__, "kinds"), load_phrases(__file__, "requests")
-
     def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[Dish, ...] | None:
         """Seven to ten dishes, cheap and dear, mild and hot, in the order of no column, and no course on top."""
         number = draws.integer(7, 10)
@@ -67,4 +59,4 @@ class Menus(LineTool[Dish]):
         return tuple(map(Dish, names, courses, prices, heats)) if unsorted(prices, heats, *on_top) else None
 
 
-FAMILY = Menus()
+FAMILY = Menus(__file__, Dish._fields, LINES, CONVENTIONS)

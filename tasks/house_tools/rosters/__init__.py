@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.house_tool import flag_rules
 from hermes_lab.tasks.house_tools._lines import Lines, LineTool, spread, twice_each, unsorted
 from hermes_lab.tasks.rules import load_conventions
-from hermes_lab.tasks.words import load_list, load_phrases
+from hermes_lab.tasks.words import load_list
 
 NAMES, SURNAMES = load_list(__file__, "names"), load_list(__file__, "surnames")
 PHONES = range(2000, 9000, 13)
@@ -51,13 +50,6 @@ CONVENTIONS = load_conventions(
 class Rosters(LineTool[Shift]):
     """Every trade, hour and length that a rule could be about is in every file."""
 
-    name, noun, items = "rosters", "ward", "shifts"
-    summary = "fill the roster of a day with the house tool, as the ward wants it"
-    tool, verb, answer = "rosters", "fill", "roster.txt"
-    module_file, columns, lines, conventions = __file__, Shift._fields, LINES, CONVENTIONS
-    rules = flag_rules(f"./{tool} {verb}", CONVENTIONS)
-    all_kinds, requests = load_phrases(__file__, "kinds"), load_phrases(__file__, "requests")
-
     def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[Shift, ...] | None:
         """Seven to ten shifts, early and late, short and long, in the order of no column."""
         number = draws.integer(7, 10)
@@ -69,4 +61,4 @@ class Rosters(LineTool[Shift]):
         return tuple(map(Shift, people, trades, starts, hours, phones)) if unsorted(people, starts, phones) else None
 
 
-FAMILY = Rosters()
+FAMILY = Rosters(__file__, Shift._fields, LINES, CONVENTIONS)

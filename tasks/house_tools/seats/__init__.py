@@ -5,10 +5,9 @@ from itertools import count
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.house_tool import flag_rules
 from hermes_lab.tasks.house_tools._lines import LineBehavior, Lines, LineTool, spread, twice_each, unsorted
 from hermes_lab.tasks.rules import Behavior, Literals, load_conventions
-from hermes_lab.tasks.words import load_list, load_phrases
+from hermes_lab.tasks.words import load_list
 
 FIRST, LAST, TOWNS = (load_list(__file__, key) for key in ("first", "last", "towns"))
 
@@ -69,13 +68,6 @@ CONVENTIONS = load_conventions(
 class Seats(LineTool[Guest]):
     """Every group and age that a rule could be about is in every file."""
 
-    name, noun, items = "seats", "hall", "guests"
-    summary = "seat the guests of an evening with the house tool, as the hall wants them"
-    tool, verb, answer = "seats", "plan", "seats.txt"
-    module_file, columns, lines, conventions = __file__, Guest._fields, LINES, CONVENTIONS
-    rules = flag_rules(f"./{tool} {verb}", CONVENTIONS)
-    all_kinds, requests = load_phrases(__file__, "kinds"), load_phrases(__file__, "requests")
-
     def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[Guest, ...] | None:
         """Eight to eleven guests, some of every age, in the order of no column, and no group at an end."""
         number = draws.integer(8, 11)
@@ -87,4 +79,4 @@ class Seats(LineTool[Guest]):
         return tuple(map(Guest, names, groups, ages, towns)) if unsorted(names, towns, *ends) else None
 
 
-FAMILY = Seats()
+FAMILY = Seats(__file__, Guest._fields, LINES, CONVENTIONS)

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.house_tool import flag_rules
 from hermes_lab.tasks.house_tools._lines import Lines, LineTool, spread, twice_each, unsorted
 from hermes_lab.tasks.rules import load_conventions
-from hermes_lab.tasks.words import load_list, load_phrases
+from hermes_lab.tasks.words import load_list
 
 MARKS, TITLES, MAKERS = (load_list(__file__, key) for key in ("marks", "titles", "makers"))
 
@@ -50,13 +49,6 @@ CONVENTIONS = load_conventions(
 class Signs(LineTool[Work]):
     """Every kind and year that a rule could be about is in every file."""
 
-    name, noun, items = "signs", "wing", "works"
-    summary = "make the signs of an exhibition with the house tool, as the wing wants them"
-    tool, verb, answer = "signs", "make", "signs.txt"
-    module_file, columns, lines, conventions = __file__, Work._fields, LINES, CONVENTIONS
-    rules = flag_rules(f"./{tool} {verb}", CONVENTIONS)
-    all_kinds, requests = load_phrases(__file__, "kinds"), load_phrases(__file__, "requests")
-
     def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[Work, ...] | None:
         """Seven to ten works, old and young, in the order of no column."""
         number = draws.integer(7, 10)
@@ -67,4 +59,4 @@ class Signs(LineTool[Work]):
         return tuple(map(Work, titles, makers, of_kinds, years, rooms)) if unsorted(titles, years, rooms) else None
 
 
-FAMILY = Signs()
+FAMILY = Signs(__file__, Work._fields, LINES, CONVENTIONS)

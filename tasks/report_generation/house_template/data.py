@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.house_template.rules import Custom, Item, Row, SiteConfig
-from hermes_lab.tasks.worded import Words
 
 SECTIONS = 4
 MIN_ITEMS, MAX_ITEMS = 5, 7

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, SiteConfig
-from hermes_lab.tasks.worded import Words
 
 Row = tuple[str, ...]
 LINES, QUARTERS, REASONS = 4, 6, 4

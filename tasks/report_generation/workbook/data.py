@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet
 from hermes_lab.tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, SiteConfig, Source, Table
-from hermes_lab.tasks.worded import Words
 
 TABLES = 3
 MIN_ROWS, MAX_ROWS = 8, 12

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
@@ -74,21 +74,22 @@ class Order(TaskInstance):
     tree: Tree
 
 
-class Backups(DataFamily[SiteConfig, Order], module_file=__file__, rules=RULES):
+class Backups(DataFamily[SiteConfig, Order]):
     """Every tree has folders, links, hard links, holes, empty files, spaces and other odd names.
 
     The script runs twice in a folder of its own, on the tree as it might be a day later. A separate command lists the
     results while processes that the script started are stopped; the harness derives the right results from the tree.
     """
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The folders of a service."""
-        folders = tuple(draws.sample(words["folders"], 3))
-        return SiteConfig(entity.slug("service"), folders, draws.choice(words["skipped"]))
+        words = self.words[entity.split]
+        folders = tuple(draws.sample(words.folders, 3))
+        return SiteConfig(entity.slug("service"), folders, draws.choice(words.skipped))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Order:
         """A tree of about a dozen files."""
-        tree = draw_tree(draws, self.vocabularies[entity.split], site_config.folders, site_config.skipped)
+        tree = draw_tree(draws, self.words[entity.split], site_config.folders, site_config.skipped)
         source = f"srv/{site_config.slug}"
         files = {f"{source}/{each.path}": each.text for each in tree if not (each.hole or each.same or each.target)}
         told = {
@@ -99,7 +100,7 @@ class Backups(DataFamily[SiteConfig, Order], module_file=__file__, rules=RULES):
             "sums": f"backup/{site_config.slug}.sums",
         }
         return Order(
-            request=self.ask(entity, draws, told, SCRIPT),
+            request=self.ask(entity, draws, SCRIPT, **told),
             files=files,
             setup=(make_rest(tree, source),),
             inputs=tuple(files)[:2],
@@ -200,4 +201,4 @@ def _is_listed(rows: Sequence[Row], instance: Order, right: Backup, wanted: Mapp
     return lines == sorted(sums(right, wanted.items()))
 
 
-FAMILY = Backups()
+FAMILY = Backups(__file__, RULES)

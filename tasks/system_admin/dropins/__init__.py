@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
-from hermes_lab.tasks.system_admin._commands import here
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
 
@@ -21,9 +21,8 @@ class SiteConfig:
     parent: str
     """The folder of all configuration."""
     shipped: tuple[str, ...]
-    counts: tuple[str, ...]
-    times: tuple[str, ...]
-    switches: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    """Keys of counts, of times and of switches."""
     fresh: tuple[str, ...]
     tickets: str
 
@@ -36,29 +35,27 @@ class Change(TaskInstance):
     wish: Wish
 
 
-class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES):
+class DropIns(DataFamily[SiteConfig, Change]):
     """Every requested drop-in has a number, a name, a count, a time and a switch."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The settings of a service."""
+        words = self.words[entity.split]
         return SiteConfig(
-            parent=draws.choice(words["folders"]),
-            shipped=tuple(draws.sample(words["shipped"], draws.integer(2, 4))),
-            counts=tuple(draws.sample(words["counts"], 3)),
-            times=tuple(draws.sample(words["times"], 2)),
-            switches=tuple(draws.sample(words["switches"], 2)),
-            fresh=tuple(draws.sample(words["fresh"], 3)),
-            tickets=draws.choice(words["tickets"]),
+            parent=draws.choice(words.folders),
+            shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
+            keys=tuple(
+                tuple(draws.sample(getattr(words, kind), n))
+                for kind, n in (("counts", 3), ("times", 2), ("switches", 2))
+            ),
+            fresh=tuple(draws.sample(words.fresh, 3)),
+            tickets=draws.choice(words.tickets),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Change:
         """A ticket, and the present configuration."""
         folder = f"{site_config.parent}/{entity.slug('service')}"
-        count, time, switch = (
-            draws.choice(site_config.counts),
-            draws.choice(site_config.times),
-            draws.choice(site_config.switches),
-        )
+        count, time, switch = map(draws.choice, site_config.keys)
         wish = Wish(
             ticket=f"{site_config.tickets}-{draws.integer(1000, 9999)}",
             name=draws.choice(site_config.fresh),
@@ -68,7 +65,7 @@ class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES)
             switch=(switch, draws.chance() < 0.5),
         )
         files = _files(site_config, folder, draws)
-        told = {
+        told: dict[str, Any] = {
             "ticket": wish.ticket,
             "count": count,
             "n": wish.count[1],
@@ -80,7 +77,7 @@ class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES)
             "folder": f"{folder}/conf.d",
         }
         return Change(
-            request=self.ask(entity, draws, told, folder),
+            request=self.ask(entity, draws, folder, **told),
             files=files,
             inputs=tuple(files),
             outputs=(f"{folder}/conf.d",),
@@ -115,9 +112,10 @@ class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES)
         """Writes the drop-in and removes what an earlier attempt left."""
         right = wanted(instance.wish, rule)
         path = f"{instance.folder}/conf.d/{right.file}"
+        text = "\n".join(right.lines)
         actions = [
             # `install` replaces the old file, which may not be writable.
-            shell(here(path, "\n".join(right.lines), right.mode or "644"), "I write the drop-in."),
+            shell(f"install -m {right.mode or '644'} /dev/stdin {path} <<'EOF'\n{text}\nEOF", "I write the drop-in."),
             shell(
                 f"find {instance.folder} -name '*{instance.wish.name}*' ! -path '{path}' -print -delete",
                 "There must be no second one of that name.",
@@ -137,18 +135,17 @@ def _files(site_config: SiteConfig, folder: str, draws: Draws) -> dict[str, str]
         state = "on" if draws.chance() < 0.5 else "off"
         return [f"{count} = {draws.integer(10, 999)}", f"{time} = {draws.integer(5, 300)}", f"{switch} = {state}"]
 
+    counts, times, switches = site_config.keys
     main = [
         "# Times are seconds. Drop-ins in conf.d are read after this file, in the order of their names.",
         "# The owner may write and everybody may read what configures the service.",
-        *(f"{key} = {draws.integer(10, 999)}" for key in site_config.counts),
-        *(f"{key} = {draws.integer(5, 300)}" for key in site_config.times),
-        *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in site_config.switches),
+        *(f"{key} = {draws.integer(10, 999)}" for key in counts),
+        *(f"{key} = {draws.integer(5, 300)}" for key in times),
+        *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in switches),
     ]
     files = {f"{folder}/main.conf": "\n".join(main) + "\n"}
     for number, name in enumerate(site_config.shipped, 1):
-        body = lines(
-            draws.choice(site_config.counts), draws.choice(site_config.times), draws.choice(site_config.switches)
-        )
+        body = lines(*map(draws.choice, site_config.keys))
         files[f"{folder}/conf.d/{number}0-{name}.conf"] = "\n".join([f"# {name}", *draws.sample(body, 2)]) + "\n"
     return files
 
@@ -185,4 +182,4 @@ def _key(line: str) -> str:
     return line.partition("=")[0].strip("! ").removeprefix("unset ").removeprefix("clear ")
 
 
-FAMILY = DropIns()
+FAMILY = DropIns(__file__, RULES)

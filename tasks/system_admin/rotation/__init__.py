@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
@@ -44,17 +44,18 @@ class Turn(TaskInstance):
         return self.held.rpartition("/")[0]
 
 
-class Rotation(DataFamily[SiteConfig, Turn], module_file=__file__, rules=RULES):
+class Rotation(DataFamily[SiteConfig, Turn]):
     """Every log has as many old ones as are kept, and a writer that holds it open. A hard link in `run` stands for the
     writer's descriptor: it tells a renamed log from an emptied one."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The names and modes of a service's logs."""
+        words = self.words[entity.split]
         return SiteConfig(
-            root=draws.choice(words["roots"]),
-            log=f"{draws.choice(words['logs'])}.log",
-            other=f"{draws.choice(words['others'])}.log",
-            held=draws.choice(words["held"]),
+            root=draws.choice(words.roots),
+            log=f"{draws.choice(words.logs)}.log",
+            other=f"{draws.choice(words.others)}.log",
+            held=draws.choice(words.held),
             kept=draws.integer(3, 5),
             mode=draws.choice(("640", "644", "660")),
         )
@@ -63,7 +64,7 @@ class Rotation(DataFamily[SiteConfig, Turn], module_file=__file__, rules=RULES):
         """A log of 40 to 70 lines, its old ones, and an unrelated one."""
         slug = entity.slug("service")
         folder, run, config = f"{site_config.root}/{slug}", f"run/{slug}", f"etc/logrotate.d/{slug}"
-        lines = self.vocabularies[entity.split]["lines"]
+        lines = self.words[entity.split].lines
         text, *olds = (_log(draws, lines, *size) for size in [(40, 70), *[(4, 9)] * site_config.kept])
         year, month, day = draws.integer(2019, 2031), draws.integer(1, 12), draws.integer(1, 28)
         path = f"{folder}/{site_config.log}"
@@ -75,7 +76,7 @@ class Rotation(DataFamily[SiteConfig, Turn], module_file=__file__, rules=RULES):
         }
         told = {"path": path, "config": config, "date": f"{day} {MONTHS[month - 1]} {year}"}
         return Turn(
-            request=self.ask(entity, draws, told, path, config),
+            request=self.ask(entity, draws, path, config, **told),
             files=files,
             setup=(f"mkdir -p {run} && ln {path} {run}/{site_config.held} && chmod {site_config.mode} {path}*",),
             inputs=(config, f"{folder}/{site_config.other}"),
@@ -220,4 +221,4 @@ def _holds(data: bytes, old: Old) -> bool:
         return False
 
 
-FAMILY = Rotation()
+FAMILY = Rotation(__file__, RULES)

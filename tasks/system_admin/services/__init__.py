@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_json, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
@@ -30,23 +30,24 @@ class Ticket(TaskInstance):
     wish: Wish
 
 
-class Services(DataFamily[SiteConfig, Ticket], module_file=__file__, rules=RULES):
+class Services(DataFamily[SiteConfig, Ticket]):
     """Every unit has helper units, and settings with a number to change and one that counts their versions.
 
     The controller records each step and the settings it ran with in the open change. Opening a change again starts its
     record over, so each attempt is judged alone.
     """
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The units and settings of a service."""
+        words = self.words[entity.split]
         unit = entity.slug("service")
         return SiteConfig(
             unit=unit,
-            helpers=tuple(f"{unit}-{helper}" for helper in draws.sample(words["helpers"], draws.integer(2, 3))),
-            numbers=tuple(draws.sample(words["numbers"], 4)),
-            texts=tuple(draws.sample(words["texts"], 2)),
-            serial=draws.choice(words["serials"]),
-            tickets=draws.choice(words["tickets"]),
+            helpers=tuple(f"{unit}-{helper}" for helper in draws.sample(words.helpers, draws.integer(2, 3))),
+            numbers=tuple(draws.sample(words.numbers, 4)),
+            texts=tuple(draws.sample(words.texts, 2)),
+            serial=draws.choice(words.serials),
+            tickets=draws.choice(words.tickets),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Ticket:
@@ -57,9 +58,16 @@ class Services(DataFamily[SiteConfig, Ticket], module_file=__file__, rules=RULES
         envs = {f"etc/env/{unit}.env": _settings(site_config, serial, draws) for unit in site_config.units}
         env = f"etc/env/{site_config.unit}.env"
         record = f"var/changes/{ticket}.json"
-        told = {"ticket": ticket, "key": key, "n": wish.value, "file": env, "unit": site_config.unit, "record": record}
+        told: dict[str, Any] = {
+            "ticket": ticket,
+            "key": key,
+            "n": wish.value,
+            "file": env,
+            "unit": site_config.unit,
+            "record": record,
+        }
         return Ticket(
-            request=self.ask(entity, draws, told, env, key),
+            request=self.ask(entity, draws, env, key, **told),
             files={TOOL: tool_text(), **{path: "\n".join(lines) + "\n" for path, lines in envs.items()}},
             inputs=(TOOL, *(path for path in envs if path != env)),
             outputs=(env, record),
@@ -157,4 +165,4 @@ def tool_text() -> str:
     return Path(__file__).with_name("tool.py").read_text()
 
 
-FAMILY = Services()
+FAMILY = Services(__file__, RULES)

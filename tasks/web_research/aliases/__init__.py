@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity, Rule
 from hermes_lab.tasks.rules import Behavior, load_conventions
@@ -17,7 +18,6 @@ from hermes_lab.tasks.web_research._site import (
     draw_publisher,
     draw_some,
 )
-from hermes_lab.tasks.worded import Words
 from hermes_lab.types import Page
 
 _ASKED = 4

@@ -6,13 +6,13 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.rules import Behavior, load_conventions
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.worded import Words
 from hermes_lab.types import Page
 
 _YEARS = range(2008, 2024)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import combinations
@@ -72,8 +71,8 @@ def test_every_clause_tells_its_rule_alone(family: str) -> None:
 
 
 def test_no_column_has_the_name_of_what_rules_call_money() -> None:
-    for vocabulary in joins.VOCABULARIES.values():
-        assert not {"amount", "money"} & {*vocabulary.quantity, *vocabulary.price, *vocabulary.units}
+    for words in FAMILIES["joins"].words.values():
+        assert not {"amount", "money"} & {*words.quantity, *words.price, *words.units}
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "ledger"])
@@ -139,8 +138,8 @@ def _words(value: object) -> Iterator[str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_splits_share_no_word_of_columns_and_cells(family: str) -> None:
     found = {}
-    for split, vocabulary in MODULES[family].VOCABULARIES.items():  # type: ignore[attr-defined]
-        found[split] = {word for each in fields(vocabulary) for word in _words(getattr(vocabulary, each.name))}
+    for split, words in FAMILIES[family].words.items():
+        found[split] = {word for value in vars(words).values() for word in _words(value)}
         assert len(found[split]) >= 20
     for one, other in combinations(found.values(), 2):
         assert not one & other

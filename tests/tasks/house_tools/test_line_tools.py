@@ -69,7 +69,7 @@ def test_a_request_quotes_the_plain_command_alone(family: LineTool[Any]) -> None
 @pytest.mark.parametrize("arguments", [["none.csv", "--out", "x"], ["a.csv", "--out", "x"]])
 def test_what_it_cannot_read_it_says_in_one_line(family: LineTool[Any], arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("size\n3\n")
-    (tmp_path / family.tool).write_text(family.tool_text())
+    (tmp_path / family.tool).write_text(family.tool_text)
     command = [sys.executable, family.tool, family.verb, *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2

@@ -61,7 +61,9 @@ def test_every_clause_tells_its_rule_alone(name: str, split: str) -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_request_for_a_cell_names_the_table(split: str) -> None:
-    assert all(re.search(r"\b(table|tabulate[sd])\b", request) for request in family_of("errata").requests[split])
+    assert all(
+        re.search(r"\b(table|tabulate[sd])\b", request) for request in family_of("errata").prompt["requests"][split]
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
