@@ -7,7 +7,7 @@ HermesLabError
 │   ├── SandboxError
 │   ├── VerifierError
 │   ├── WorkerError
-│   └── StoreError    (hermes_lab.sessions)
+│   └── StoreError
 ├── ContextFull     the prompt no longer fits the model: an outcome of the agent, scored like any other
 └── ToolError       goes back to the model as {"error": ...}
 """
@@ -49,6 +49,12 @@ class WorkerError(InfraError):
     """The process that ran the rollout is gone, or none could be started."""
 
     kind = "worker"
+
+
+class StoreError(InfraError):
+    """A database cannot be reached or written: locked, disk full, no permission."""
+
+    kind = "store"
 
 
 class ContextFull(HermesLabError):

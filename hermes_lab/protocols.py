@@ -1,13 +1,9 @@
 """The seams: each has two real implementations, or one and a shipped test double."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from hermes_lab.types import Generation, Message, ModelIdentity, Skill, Task, Verdict
-
-if TYPE_CHECKING:
-    from hermes_lab.skills.library import Library
-    from hermes_lab.tools.registry import Tool
+from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
 
 
 class ModelClient(Protocol):
@@ -123,65 +119,4 @@ class Suite(Protocol):
         """Judges the workspace, and the final answer (None where the agent gave none); None where the task has
         nothing to judge by. May be called again on the same workspace after more work, and does not change it.
         `attempt` counts the submissions, from 1: later feedback may tell more."""
-        ...
-
-
-@runtime_checkable
-class OracleSuite(Suite, Protocol):
-    """A suite that can tell its hidden rules: the `oracle` arm of an experiment begins with them."""
-
-    def known_skills(self, *, split: str, world: int) -> "Library":
-        """Skills that tell every hidden rule of a world, and nothing else."""
-        ...
-
-
-@runtime_checkable
-class RuleAwareSuite(Suite, Protocol):
-    """A suite that knows its hidden rules, and sees which of them a skill tells."""
-
-    def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
-        """The ids of the rules in force, as in `Task.triggers`, where task `number` of the world is met."""
-        ...
-
-    def stated_rules(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
-        """By the words of the skill: the ids of those rules in force that it tells, and "" for each rule that it tells
-        and that is not in force."""
-        ...
-
-
-class Turn(NamedTuple):
-    """What the user says after an answer. `tools` may be called from then on: the schemas of an episode never change,
-    so the message describes them."""
-
-    message: str
-    tools: "tuple[Tool, ...]" = ()
-
-
-class TaskSession(Protocol):
-    """What one episode of a task has besides its workspace: tools with a state of their own, a user who goes on."""
-
-    @property
-    def tools(self) -> "Sequence[Tool]":
-        """Tools of the task, which come after those of the configured toolsets. Child agents have none of them."""
-        ...
-
-    async def next_user_turn(self, answer: str | None) -> Turn | None:
-        """What the user says to an answer (None: an empty one) before the work counts as submitted; None: nothing."""
-        ...
-
-    async def verify(self, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
-        """As `Suite.verify`, by what became of the stage."""
-        ...
-
-    async def aclose(self) -> None:
-        """Gives back what it holds. A call of a tool whose time was up may still be running."""
-        ...
-
-
-@runtime_checkable
-class SessionSuite(Suite, Protocol):
-    """A suite whose tasks are more than a workspace and one prompt."""
-
-    async def stage(self, task: Task) -> TaskSession:
-        """A fresh stage, for one episode. Its `verify` judges the episode in place of the suite's."""
         ...

@@ -24,13 +24,14 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
 from hermes_lab.models.finish import ending_of
-from hermes_lab.protocols import ModelClient, Sandbox, SessionSuite, Suite, TaskAwareModel, TaskSession
+from hermes_lab.protocols import ModelClient, Sandbox, Suite, TaskAwareModel
 from hermes_lab.rewards import compute_reward
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.learning.trace import traces
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.slash import expand
+from hermes_lab.suites import SessionSuite, TaskSession
 from hermes_lab.tools.distributions import draw_toolsets
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import (

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes_lab.agent.compress import begins_turn
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.reasoning import apart
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.training.select import Selection, TrainingConversation
 from hermes_lab.training.tokens import RefusedError, rows_of
+from hermes_lab.transcript import begins_turn
 from hermes_lab.types import Message, ToolResult, Trajectory
 
 NOTE = "[Turns left out here to fit a token budget: {what}]"

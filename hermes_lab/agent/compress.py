@@ -9,14 +9,8 @@ from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.hermes_format import parse_reply
 from hermes_lab.models.reasoning import part
 from hermes_lab.protocols import ModelClient
-from hermes_lab.sandbox.output import clip
+from hermes_lab.transcript import SUMMARY, begins_turn, summary_request, visible
 from hermes_lab.types import Compression, Message, Usage
-
-SUMMARY = "[Summary of earlier turns, which are no longer shown]\n"
-SUMMARISE = """\
-Summarise this part of an agent's work for the agent itself, which will go on from your summary alone. Keep: what was \
-asked, what was done and found, exact names, paths, numbers and errors, what failed and why, what is left to do. \
-Leave out everything else. Answer with the summary only."""
 
 _TAIL_SHARE = 0.2
 """The share of the context that the last turns may keep."""
@@ -108,45 +102,6 @@ class Context:
                 break
             end = index
         return start, end
-
-
-def visible(messages: Sequence[Message], compressions: Sequence[Compression]) -> Sequence[Message]:
-    """What of `messages` a model is shown after `compressions`; the last of them decides, the others are hidden."""
-    if not compressions:
-        return messages
-    start = compressions[-1].start
-    return [*messages[:start], *_after(messages, compressions, start, len(messages))]
-
-
-def summary_request(
-    messages: Sequence[Message], compressions: Sequence[Compression], start: int, end: int, room: int
-) -> list[Message]:
-    """The conversation that asks for a summary of `messages[start:end]` as they are shown after `compressions`, each
-    cut in its middle to `room` characters."""
-    turns = _after(messages, compressions, start, end)
-    text = "\n\n".join(f"## {turn.role}\n{_shortened(turn, room)}" for turn in turns)
-    return [Message(role="system", content=SUMMARISE), Message(role="user", content=text)]
-
-
-def _after(messages: Sequence[Message], compressions: Sequence[Compression], start: int, end: int) -> list[Message]:
-    """What is shown between two indices: the last summary, if any, and the turns that it does not cover."""
-    if not compressions:
-        return list(messages[start:end])
-    last, summaries = compressions[-1], {compression.at for compression in compressions}
-    return [messages[last.at], *(messages[i] for i in range(last.end, end) if i not in summaries)]
-
-
-def _shortened(turn: Message, room: int) -> str:
-    # In the text format the calls stand in the content already.
-    calls = [f"[calls {c.name} with {c.arguments or c.raw}]" for c in turn.tool_calls if c.name not in turn.content]
-    text = "\n".join([turn.content, *calls]).strip()
-    return clip(text, room).text
-
-
-def begins_turn(messages: Sequence[Message], index: int) -> bool:
-    """Whether the conversation may be cut before this message: it answers nothing that stands before it."""
-    message = messages[index]
-    return message.role == "assistant" or (message.role == "user" and not message.results)
 
 
 def _estimate(messages: Sequence[Message]) -> float:

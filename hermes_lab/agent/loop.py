@@ -20,6 +20,7 @@ from hermes_lab.models.reasoning import part
 from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.registry import Toolbox
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, Recorded, Step, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import Budget, StopReason, ToolFormat
 
@@ -30,7 +31,6 @@ _NO_ANSWER: Mapping[Ending, StopReason] = {
     "malformed_call": "unparsed",
 }
 _WITHOUT_ANSWER = frozenset({"empty", "length", "filtered", "refused", "unparsed", "context_full", "failed"})
-CONCLUDE = "The budget for tools is used up. Answer now, without tools."
 _SPENT = "not run: the budget is used up"
 REPLAY_LOG = logging.getLogger("hermes_lab.replay")
 """Where a replay says what tools answer otherwise than they did."""

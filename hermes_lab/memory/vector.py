@@ -10,13 +10,9 @@ import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
-
-from hermes_lab.config.schema import MemoryConfig
-from hermes_lab.errors import ConfigError
 
 Kind = Literal["episodic", "semantic", "declarative"]
 """What was done, what is so, and how a thing is done: past work with its tracebacks; facts, configuration and rules;
@@ -101,24 +97,6 @@ class VectorMemory(Protocol):
     def close(self) -> None:
         """Gives back memory and connections. The store is used no more."""
         ...
-
-
-def open_memory(config: MemoryConfig, home: Path, env: Mapping[str, str]) -> VectorMemory | None:
-    """The store that the configuration names; None where it is off.
-
-    Raises `ConfigError` and `StoreError` as a store does.
-    """
-    if config.vectors == "off":
-        return None
-    if config.vectors == "sqlite":
-        from hermes_lab.memory.vector_sqlite import SqliteMemory
-
-        return SqliteMemory(home / "memories.db")
-    if not (url := env.get(config.url_env, "")):
-        raise ConfigError(f"memory.vectors=postgres: set {config.url_env} to postgresql://user:password@host/database")
-    from hermes_lab.memory.vector_pgvector import PgvectorMemory
-
-    return PgvectorMemory(url, name=config.url_env)
 
 
 def ranked(

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.memory.embed import DIMENSIONS, embed
 from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
-from hermes_lab.sessions import StoreError
 
 if TYPE_CHECKING:
     import numpy as np

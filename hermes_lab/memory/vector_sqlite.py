@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.memory.embed import DIMENSIONS, embed
 from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
-from hermes_lab.sessions import StoreError, schema
+from hermes_lab.migrations import migrate, version
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,7 +117,7 @@ class SqliteMemory:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
-                if schema.version(db) != len(MIGRATIONS):
+                if version(db) != len(MIGRATIONS):
                     self._migrate(db)
                 yield db
         except OSError as error:
@@ -136,7 +136,7 @@ class SqliteMemory:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
             db.execute("PRAGMA journal_mode = WAL")
-            schema.migrate(db, MIGRATIONS)
+            migrate(db, MIGRATIONS)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from None
         finally:

@@ -9,10 +9,9 @@ from typing import Any
 import anyio.lowlevel
 import msgspec
 
-from hermes_lab.agent.compress import SUMMARY, summary_request, visible
-from hermes_lab.agent.loop import CONCLUDE
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models.wires.chat import wire
+from hermes_lab.transcript import CONCLUDE, SUMMARY, summary_request, visible
 from hermes_lab.types import Child, Episode, Generation, Message, ModelIdentity, Recorded, Trajectory
 from hermes_lab.types.trajectory import StopReason
 

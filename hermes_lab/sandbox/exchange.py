@@ -11,8 +11,8 @@ import signal
 from pathlib import Path
 
 from hermes_lab.errors import SandboxError, ToolError
-from hermes_lab.sandbox.output import Clipped, read_clipped
 from hermes_lab.sandbox.workspace import WORKSPACE
+from hermes_lab.text.clip import Clipped, read_clipped
 
 _LONGEST_COMMAND = 131_071  # the kernel's MAX_ARG_STRLEN, less the final NUL
 _LARGEST_STATE = 1_000_000

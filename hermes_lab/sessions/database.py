@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.errors import ConfigError, StoreError
+from hermes_lab.migrations import version
 from hermes_lab.models.reasoning import part
 from hermes_lab.sessions import query as queries
 from hermes_lab.sessions import schema
@@ -30,12 +31,6 @@ _encode = msgspec.json.Encoder().encode
 _message = msgspec.json.Decoder(Message).decode
 _compression = msgspec.json.Decoder(Compression).decode
 _tools = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
-
-
-class StoreError(InfraError):
-    """The database cannot be reached or written: locked, a full disk, a folder that is not ours."""
-
-    kind = "store"
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
@@ -56,7 +51,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 class Session(SessionInfo, frozen=True, kw_only=True):
     """A whole session, frozen as a model met it: the system prompt is the first of `messages`, `tools` are the schemas
-    that were sent, and `compressions` say what of the messages it sees no more (`agent.compress.visible`)."""
+    that were sent, and `compressions` say what of the messages it sees no more (`hermes_lab.transcript.visible`)."""
 
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...]
@@ -234,7 +229,7 @@ class SessionStore:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
                 db.execute("PRAGMA foreign_keys = ON")
-                if schema.version(db) != len(schema.MIGRATIONS):
+                if version(db) != len(schema.MIGRATIONS):
                     self._migrate(db)
                 yield db
         except ConfigError:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.models.reasoning import part
-from hermes_lab.sandbox.output import clip
+from hermes_lab.text.clip import clip
 from hermes_lab.tools.registry import ToolContext, tool
 
 if TYPE_CHECKING:

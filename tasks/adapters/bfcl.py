@@ -14,7 +14,8 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.errors import ConfigError, ToolError
-from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.protocols import Workspace
+from hermes_lab.suites import Turn
 from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, Entry, Function, backend_class, read_entries, solve
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.draws import Draws

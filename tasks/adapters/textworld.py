@@ -17,7 +17,8 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.protocols import Workspace
+from hermes_lab.suites import Turn
 from hermes_lab.tasks.adapters._missing import not_installed
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.family import Action

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes_lab.agent.loop import CONCLUDE, Agent
+from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.repeats import MOST, Repeats
 from hermes_lab.config.schema import AgentConfig, RunConfig, SandboxConfig
 from hermes_lab.models.replay import ReplayModel
@@ -15,6 +15,7 @@ from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Episode, Message, ModelIdentity, TaskInfo, ToolCall, ToolResult, Trajectory
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
+from hermes_lab.chat.reviews import ReviewLog
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.cli import app
 from hermes_lab.sessions import SessionStore
-from hermes_lab.sessions.reviews import ReviewLog
 from hermes_lab.skills.storage.store import SkillStore
 
 BODY = "# Tea\n\nRun: brew --green\n"

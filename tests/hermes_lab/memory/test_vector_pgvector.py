@@ -12,11 +12,11 @@ import pytest
 from fakes.postgres import Postgres, postgres
 
 from hermes_lab.config.schema import MemoryConfig
-from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.errors import ConfigError, HermesLabError, StoreError
 from hermes_lab.memory import vector_pgvector
-from hermes_lab.memory.vector import Memory, open_memory
+from hermes_lab.memory.stores import open_memory
+from hermes_lab.memory.vector import Memory
 from hermes_lab.memory.vector_pgvector import PgvectorMemory
-from hermes_lab.sessions import StoreError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 _names = (f"memory_{number}" for number in count())

@@ -8,9 +8,9 @@ from typing import Any
 
 from hermes_lab.memory.scan import scan
 from hermes_lab.memory.vector import Memory, Recalled, VectorMemory
-from hermes_lab.sandbox.output import clip
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
+from hermes_lab.text.clip import clip
 from hermes_lab.types import Message, Skill
 from hermes_lab.types.trajectory import StopReason
 

@@ -14,13 +14,13 @@ import anyio.to_thread
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.agent.review import due, review, tool_iterations
+from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.models.reasoning import part
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
-from hermes_lab.sessions.knowledge import HomeKnowledge
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.slash import Expanded, expand_typed
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools

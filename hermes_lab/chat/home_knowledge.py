@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from hermes_lab.chat.recall import recall_block, remember_episode, remember_library
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.memory.context_files import context_block
 from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession
 from hermes_lab.memory.notes_store import NotesStore
 from hermes_lab.memory.providers import GuardedProvider, open_provider
-from hermes_lab.memory.recall import recall_block, remember_episode, remember_library
-from hermes_lab.memory.vector import VectorMemory, open_memory
+from hermes_lab.memory.stores import open_memory
+from hermes_lab.memory.vector import VectorMemory
 from hermes_lab.skills.curator.upkeep import tend
 from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library
