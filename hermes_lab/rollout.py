@@ -1,4 +1,4 @@
-"""One task -> one Episode: the single path of the runner, the environments and training."""
+"""One task -> one Episode: the single code path of the runner, the environments and training."""
 
 import sysconfig
 import time
@@ -56,7 +56,7 @@ from hermes_lab.web import WebProvider
 
 @dataclass(frozen=True)
 class RolloutContext:
-    """What every rollout of a run shares."""
+    """What all rollouts of a run share."""
 
     config: RunConfig
     config_digest: str
@@ -64,9 +64,9 @@ class RolloutContext:
     model: ModelClient
     open_sandbox: Callable[[], Sandbox]
     web: WebProvider | None = None
-    """What tasks without pages of their own can search."""
+    """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None
-    """The model that writes summaries, where it is another one (`auxiliary`)."""
+    """The model that writes summaries (`auxiliary`), if it differs from `model`."""
 
 
 ReviewWhen = Literal["never", "due", "always"]
@@ -74,8 +74,10 @@ ReviewWhen = Literal["never", "due", "always"]
 
 @dataclass(frozen=True)
 class RolloutSpec:
-    """One rollout that is owed: a task and its place in the run. `review` says when the agent looks back after it;
-    `due` is by the cadence and the thresholds of `skills`."""
+    """A rollout to run: a task and its coordinates in the run.
+
+    `review` says when the agent reviews its work afterwards; `due` follows the interval and thresholds in `skills`.
+    """
 
     task: Task
     lane: str
@@ -89,13 +91,13 @@ class RolloutSpec:
 
     @property
     def key(self) -> str:
-        """The key of the episode that this job makes."""
+        """The key of the resulting episode."""
         return episode_key(self.task.suite, self.task.id, self.lane, self.round, self.sample)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished rollout, before it is a record."""
+    """The results of a finished rollout."""
 
     trajectory: Trajectory
     verdicts: tuple[Verdict, ...]
@@ -107,10 +109,10 @@ class Outcome:
 
 
 async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
-    """Runs one task in a fresh sandbox with frozen knowledge, and has it verified.
+    """Runs and verifies one task in a fresh sandbox with frozen knowledge.
 
-    Never raises for a failing rollout: a failure of the infrastructure, or a bug, is an errored episode without score.
-    Cancellation passes through, and leaves neither a record nor a process.
+    A failing rollout never raises: an infrastructure failure or a bug gives an errored episode without a score.
+    Cancellation propagates and leaves neither a record nor a process.
     """
     started_at = now()
     started = time.monotonic()
@@ -179,25 +181,25 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
 
 
 def now() -> str:
-    """The time as records have it."""
+    """The current time in UTC, as written to records (ISO 8601, milliseconds)."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 RunEpisode = Callable[[RolloutContext, RolloutSpec, Knowledge], Awaitable[Episode]]
-"""What an executor does: `run_episode` itself, or the same somewhere else."""
+"""What an executor implements: `run_episode`, here or in another process."""
 
 
 def errored_episode(
     context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge, error: InfraError, started_at: str
 ) -> Episode:
-    """The record of a rollout of which nothing came back. `started_at` is in ISO 8601."""
+    """The record of a rollout whose result was lost. `started_at` is ISO 8601."""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(started_at)).total_seconds()
     return _record(context, spec, knowledge, None, EpisodeError(error.kind, str(error)), started_at, seconds)
 
 
 @asynccontextmanager
 async def _staged(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]:
-    """The stage of an episode, where the suite has any."""
+    """The task's session; None if the suite has none."""
     if not isinstance(suite, SessionSuite):
         yield None
         return
@@ -209,21 +211,25 @@ async def _staged(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]
 
 
 async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
-    """Makes the workspace of a task. Raises `SandboxError` where a command of its setup fails."""
+    """Writes the task's files and runs its setup commands. Raises `SandboxError` if a command fails."""
     for path, content in task.files.items():
         await sandbox.write(path, content.encode())
     for command in task.setup:
         done = await sandbox.exec(command, fresh=True)
         if done.exit_code:
-            said = done.output.strip()[-300:] or "it said nothing"
-            raise SandboxError(f"{task.id}: setup {command[:80]!r} ended with exit code {done.exit_code}: {said}")
+            said = done.output.strip()[-300:] or "no output"
+            raise SandboxError(
+                f"{task.id}: setup command {command[:80]!r} failed with exit code {done.exit_code}: {said}"
+            )
 
 
 async def _submissions(
     context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, stage: TaskSession | None
 ) -> tuple[Trajectory, tuple[Verdict, ...]]:
-    """Works, submits, and works again on the feedback while there is any and attempts are left: also on what is left to
-    say of a success."""
+    """Submits the work and retries with the feedback until it is accepted, or no attempts or feedback are left.
+
+    A success with feedback is retried too.
+    """
     verify = stage.verify if stage else partial(context.suite.verify, task)
     verdicts: list[Verdict] = []
     while True:
@@ -250,30 +256,32 @@ async def _submissions(
 
 
 def _bug_in_a_verifier(failure: InfraError) -> str:
-    """The traceback of what a verifier raised; "" for any other failure, of which a traceback says nothing."""
+    """The traceback of an exception in a verifier; "" for other failures, where a traceback does not help."""
     if not isinstance(failure, VerifierError) or failure.__cause__ is None:
         return ""
     return "".join(traceback.format_exception(failure.__cause__))[-_MOST_DETAIL:]
 
 
 _MOST_DETAIL = 20_000
-"""Characters of a traceback in a record; the end names the line."""
+"""Characters kept of a traceback; the end is kept, which names the line."""
 
 
 def _where(error: Exception) -> str:
-    """`file:line` of the innermost frame that is the user's own: not this package, not the standard library and not
-    an installed one. Where there is none, of the innermost frame."""
+    """`file:line` of the innermost frame in the user's own code, or of the innermost frame if there is none.
+
+    Frames of this package, the standard library and installed packages are skipped.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     paths = sysconfig.get_paths()
     others = [Path(__file__).parent, *(Path(paths[name]) for name in ("stdlib", "purelib", "platlib"))]
-    files = [frame for frame in frames if not frame.filename.startswith("<")]  # `<string>` is no place to look at
+    files = [frame for frame in frames if not frame.filename.startswith("<")]  # skips `<string>` and the like
     own = [frame for frame in files if not any(Path(frame.filename).is_relative_to(other) for other in others)]
     last = (own or frames)[-1]
     return f"{last.filename}:{last.lineno}"
 
 
 def _toolsets(context: RolloutContext, spec: RolloutSpec) -> Sequence[str]:
-    """The toolsets of this rollout: those of the configuration, or its own draw, the same in every arm."""
+    """The configured toolsets of this rollout, or a random draw from `agent.distribution`, the same in every arm."""
     agent = context.config.agent
     if not agent.distribution:
         return agent.toolsets
@@ -281,7 +289,7 @@ def _toolsets(context: RolloutContext, spec: RolloutSpec) -> Sequence[str]:
 
 
 async def _context_files(task: Task) -> str:
-    """What the task's own files tell whoever works on it, such as AGENTS.md."""
+    """The rendered context files of the task, such as AGENTS.md."""
     if task.files.keys().isdisjoint(context_files.NAMES):
         return ""
     return await anyio.to_thread.run_sync(context_files.context_of, task.files)
@@ -306,7 +314,7 @@ def _system(
 def _is_due(
     spec: RolloutSpec, knowledge: Knowledge, trajectory: Trajectory, observation: Observation, config: SkillsConfig
 ) -> bool:
-    """Whether the agent looks back: never on work that it did not deliver."""
+    """Whether the agent reviews its work; never if it gave no answer."""
     if spec.review == "never" or trajectory.final_response is None:
         return False
     return spec.review == "always" or due(knowledge.idle, tool_iterations(trajectory.messages), observation, config)
@@ -359,16 +367,16 @@ def _record(
 
 
 def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
-    """The numbers of an episode that are counted over a run.
+    """Per-episode numbers that are aggregated over a run.
 
-    `cut_replies`: replies that were cut at a limit. `unparsed_calls`: tool calls that could not be parsed.
-    `refused_calls`: tool calls that were refused before they ran, those included. `first_call`: whether the first reply
-    asked for a tool at all, in a format that is read here or not; `first_call_ok`: whether that call ran.
+    `cut_replies`: replies truncated at a limit. `unparsed_calls`: tool calls that could not be parsed. `refused_calls`:
+    tool calls refused before execution, unparsed ones included. `first_call`: whether the first reply attempted a tool
+    call in any format, readable or not; `first_call_ok`: whether that call was executed.
     """
     replies = [m for m in trajectory.messages if m.role == "assistant"]
     results = [r for m in trajectory.messages for r in m.results]
     first_reply = replies[0] if replies else None
-    # Calls are answered in their order, so the first result answers the first call.
+    # Results are in the order of the calls, so the first result belongs to the first call.
     well_formed = first_reply is not None and bool(first_reply.tool_calls and results and results[0].executed)
     unread = trajectory.stop_reason == "unparsed" and len(replies) == 1
     return {
@@ -386,4 +394,4 @@ def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
 
 
 _BUDGET_USED_UP = "not run: the budget is used up"
-"""In the answer to a call for which no budget was left: nothing is wrong with it, so it does not count as refused."""
+"""Marks the result of a valid call that was skipped for lack of budget; it does not count as refused."""

@@ -1,4 +1,4 @@
-"""Which part of a conversation the model sees once it was compressed; shared by the agent and the replay of a run."""
+"""Which messages the model sees after a conversation was compressed. Shared by the agent and by replay."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ Leave out everything else. Answer with the summary only."""
 
 
 def visible(messages: Sequence[Message], compressions: Sequence[Compression]) -> Sequence[Message]:
-    """The messages that the model sees after `compressions`: the last one replaces the turns before its end."""
+    """The messages that the model sees after `compressions`. The last summary replaces all turns before its end."""
     if not compressions:
         return messages
     start = compressions[-1].start
@@ -50,6 +50,6 @@ def _shortened(turn: Message, room: int) -> str:
 
 
 def begins_turn(messages: Sequence[Message], index: int) -> bool:
-    """Whether a cut before this message separates no tool call from its result."""
+    """Whether the conversation can be cut before this message without separating a tool call from its result."""
     message = messages[index]
     return message.role == "assistant" or (message.role == "user" and not message.results)

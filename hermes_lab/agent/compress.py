@@ -1,4 +1,4 @@
-"""What of a conversation the model still sees: all of it, or its ends and a summary of the turns between them."""
+"""Context compression: a summary replaces the turns in the middle of a long conversation."""
 
 import time
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from hermes_lab.transcript import SUMMARY, begins_turn, summary_request, visible
 from hermes_lab.types import Compression, Message, Usage
 
 _TAIL_SHARE = 0.2
-"""The share of the context that the last turns may keep."""
+"""Share of the context that is kept for the last turns."""
 _CHARACTERS_PER_TOKEN = 4.0
 _LONGEST_TURN = 2_000
 """Characters of one turn that the summary is written from."""
 _PAUSE = 6
-"""Messages after a compression, or an attempt at one, before the next is tried."""
+"""Messages to wait after a compression, successful or not, before the next attempt."""
 
 
 class Context:
-    """The view of a growing list of `messages` that is sent to the model.
+    """The part of a growing list of `messages` that is sent to the model.
 
-    The system prompt and the first request always stay, and so do the last turns; a call is never parted from its
-    result. The list itself is never changed but by appending: `compressions` says what the model saw no more.
+    The system prompt, the first request and the last turns are always kept, and a tool call is never separated from its
+    result. Messages are only ever appended; `compressions` records which turns the model no longer sees.
     """
 
     def __init__(self, messages: list[Message], config: AgentConfig) -> None:
@@ -37,18 +37,18 @@ class Context:
         self.compressions: list[Compression] = []
 
     def visible(self) -> Sequence[Message]:
-        """What is sent."""
+        """The messages to send."""
         return visible(self._messages, self.compressions)
 
     def measured(self, usage: Usage) -> None:
-        """Takes note of what the server counted for everything up to now, its reply included."""
+        """Records the server's token count for all messages so far, including its reply."""
         self._known = usage.prompt_tokens + usage.completion_tokens
         self._known_at = len(self._messages)
 
     def is_large(self) -> bool:
-        """Whether the next prompt passes the share of the context at which it is to be compressed.
+        """Whether the next prompt exceeds the share of the context at which compression starts.
 
-        Tokens are the server's count of the last call, and an estimate by characters of what came after it.
+        Tokens are the server's count at the last call plus an estimate by characters for later messages.
         """
         limit = self._config.compress_at * self._config.context_tokens
         return limit > 0 and len(self._messages) >= self._not_before and self._tokens() >= limit
@@ -59,8 +59,10 @@ class Context:
         return _estimate(self.visible())
 
     async def compress(self, model: ModelClient) -> tuple[bool, Usage]:
-        """Has `model` summarise the middle turns. Returns whether it did, and the tokens that it took. Nothing changes
-        where there is no middle, compression is off, or the model gave no summary."""
+        """Asks `model` to summarise the middle turns. Returns whether it did, and the tokens used.
+
+        Nothing changes if there is no middle, compression is off, or the model gave no summary.
+        """
         if not self._config.compress_at or not (middle := self._middle()):
             return False, Usage()
         started = time.monotonic()
@@ -72,7 +74,9 @@ class Context:
         except (ModelError, ContextFull):
             return False, Usage()
         text = part(reply.message.content).answer.strip()
-        if not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND:  # a mere call is no summary
+        if (
+            not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND
+        ):  # a tool call alone is not a summary
             return False, reply.usage
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started
@@ -81,13 +85,13 @@ class Context:
         return True, reply.usage
 
     def _room(self, turns: int) -> int:
-        """Characters of each turn, so that the request for a summary takes at most half of the context."""
+        """Characters per turn, so that the summary request uses at most half of the context."""
         if not (tokens := self._config.context_tokens):
             return _LONGEST_TURN
         return min(int(tokens / 2 * _CHARACTERS_PER_TOKEN) // turns, _LONGEST_TURN)
 
     def _middle(self) -> tuple[int, int] | None:
-        """The turns to summarise, as indices of the first and behind the last."""
+        """The turns to summarise, as a half-open index range."""
         messages = self._messages
         start = next((i for i, m in enumerate(messages) if m.role == "user"), len(messages)) + 1
         done = self.compressions[-1].end if self.compressions else start

@@ -1,1 +1,1 @@
-"""Chat sessions: conversations with the agent, their home knowledge, recalled memories and the review log."""
+"""Chat: conversations with the agent that are stored, learn from a Hermes home, and recall earlier work."""

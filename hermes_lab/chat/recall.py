@@ -1,4 +1,4 @@
-"""From what is remembered to a prompt, and from what was done to memory."""
+"""Turns recalled memories into prompt text, and finished work into memories."""
 
 import json
 import re
@@ -27,10 +27,10 @@ _SKILL = "skill "
 
 
 def recall_block(recalled: Sequence[Recalled], external: Sequence[str] = ()) -> str:
-    """What was found, and what an external provider recalled, as fenced background for one message; "" for nothing.
+    """The recalled memories and `external` ones, fenced as background for one message; "" if there are none.
 
-    A text in which the scanner finds an attack is left out. What is quoted cannot end the fence: each of its lines
-    begins with `>`, and nothing in it is spelt like the fence.
+    Texts in which the scanner finds an attack are left out. Quoted text cannot close the fence: every line begins with
+    `>`, and tags like the fence are removed.
     """
     entries = [(_origin(found.memory), found.memory.text) for found in recalled]
     entries += [("external memory", text) for text in external]
@@ -47,9 +47,9 @@ def remember_episode(
     source: str,
     at: datetime,
 ) -> None:
-    """Remembers a turn of a conversation: what was asked, what became of it, and the last traceback that a tool showed.
+    """Stores a turn as an episodic memory: the request, the outcome, and the last traceback shown by a tool.
 
-    `turn` are its messages, from the person's on; `source` is the session.
+    `turn` are its messages, starting with the user's; `source` is the session.
     """
     asked = next((message.content for message in turn if message.role == "user" and not message.results), "")
     if not asked.strip():
@@ -61,9 +61,9 @@ def remember_episode(
 
 
 def remember_library(memory: VectorMemory, library: Library, *, at: datetime) -> None:
-    """Brings the declarative memories in step with a library: they are the sections of the skills that it lists.
+    """Syncs the declarative memories, the sections of listed skills, with a library.
 
-    What is new or changed is remembered as of `at`; what stands unchanged keeps its time.
+    New and changed sections are stored with the time `at`; unchanged ones keep theirs.
     """
     wanted = {part.id: part for skill in library.listed.values() for part in _manual(skill, at)}
     held = {id for id, source in memory.held("declarative").items() if source.startswith(_SKILL)}
@@ -98,7 +98,7 @@ def _last_traceback(turn: Sequence[Message]) -> str:
 
 
 def _strings(content: str) -> Iterator[str]:
-    """The texts in a tool's answer, which is JSON."""
+    """All strings in a tool result, which is JSON."""
     waiting: list[Any] = [json.loads(content)]
     while waiting:
         value = waiting.pop()

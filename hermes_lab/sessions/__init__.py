@@ -1,4 +1,4 @@
-"""Conversations that outlive a process: kept whole in one SQLite database, resumed byte for byte, searched."""
+"""Stored chat sessions: one SQLite database, searchable, from which a session resumes byte for byte."""
 
 from hermes_lab.sessions.database import Hit, Session, SessionInfo, SessionStore
 from hermes_lab.sessions.home import hermes_home
