@@ -180,7 +180,7 @@ class Conversation:
         limit = self._config.agent.max_seconds
         with anyio.move_on_after(limit):
             return await review(self._agent(), self._toolbox, (), self._config.skills)
-        return Review(error=EpisodeError("internal", f"no result within {limit:g} s (agent.max_seconds)"), seconds=limit)
+        return Review(error=EpisodeError("internal", f"no result within {limit:g} s"), seconds=limit)
 
     async def compress(self) -> bool:
         """Summarises the middle turns now. Returns False if nothing changed."""

@@ -1,4 +1,4 @@
-"""What to change, for refusals whose cause is in the configuration."""
+"""Advice on which field to change, for refusals caused by the configuration."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig, base_url: str) -> str:
-    """The field to change, in one clause; "" where the refusal speaks for itself."""
+    """The field to change, in one clause; "" if the refusal is clear by itself."""
     words = said.lower()
     if status == 404 and not (version_of(base_url)) and not re.search(r"\bmodel\b", words.rpartition("http 404:")[2]):
         return f"does model.base_url lack /v1? (model.base_url={base_url}/v1)"
@@ -33,7 +33,7 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
         words,
     ):
         return "set agent.tool_format=hermes: calls as text"
-    # xAI names the fields in its own spelling: presencePenalty.
+    # xAI spells fields in its own way: presencePenalty.
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", said).lower()
     if status not in (400, 422) or not _REFUSED.search(words):
         return ""
@@ -54,7 +54,7 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
 
 
 def version_of(base_url: str) -> str:
-    """The part of a URL's path that is an API version, such as `v1`, or another sign that it is the whole address."""
+    """The part of a URL's path that is an API version, such as `v1`, or another sign that the URL is complete."""
     path = urlsplit(base_url).path
     found = re.search(r"/(v\d+\w*)\b|/openai\b|/api\b|/deployments/", path)
     return found.group() if found else ""

@@ -175,7 +175,7 @@ def test_a_broken_group_of_version_1_is_refused(tmp_path: Path) -> None:
         ("[]", "not a scored group"),
         ("{}", "not a scored group"),
         ('{"v": 2}', "not a scored group: .*suite"),
-        ('{"v": 3}', "record version 3 is newer than 2, the latest supported one"),
+        ('{"v": 3}', "record version 3 is newer than this Hermes Lab reads"),
         ('{"v": "2"}', "not a scored group"),
         ("[" * 100_000, "not a scored group"),
         ("\xff", "not a scored group"),

@@ -86,7 +86,7 @@ async def test_the_auxiliary_model_is_opened_with_the_run() -> None:
     async with open_auxiliary(RunConfig(), say=print) as none:
         assert none is None
     wrong = ModelConfig(name="x", base_url="nonsense")
-    with pytest.raises(ConfigError, match=r"^auxiliary\.base_url: 'nonsense' is no http"):
+    with pytest.raises(ConfigError, match=r"^auxiliary\.base_url: 'nonsense' is not an http"):
         async with open_auxiliary(RunConfig(auxiliary=wrong), say=print):
             pass
     scripted = ModelConfig(provider="scripted", name="hermes_lab.tasks.learner:noop")

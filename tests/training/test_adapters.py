@@ -79,7 +79,7 @@ def test_a_broken_card_is_named(tmp_path: Path) -> None:
 
 def test_the_packaged_adapter_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "_PACKAGED_FOLDER", tmp_path / "packaged_adapter")
-    with pytest.raises(ConfigError, match=r"model.adapter: this installation brings no `packaged` adapter along"):
+    with pytest.raises(ConfigError, match=r"model.adapter: this installation has no bundled `packaged` adapter"):
         find_adapter("packaged", tmp_path)
     make(tmp_path).rename(tmp_path / "packaged_adapter")
     assert find_adapter("packaged", tmp_path) == tmp_path / "packaged_adapter"

@@ -459,7 +459,7 @@ def test_a_database_of_a_later_program_is_left_alone(store: SessionStore) -> Non
 def test_a_file_that_is_no_database_is_named(store: SessionStore) -> None:
     store.path.parent.mkdir()
     store.path.write_text("dear diary, " * 1000)
-    with pytest.raises(ConfigError, match=r"sessions\.db: no session database"):
+    with pytest.raises(ConfigError, match=r"sessions\.db: not a session database"):
         store.latest()
     assert store.path.read_text().startswith("dear diary")
 
