@@ -60,7 +60,7 @@ def test_the_file_that_sets_both_is_named_by_line(here: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("agent.max_cost=3", "agent.max_cost never acts without a price"),
+        ("agent.max_cost=3", "agent.max_cost has no effect without a price"),
         (
             "model.extra_body={max_tokens: 9}",
             "model.extra_body.max_tokens would be ignored: set model.sampling.max_tokens",

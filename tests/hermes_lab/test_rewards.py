@@ -80,7 +80,7 @@ def test_one_term_more_leaves_the_score_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("override", "why"),
     [
-        ("reward.score=0", "reward: every weight is 0; give at least one"),
+        ("reward.score=0", "reward: every weight is 0; set at least one"),
         ("reward.tool_call=1", "no such field; there are: score, accepted, answered, tool_calls"),
         ("reward.score=much", "reward.score: give a number"),
         ("reward.score=.inf", "reward.score: give a number that is finite"),

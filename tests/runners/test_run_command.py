@@ -109,7 +109,7 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
             "was begun by `learn`",
         ),
         ([*LEARN, "--out", "OUT", "--resume"], "no run to resume"),
-        ([*LEARN, "-c", "learning.arms=[on,on]", "--out", "OUT"], "an arm stands there twice"),
+        ([*LEARN, "-c", "learning.arms=[on,on]", "--out", "OUT"], "an arm is listed twice"),
         ([*LEARN, "-c", "learning.arms=[]", "--out", "OUT"], "learning.arms"),
         ([*LEARN, "-c", "suite.count=5", "--out", "OUT"], "suite.count: `learn` takes its tasks from"),
         ([*LEARN, "-c", "agent.toolsets=[nope]", "--out", "OUT"], "no toolset 'nope'"),

@@ -148,7 +148,7 @@ async def test_another_adapter_under_the_same_name_is_an_error(
         async def reload(name: str) -> None:
             server.adapters[name] = str(tmp_path / "other")
 
-        with pytest.raises(ModelError, match=rf"of {adapter} is served from .*/other; load it again"):
+        with pytest.raises(ModelError, match=rf"from {adapter} is now served from .*/other; load it again"):
             await answers(server, adapter, reload)
 
 
