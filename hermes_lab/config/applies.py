@@ -139,9 +139,9 @@ def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origi
                 continue
             path = (section, "extra_body", name)
             origin = origins.get(path) or origins.get(path[:-1])
-            mend = f"set {own.field} instead" if own else "leave it out"
+            fix = f"set {own.field} instead" if own else "remove it"
             raise ConfigError(
-                f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {mend}"
+                f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {fix}"
             )
 
 
@@ -185,5 +185,5 @@ def _explained(rule: Rule, field: str, origin: Origin, value: str, chosen: Origi
     where = "the default" if chosen is None else chosen.where
     by = "" if where == origin.where else f" ({where})"
     others = f" (or {', '.join(rule.values[1:])})" if rule.values[1:] else ""
-    mend = f"add -c {rule.selector}={rule.values[0]}{others}, or " if rule.values else ""
-    return f"{origin.where}: {field} is not used with {rule.selector}={value}{by}; {mend}leave {field} out"
+    fix = f"add -c {rule.selector}={rule.values[0]}{others}, or " if rule.values else ""
+    return f"{origin.where}: {field} is not used with {rule.selector}={value}{by}; {fix}remove {field}"

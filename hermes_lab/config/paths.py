@@ -98,7 +98,7 @@ class PathResolver:
             return
         there = given[0] != "/" and _exists(given)
         mend = f"; write {os.path.relpath(given, origin.folder or '.')}" if there else ""
-        self.problems.setdefault(field, f"{origin.where}: {field}: there is no {path} ({RULE}{mend})")
+        self.problems.setdefault(field, f"{origin.where}: {field}: no such file or folder: {path} ({RULE}{mend})")
 
 
 def _joined(given: str, origin: Origin) -> str:

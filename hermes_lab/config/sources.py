@@ -298,18 +298,18 @@ def _resolve_source(paths: PathResolver, source: str, field: str, origin: Origin
 
 
 _PLAIN = {
-    "missing": "must be given",
-    "too_short": "give at least one",
-    "tuple_type": "give a list, such as [a, b]",
-    "dict_type": "give `name: value` pairs",
-    "model_type": "is a section: give its fields",
-    "bool_parsing": "give true or false",
-    "int_parsing": "give a whole number",
-    "int_from_float": "give a whole number",
-    "int_type": "give a whole number",
-    "float_parsing": "give a number",
-    "float_type": "give a number",
-    "finite_number": "give a number that is finite",
+    "missing": "is required",
+    "too_short": "needs at least one item",
+    "tuple_type": "must be a list, such as [a, b]",
+    "dict_type": "must be a mapping of `name: value`",
+    "model_type": "is a section: set its fields",
+    "bool_parsing": "must be true or false",
+    "int_parsing": "must be an integer",
+    "int_from_float": "must be an integer",
+    "int_type": "must be an integer",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
 }
 """Messages by pydantic error type, where pydantic's own would mention Python types."""
 
@@ -329,12 +329,12 @@ def _one_line(schema: type[Section], error: ValidationError, merged: _Merged) ->
     where = next((origins[location[:n]].where for n in range(len(location), 0, -1) if location[:n] in origins), "")
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        message = f"no such field; there are: {', '.join(_fields(schema, location[:-1]))}"
+        message = f"unknown field; valid fields: {', '.join(_fields(schema, location[:-1]))}"
     elif first["type"] == "literal_error":
-        message = f"give {first['ctx']['expected']}"
+        message = f"must be {first['ctx']['expected']}"
     message = _PLAIN.get(first["type"], message)
     others = [".".join(map(str, other["loc"])) for other in error.errors()[1:]]
-    more = f" (wrong, too: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
+    more = f" (also invalid: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
 
 

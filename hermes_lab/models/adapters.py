@@ -129,7 +129,8 @@ class StillServed:
 
 
 def _stamp(root: Path) -> list[tuple[int, int, int]]:
-    """The modification times of an adapter's files; empty if they are not visible here, as with a remote server."""
+    """Inode, size and modification time of an adapter's files; empty if they are not on this machine, as with a remote
+    server."""
     files = [root / name for name in (ADAPTER_CONFIG, WEIGHTS)]
     found = [file.stat() for file in files if file.is_file()]
     return [(stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in found]

@@ -21,7 +21,7 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
     if status == 404 and not (version_of(base_url)) and not re.search(r"\bmodel\b", words.rpartition("http 404:")[2]):
         return f"does model.base_url lack /v1? (model.base_url={base_url}/v1)"
     if status in (401, 403) and config.key_variable:
-        return f"the key is that of ${config.key_variable.replace(',', ', $')} (model.api_key_env)"
+        return f"the key comes from ${config.key_variable.replace(',', ', $')} (model.api_key_env)"
     if "tool_choice" not in body and re.search(r"enable-auto-tool-choice|tool.?call.?parser", words):
         return (
             "start the server with them, or set model.tool_parser to the model's family (hermes, llama, mistral, ...), "
@@ -32,7 +32,7 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
         r"|\btools?\b.{0,60}(?:not support|--jinja)",
         words,
     ):
-        return "set agent.tool_format=hermes: calls as text"
+        return "set agent.tool_format=hermes to write calls as text"
     # xAI spells fields in its own way: presencePenalty.
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", said).lower()
     if status not in (400, 422) or not _REFUSED.search(words):
@@ -45,11 +45,11 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
     sampling = [name for name in SamplingConfig.model_fields if name not in (*_LIMITS, *config.extra_body)]
     if sent := [name for name in sampling if name in body and re.search(rf"(?<![a-z_]){name}(?![a-z_])", words)]:
         fields = " or ".join(f"model.sampling.{name}={'[]' if name == 'stop' else 'null'}" for name in sent)
-        return f"set {fields} to leave it out"
+        return f"set {fields} to omit it"
     if config.reasoning_effort and re.search(r"reasoning|effort", words):
-        return "set model.reasoning_effort= (empty) to leave it out"
+        return "set model.reasoning_effort= (empty) to omit it"
     if named := [name for name in config.extra_body if name.lower() in words]:
-        return f"{named[0]} is from model.extra_body: leave it out there"
+        return f"{named[0]} comes from model.extra_body: remove it there"
     return ""
 
 

@@ -129,11 +129,11 @@ def _problems(card: Card, folder: Path, digest: str) -> Iterator[str]:
     if (lock := made_with.get(LOCK_KEY, card.lock_digest)) != card.lock_digest:
         yield f"lock_digest is {card.lock_digest!r}, but the adapter was trained with the lock {lock}"
     if values_digest(card.locked) != card.lock_digest:
-        yield f"locked: its values are not those of lock_digest {card.lock_digest}"
+        yield f"locked: its values do not match lock_digest {card.lock_digest}"
     if card.base_model != told.get("base_model", card.base_model):
         yield f"base_model is {card.base_model!r}, but locked at {told['base_model']!r}"
     if digest != card.digest:
-        yield f"digest is {card.digest!r}, but the adapter's files are of {digest}: not those that were trained"
+        yield f"digest is {card.digest!r}, but the adapter's files have {digest}: they are not the trained ones"
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def training_digest(name: str, folder: Path) -> str:
     value = _read_here[key] = sha256_files(files)
     if name == PACKAGED and value != PACKAGED_DIGEST:
         raise ConfigError(
-            f"lock: base_model is locked at {PACKAGED!r}, which is sha256 {PACKAGED_DIGEST[:12]}, but {folder} holds "
+            f"lock: base_model is locked at {PACKAGED!r}, which is sha256 {PACKAGED_DIGEST[:12]}, but {folder} has "
             f"{value[:12]}; delete that folder to convert it again"
         )
     return value

@@ -281,7 +281,7 @@ def test_an_adapter_that_does_not_name_its_lock_is_held_to_its_digest(tmp_path: 
     folder = make_adapter(tmp_path, metadata={})
     identify(folder)
     edit(folder, lambda card: card["locked"].update(learning_rate=1.0))
-    with pytest.raises(ConfigError, match=r"locked: its values are not those of lock_digest .*" + REMEDY):
+    with pytest.raises(ConfigError, match=r"locked: its values do not match lock_digest .*" + REMEDY):
         identify(folder)
 
 

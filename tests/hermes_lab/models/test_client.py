@@ -145,14 +145,14 @@ def _completion(**choice: Any) -> Reply:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (_completion(), "gives no token ids"),
-        (_completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}]}), "2 token ids, 1 log-prob"),
+        (_completion(), "returns no token ids"),
+        (_completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}]}), "2 token ids and 1 log-prob"),
         (
             _completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}] * 2}),
-            "2 log-prob.*, 1 tokens",
+            "2 log-prob.* for 1 tokens",
         ),
-        (_completion(token_ids=["a"], logprobs={"content": [{"logprob": -1.0}]}), "gives no token ids"),
-        (_completion(token_ids=[1], logprobs={"content": [{"logprob": "low"}]}), "no number"),
+        (_completion(token_ids=["a"], logprobs={"content": [{"logprob": -1.0}]}), "returns no token ids"),
+        (_completion(token_ids=[1], logprobs={"content": [{"logprob": "low"}]}), "not a number"),
         (Reply(body="<html>"), "an HTML page"),
     ],
 )
@@ -322,7 +322,7 @@ async def test_a_bare_call_that_was_cut_off_is_not_run() -> None:
 @pytest.mark.anyio
 async def test_an_unknown_parser_is_refused() -> None:
     async with FakeOpenAIServer(["x"]) as server:
-        with pytest.raises(ConfigError, match=r"model.tool_parser: no parser 'klingon'; there are: .*hermes"):
+        with pytest.raises(ConfigError, match=r"model.tool_parser: no parser 'klingon'; available: .*hermes"):
             async with client_of(server, tool_parser="klingon"):
                 pass
 

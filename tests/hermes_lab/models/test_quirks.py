@@ -59,7 +59,7 @@ async def test_the_limits_name_is_learned_and_then_known(server: str) -> None:
 @pytest.mark.parametrize("server", quirks.SAMPLING)
 async def test_a_refused_sampling_field(server: str) -> None:
     said, field = quirks.SAMPLING[server]
-    with pytest.raises(ModelError, match=rf"set .*model\.sampling\.{field}=null.* to leave it out"):
+    with pytest.raises(ModelError, match=rf"set .*model\.sampling\.{field}=null.* to omit it"):
         await ask(Reply(status=400, body=quirks.error(said)))
 
 
@@ -310,7 +310,7 @@ async def test_a_field_of_vllm_that_another_server_refuses_is_left_out() -> None
 
 async def test_a_refused_field_of_extra_body_is_named_as_that() -> None:
     refusal = Reply(status=400, body={"error": {"message": "Unrecognized request argument supplied: top_k"}})
-    with pytest.raises(ModelError, match=r"top_k is from model\.extra_body"):
+    with pytest.raises(ModelError, match=r"top_k comes from model\.extra_body"):
         await ask(refusal, extra_body={"top_k": 3})
 
 
