@@ -92,7 +92,7 @@ class Sandbox(Workspace, Protocol):
         """Writes a file below `seen_skills`, as `write` does. Commands can read and run it, but not change it."""
         ...
 
-    def beside(self) -> "Sandbox":
+    def sibling(self) -> "Sandbox":
         """A second sandbox over the same workspace, with its own directory, variables and processes.
 
         It starts when entered. Leaving it keeps the workspace; leaving this sandbox ends it too.

@@ -120,7 +120,7 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     try:
         outcome = await _roll_out(context, spec, knowledge)
     except InfraError as failure:
-        error = EpisodeError(kind=failure.kind, message=str(failure), detail=_bug_in_a_verifier(failure))
+        error = EpisodeError(kind=failure.kind, message=str(failure), detail=_verifier_traceback(failure))
     except Exception as failure:
         error = EpisodeError(
             kind="internal", message=f"{type(failure).__name__}: {failure}", detail=traceback.format_exc()
@@ -137,7 +137,7 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
     name = model.identity.name
     skills = SkillSession(knowledge.library, origin="foreground", episode=spec.key, model=name)
     notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=spec.key, model=name)
-    async with _staged(context.suite, task) as stage, context.open_sandbox() as sandbox:
+    async with _open_session(context.suite, task) as session, context.open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
         system = partial(_system, context, knowledge, listed, await _context_files(task))
@@ -152,7 +152,7 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
             pages=task.pages,
             web=context.web,
         )
-        given = stage.tools if stage else ()
+        given = session.tools if session else ()
         tools = config.agent
         toolbox = Toolbox(
             _toolsets(context, spec), tool_context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
@@ -160,11 +160,11 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
         summariser = summariser_of(config, context.auxiliary)
         agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price, summariser=summariser)
         delegation.serve(agent, toolbox)
-        trajectory, verdicts = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, stage)
+        trajectory, verdicts = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, session)
         observation = observe(trajectory, verdicts, config.skills)
-        looked_back = None
-        if _is_due(spec, knowledge, trajectory, observation, config.skills):
-            looked_back = await review(agent, toolbox, verdicts, config.skills)
+        review_record = None
+        if _review_is_due(spec, knowledge, trajectory, observation, config.skills):
+            review_record = await review(agent, toolbox, verdicts, config.skills)
     names = tuple(skill.name for skill in listed)
     loaded = tuple(dict.fromkeys(skills.loaded))
     used = SkillUse(
@@ -174,10 +174,10 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
         writes=_with_triggers(skills.writes, task),
         traces=traces(knowledge.library, names, loaded, task, trajectory, knowledge.learnt_from, delegation.children),
     )
-    if looked_back:
-        looked_back = msgspec.structs.replace(looked_back, writes=_with_triggers(looked_back.writes, task))
+    if review_record:
+        review_record = msgspec.structs.replace(review_record, writes=_with_triggers(review_record.writes, task))
     remembered = MemoryUse(knowledge.notes_snapshot, tuple(notes.writes))
-    return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, looked_back)
+    return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, review_record)
 
 
 def now() -> str:
@@ -198,16 +198,16 @@ def errored_episode(
 
 
 @asynccontextmanager
-async def _staged(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]:
+async def _open_session(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]:
     """The task's session; None if the suite has none."""
     if not isinstance(suite, SessionSuite):
         yield None
         return
-    stage = await suite.stage(task)
+    session = await suite.open_session(task)
     try:
-        yield stage
+        yield session
     finally:
-        await stage.aclose()
+        await session.aclose()
 
 
 async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
@@ -224,18 +224,18 @@ async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
 
 
 async def _submissions(
-    context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, stage: TaskSession | None
+    context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, session: TaskSession | None
 ) -> tuple[Trajectory, tuple[Verdict, ...]]:
     """Submits the work and retries with the feedback until it is accepted, or no attempts or feedback are left.
 
     A success with feedback is retried too.
     """
-    verify = stage.verify if stage else partial(context.suite.verify, task)
+    verify = session.verify if session else partial(context.suite.verify, task)
     verdicts: list[Verdict] = []
     while True:
         stop = await agent.submit(prompt)
-        while stage and stop in ("answered", "empty"):
-            if (turn := await stage.next_user_turn(agent.trajectory(stop).final_response)) is None:
+        while session and stop in ("answered", "empty"):
+            if (turn := await session.next_user_turn(agent.trajectory(stop).final_response)) is None:
                 break
             toolbox.bring(turn.tools)
             stop = await agent.submit(turn.message)
@@ -245,7 +245,7 @@ async def _submissions(
         except InfraError:
             raise
         except Exception as error:
-            raise VerifierError(f"{type(error).__name__}: {error} ({_where(error)})") from error
+            raise VerifierError(f"{type(error).__name__}: {error} ({_location(error)})") from error
         if verdict is None:
             return trajectory, tuple(verdicts)
         verdicts.append(verdict)
@@ -255,18 +255,18 @@ async def _submissions(
         prompt = verdict.feedback
 
 
-def _bug_in_a_verifier(failure: InfraError) -> str:
+def _verifier_traceback(failure: InfraError) -> str:
     """The traceback of an exception in a verifier; "" for other failures, where a traceback does not help."""
     if not isinstance(failure, VerifierError) or failure.__cause__ is None:
         return ""
-    return "".join(traceback.format_exception(failure.__cause__))[-_MOST_DETAIL:]
+    return "".join(traceback.format_exception(failure.__cause__))[-_MAX_DETAIL:]
 
 
-_MOST_DETAIL = 20_000
+_MAX_DETAIL = 20_000
 """Characters kept of a traceback; the end is kept, which names the line."""
 
 
-def _where(error: Exception) -> str:
+def _location(error: Exception) -> str:
     """`file:line` of the innermost frame in the user's own code, or of the innermost frame if there is none.
 
     Frames of this package, the standard library and installed packages are skipped.
@@ -311,7 +311,7 @@ def _system(
     return Message(role="system", content=text)
 
 
-def _is_due(
+def _review_is_due(
     spec: RolloutSpec, knowledge: Knowledge, trajectory: Trajectory, observation: Observation, config: SkillsConfig
 ) -> bool:
     """Whether the agent reviews its work; never if it gave no answer."""

@@ -66,6 +66,6 @@ class TaskSession(Protocol):
 class SessionSuite(Suite, Protocol):
     """A suite whose tasks need a session: more than a workspace and one prompt."""
 
-    async def stage(self, task: Task) -> TaskSession:
+    async def open_session(self, task: Task) -> TaskSession:
         """A new session for one episode of that task."""
         ...

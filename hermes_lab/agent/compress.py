@@ -31,8 +31,8 @@ class Context:
     def __init__(self, messages: list[Message], config: AgentConfig) -> None:
         self._messages = messages
         self._config = config
-        self._known = 0
-        self._known_at = 0
+        self._counted = 0
+        self._counted_at = 0
         self._not_before = 0
         self.compressions: list[Compression] = []
 
@@ -40,10 +40,10 @@ class Context:
         """The messages to send."""
         return visible(self._messages, self.compressions)
 
-    def measured(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> None:
         """Records the server's token count for all messages so far, including its reply."""
-        self._known = usage.prompt_tokens + usage.completion_tokens
-        self._known_at = len(self._messages)
+        self._counted = usage.prompt_tokens + usage.completion_tokens
+        self._counted_at = len(self._messages)
 
     def is_large(self) -> bool:
         """Whether the next prompt exceeds the share of the context at which compression starts.
@@ -54,8 +54,8 @@ class Context:
         return limit > 0 and len(self._messages) >= self._not_before and self._tokens() >= limit
 
     def _tokens(self) -> float:
-        if self._known:
-            return self._known + _estimate(self._messages[self._known_at :])
+        if self._counted:
+            return self._counted + _estimate(self._messages[self._counted_at :])
         return _estimate(self.visible())
 
     async def compress(self, model: ModelClient) -> tuple[bool, Usage]:
@@ -81,7 +81,7 @@ class Context:
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started
         self.compressions.append(Compression(len(self._messages) - 1, start, end, room, reply.usage, seconds))
-        self._known = 0
+        self._counted = 0
         return True, reply.usage
 
     def _room(self, turns: int) -> int:

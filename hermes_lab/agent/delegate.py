@@ -84,13 +84,13 @@ class Delegation:
         `toolsets` limits the child's tools. Raises `ToolError` if it names one the child cannot have, and `InfraError`
         if the child met one, which makes the episode errored. Any other failure is a failed call.
         """
-        tools = _narrowed(self._tools, toolsets) if toolsets else self._tools
+        tools = _select_tools(self._tools, toolsets) if toolsets else self._tools
         place = len(self._children)  # taken before the first await, so that children are in call order
         self._children.append(Child(goal, self._depth))
         async with self._slots:
             started = time.monotonic()
-            async with self._sandbox.beside() as sandbox:
-                agent, below = self._begin(sandbox, tools)
+            async with self._sandbox.sibling() as sandbox:
+                agent, nested = self._begin(sandbox, tools)
                 stop: StopReason = "max_seconds"  # if cancelled: the parent's time is up
                 error = None
                 try:
@@ -99,28 +99,28 @@ class Delegation:
                     raise
                 except Exception as failure:
                     _log.warning("a child agent failed", exc_info=True)
-                    error = _described(failure)
+                    error = _episode_error(failure)
                 finally:
-                    trajectory = None if error else self._trajectory(agent, below._skills, stop)
+                    trajectory = None if error else self._trajectory(agent, nested._skills, stop)
                     seconds = time.monotonic() - started
-                    self._children[place] = Child(goal, self._depth, trajectory, seconds, error, below.children)
-                    if self._skills and below._skills:  # loads by the child count for the episode
-                        self._skills.loaded += below._skills.loaded
-        return _told(self._children[place])
+                    self._children[place] = Child(goal, self._depth, trajectory, seconds, error, nested.children)
+                    if self._skills and nested._skills:  # loads by the child count for the episode
+                        self._skills.loaded += nested._skills.loaded
+        return _tool_answer(self._children[place])
 
     def _begin(self, sandbox: Sandbox, tools: Sequence[str]) -> tuple[Agent, "Delegation"]:
         """Makes a child that has no messages yet, and the delegation for its own children."""
         skills = self._skills.fork("foreground") if self._skills else None
-        below = Delegation(
+        nested = Delegation(
             self._model, self._config, sandbox, skills, self._system, depth=self._depth + 1, auxiliary=self._auxiliary
         )
-        context = ToolContext(sandbox, skills, self._config.sandbox, delegate=below, pages=self._pages, web=self._web)
+        context = ToolContext(sandbox, skills, self._config.sandbox, delegate=nested, pages=self._pages, web=self._web)
         toolbox = Toolbox(tools, context, profile=self._config.agent.prompt)
         system, price = self._system(toolbox), self._config.model.price
         summariser = summariser_of(self._config, self._auxiliary)
         agent = Agent(self._model, toolbox, self._agent_config, [system], price, self._parent, summariser)
-        below.serve(agent, toolbox)
-        return agent, below
+        nested.serve(agent, toolbox)
+        return agent, nested
 
     def _trajectory(self, agent: Agent, skills: SkillSession | None, stop: StopReason) -> Trajectory:
         if calls := agent.messages[-1].tool_calls:  # cancelled during a call; every call needs a result
@@ -137,11 +137,11 @@ class Delegation:
         return WITHHELD.isdisjoint((name, known.toolset)) and (known.toolset != _DELEGATION or self._may_delegate)
 
 
-def _described(failure: Exception) -> EpisodeError:
+def _episode_error(failure: Exception) -> EpisodeError:
     return EpisodeError("internal", f"{type(failure).__name__}: {failure}", traceback.format_exc())
 
 
-def _told(child: Child) -> dict[str, Any]:
+def _tool_answer(child: Child) -> dict[str, Any]:
     """The child's result as the parent sees it."""
     if child.error:
         return {"error": f"the child failed: {child.error.message}"}
@@ -152,7 +152,7 @@ def _told(child: Child) -> dict[str, Any]:
     return {"answer": answer.strip()} | ({} if stop == "answered" else {"stopped": stop})
 
 
-def _narrowed(tools: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def _select_tools(tools: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """The tools that `wanted` selects, by toolset or by name."""
     toolsets = known_toolsets()
     chosen: set[str] = set()

@@ -31,7 +31,7 @@ _NO_ANSWER: Mapping[Ending, StopReason] = {
     "malformed_call": "unparsed",
 }
 _WITHOUT_ANSWER = frozenset({"empty", "length", "filtered", "refused", "unparsed", "context_full", "failed"})
-_SPENT = "not run: the budget is used up"
+_NOT_RUN = "not run: the budget is used up"
 REPLAY_LOG = logging.getLogger("hermes_lab.replay")
 """Logs tool results that differ from the recorded ones during a replay."""
 
@@ -86,14 +86,14 @@ class Agent:
         try:
             stop = await self._work()
             if isinstance(stop, Generation):
-                return self._how_it_ended(stop)
+                return self._classify(stop)
             self.messages.append(Message(role="user", content=CONCLUDE))
             last = await self._call_model()
             if calls := last.message.tool_calls:  # servers reject a conversation in which a call has no result
-                self._answer([_unanswered(call, _SPENT) for call in calls])
+                self._answer([_unanswered(call, _NOT_RUN) for call in calls])
             return stop
         except ContextFull as error:
-            self._take_back_loads()
+            self._undo_loads()
             if not self.steps and self._parent is None:  # a child's first prompt was written by its parent
                 raise ModelError(f"not even the first prompt fits the model: {error}") from None
             return "context_full"
@@ -102,13 +102,13 @@ class Agent:
         """Returns the final reply (without tool calls), or the reason why work stopped before it."""
         repeats = Repeats(self._config)
         for _ in range(self._config.max_iterations):
-            if spent := self._spent():
+            if spent := self._exhausted_budget():
                 return spent
             reply = await self._call_model()
             if not (calls := reply.message.tool_calls):
                 return reply
-            if spent := self._spent():
-                self._answer([_unanswered(call, _SPENT) for call in calls])
+            if spent := self._exhausted_budget():
+                self._answer([_unanswered(call, _NOT_RUN) for call in calls])
                 return spent
             self._answer(await self._run_tools(calls, reply.then, repeats))
             if reply.then and reply.then.spent:
@@ -117,14 +117,14 @@ class Agent:
                 return "repeated"
         return "max_iterations"
 
-    def _spent(self) -> Budget | None:
+    def _exhausted_budget(self) -> Budget | None:
         if time.monotonic() >= self._deadline:
             return "max_seconds"
         if self.usage.prompt_tokens + self.usage.completion_tokens >= self._config.max_tokens:
             return "max_tokens"
         if self._config.max_cost and self.cost >= self._config.max_cost:
             return "max_cost"
-        return self._parent._spent() if self._parent else None
+        return self._parent._exhausted_budget() if self._parent else None
 
     def _spend(self, usage: Usage, price: PriceConfig) -> None:
         self.usage += usage
@@ -174,7 +174,7 @@ class Agent:
         seconds = time.monotonic() - started
         self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
         self._spend(reply.usage, self._price)
-        self.context.measured(reply.usage)
+        self.context.record_usage(reply.usage)
         self._trace.add(reply)
         return reply
 
@@ -197,7 +197,7 @@ class Agent:
             skills.confirm_loads(results)
         self.messages += result_messages(results, self._config.tool_format)
 
-    def _take_back_loads(self) -> None:
+    def _undo_loads(self) -> None:
         """Unmarks skills loaded by the last calls, since their results did not fit the context."""
         if skills := self._toolbox.context.skills:
             last = max((n for n, message in enumerate(self.messages) if message.role == "assistant"), default=-1)
@@ -224,7 +224,7 @@ class Agent:
             compressions=tuple(self.context.compressions),
         )
 
-    def _how_it_ended(self, reply: Generation) -> StopReason:
+    def _classify(self, reply: Generation) -> StopReason:
         """Classifies a reply without tool calls: an answer must be complete and contain more than reasoning."""
         ending = ending_of(reply.finish_reason)
         if ending in _NO_ANSWER:

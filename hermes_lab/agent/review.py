@@ -29,7 +29,7 @@ If there is nothing to save, say so."""
 REFINE = "Add to it the pitfall that you met, and the shorter way if you found one."
 """Asks to improve a skill that was loaded."""
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def due(idle: int, iterations: int, observation: Observation, config: SkillsConfig) -> bool:
@@ -54,7 +54,7 @@ async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], co
     `error`, its writes are dropped, and its transcript and usage are kept.
     """
     started = time.monotonic()
-    context = _apart(toolbox.context, config)
+    context = _review_context(toolbox.context, config)
     fork = agent.fork(toolbox.allow(REVIEW_TOOLS, context), max_iterations=config.review_iterations)
     stop: StopReason = "failed"
     error = None
@@ -80,11 +80,11 @@ def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
         if loaded := sorted(set(context.skills.loaded)):  # sorted: children and parallel calls load in any order
             rejected = verdicts and not verdicts[0].success
             misled = " and were rejected at first: mend what misled you" if rejected else ""
-            lines.append(f"You had loaded {_named(loaded)}{misled}. {REFINE}")
+            lines.append(f"You had loaded {_name_list(loaded)}{misled}. {REFINE}")
         skills = context.skills.library.skills
         failing = [name for name, skill in skills.items() if skill_format.state(skill) == "deprecated"]
         if failing:
-            lines.append(f"Skills that failed, and are hidden until you rewrite or patch them: {_named(failing)}.")
+            lines.append(f"Skills that failed, and are hidden until you rewrite or patch them: {_name_list(failing)}.")
     return f"{' '.join(lines)}\n\n{REVIEW_REQUEST}"
 
 
@@ -97,12 +97,12 @@ def _outcome(verdicts: Sequence[Verdict]) -> str:
     return f"The submission was accepted {'after a rejection' if verdicts[1:] else 'at the first try'}."
 
 
-def _named(names: Iterable[str]) -> str:
+def _name_list(names: Iterable[str]) -> str:
     first, *more = names
-    return ", ".join((first, *more[: _MOST_NAMES - 1])) + (", ..." if len(more) >= _MOST_NAMES else "")
+    return ", ".join((first, *more[: _MAX_NAMES - 1])) + (", ..." if len(more) >= _MAX_NAMES else "")
 
 
-def _apart(context: ToolContext, config: SkillsConfig) -> ToolContext:
+def _review_context(context: ToolContext, config: SkillsConfig) -> ToolContext:
     """The context of a review: no person to ask, no children, and forked skill and note sessions."""
     skills = context.skills.fork("review", review_gate(config)) if context.skills else None
     notes = context.notes.fork("review", _notes_gate) if context.notes else None

@@ -42,7 +42,7 @@ class HomeKnowledge:
     def __init__(self, home: Path, config: RunConfig) -> None:
         self._home = home
         self._config = config
-        self._store = store_in(_given(config.skills.library) if config.skills.library else home / "skills")
+        self._store = store_in(_library_folder(config.skills.library) if config.skills.library else home / "skills")
         self._notes = NotesStore(home, config.memory)
         self._memory: VectorMemory | None = open_memory(config.memory, home, os.environ)
         self._provider: GuardedProvider | None = open_provider(config.memory.provider)
@@ -56,8 +56,8 @@ class HomeKnowledge:
             named.setdefault(_DONE[step.action], []).append(step.names[0])
         if not named:
             return ""
-        told = [f"{len(names)} {state}: {', '.join(names)}" for state, names in named.items()]
-        return f"skills {'; '.join(told)}; `hermes-lab skills restore NAME` makes one active again"
+        lines = [f"{len(names)} {state}: {', '.join(names)}" for state, names in named.items()]
+        return f"skills {'; '.join(lines)}; `hermes-lab skills restore NAME` makes one active again"
 
     def library(self) -> Library:
         """The current skills. Listed ones are also indexed for recall."""
@@ -130,7 +130,7 @@ class HomeKnowledge:
             self._memory.close()
 
 
-def _given(library: str) -> Path:
+def _library_folder(library: str) -> Path:
     folder = Path(library).expanduser()
     if not folder.is_dir():
         raise ConfigError(

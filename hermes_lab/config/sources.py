@@ -143,7 +143,7 @@ class _Merged:
             kind = type(content.value if isinstance(content, Plain) else content).__name__
             raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
         try:
-            content = {name: _settled(value, self._schema, (name,)) for name, value in content.items()}
+            content = {name: _coerced(value, self._schema, (name,)) for name, value in content.items()}
         except RecursionError:  # a recursive alias
             raise ConfigError(f"{path}: nested too deeply") from None
         folder = "" if path.parent == Path() else str(path.parent)
@@ -241,7 +241,7 @@ def _each(value: Any, kind: _Type, at: _At, change: Callable[[Any, _Type, _At], 
     return change(value, kind, at)
 
 
-def _settled(value: Any, schema: type[BaseModel], path: _At) -> Any:
+def _coerced(value: Any, schema: type[BaseModel], path: _At) -> Any:
     """`value` as the field at `path` expects it: string fields get plain scalars as written."""
     return _each(value, _type_at(schema, path), (), _plain)
 
@@ -265,7 +265,7 @@ def _override_value(schema: type[BaseModel], path: _At, value: str) -> Any:
     if kind.is_text:
         return as_written(value)
     try:
-        return _settled(read_yaml(value).content, schema, path) if value else ""
+        return _coerced(read_yaml(value).content, schema, path) if value else ""
     except (yaml.YAMLError, ValueError, RecursionError):
         return value
 
@@ -297,7 +297,7 @@ def _resolve_source(paths: PathResolver, source: str, field: str, origin: Origin
     return f"{override['key']}={text}"
 
 
-_PLAIN = {
+_MESSAGES = {
     "missing": "is required",
     "too_short": "needs at least one item",
     "tuple_type": "must be a list, such as [a, b]",
@@ -332,7 +332,7 @@ def _one_line(schema: type[Section], error: ValidationError, merged: _Merged) ->
         message = f"unknown field; valid fields: {', '.join(_fields(schema, location[:-1]))}"
     elif first["type"] == "literal_error":
         message = f"must be {first['ctx']['expected']}"
-    message = _PLAIN.get(first["type"], message)
+    message = _MESSAGES.get(first["type"], message)
     others = [".".join(map(str, other["loc"])) for other in error.errors()[1:]]
     more = f" (also invalid: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"

@@ -29,7 +29,7 @@ _LARGEST_BODY = 32 << 20
 T = TypeVar("T")
 
 
-def may_pass(status: int) -> bool:
+def is_retryable(status: int) -> bool:
     """Whether a refusal with this HTTP status may succeed on a retry: every 5xx, and some 4xx."""
     return status >= 500 or status in _RETRIED
 
@@ -41,7 +41,7 @@ class Answer(NamedTuple, Generic[T]):
     retries: int
 
 
-class _PassingError(Exception):
+class _TemporaryError(Exception):
     """A failure worth a retry, after `retry_after` seconds if the server said so."""
 
     def __init__(self, failure: ModelError, retry_after: float | None = None) -> None:
@@ -125,8 +125,8 @@ class Endpoint:
             try:
                 return Answer(read(await self._try(method, path, data, see)), tried)
             except Failed as failure:
-                error = _PassingError(Failed(self._hidden(str(failure))))
-            except _PassingError as passing:
+                error = _TemporaryError(Failed(self._without_key(str(failure))))
+            except _TemporaryError as passing:
                 error = passing
             if tried >= self._max_retries:
                 raise error.failure from None
@@ -141,7 +141,7 @@ class Endpoint:
             ) as response:
                 content = await self._read(response)
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            raise _PassingError(ModelError(f"{self._named}: {_connection_reason(error)}")) from None
+            raise _TemporaryError(ModelError(f"{self._named}: {_connection_reason(error)}")) from None
         except TimeoutError:
             raise NoReply(f"{self._named}: no reply within {self._timeout:g} s") from None
         except aiohttp.ClientError as error:
@@ -152,11 +152,11 @@ class Endpoint:
         refused = Refused(f"{self._named}: HTTP {status}: {self._reason(content)}", status)
         if 300 <= status < 400 and (to := response.headers.get("Location")):
             refused = Refused(
-                f"{self._named}: HTTP {status}: it redirects to {self._hidden(to)}; give that address", status
+                f"{self._named}: HTTP {status}: it redirects to {self._without_key(to)}; give that address", status
             )
         see(refused)
-        if may_pass(status):
-            raise _PassingError(refused, _retry_after(response.headers.get("Retry-After", "")))
+        if is_retryable(status):
+            raise _TemporaryError(refused, _retry_after(response.headers.get("Retry-After", "")))
         raise refused
 
     @property
@@ -177,10 +177,10 @@ class Endpoint:
         """The server's message on one line, with its error code if that is a word."""
         text = content.decode(errors="replace").removeprefix("\ufeff")
         with suppress(msgspec.DecodeError, RecursionError):  # not JSON: show the body itself
-            text = _told(msgspec.json.decode(text)) or text
-        return self._hidden(" ".join(text.split())[:500])
+            text = _error_message(msgspec.json.decode(text)) or text
+        return self._without_key(" ".join(text.split())[:500])
 
-    def _hidden(self, line: str) -> str:
+    def _without_key(self, line: str) -> str:
         """Removes the key, which some servers echo."""
         for secret in self._secrets:
             line = line.replace(secret, "***")
@@ -244,15 +244,15 @@ def _let_pass(refused: Refused) -> None:
     del refused
 
 
-def _told(body: object) -> str:
+def _error_message(body: object) -> str:
     """The message of an error body, with its code if that is a word; "" if there is none."""
     if isinstance(body, list):
-        return "; ".join(filter(None, map(_told, body[:3])))
+        return "; ".join(filter(None, map(_error_message, body[:3])))
     if not isinstance(body, dict):
         return body if isinstance(body, str) else ""
     for name in ("error", "detail", "errors", "message", "msg"):
         if isinstance(found := body.get(name), dict | list):
-            return _told(found)
+            return _error_message(found)
         if isinstance(found, str) and found:
             place = body.get("loc")  # FastAPI: the field concerned
             where = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""

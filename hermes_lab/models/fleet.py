@@ -15,7 +15,7 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.client import EndpointClient
-from hermes_lab.models.endpoint import backoff, may_pass
+from hermes_lab.models.endpoint import backoff, is_retryable
 from hermes_lab.models.refusals import NoReply, Refused
 from hermes_lab.models.weights import Say
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
@@ -24,7 +24,7 @@ LOOK_SECONDS = 5.0
 """Seconds between two checks of a server that was taken out."""
 _ANSWER_SECONDS = 30.0
 """Seconds for a server to report what it serves and to load adapters."""
-_NOT_THERE = frozenset({401, 403, 404, 405})
+_WRONG_SERVER = frozenset({401, 403, 404, 405})
 """HTTP statuses which suggest that another server answers now, or that the path never existed."""
 
 
@@ -185,7 +185,7 @@ class _Rollout(FleetModel):
                     return await server.clients[self._number].generate(messages, tools)
                 except (NoReply, Refused) as failure:
                     # A bad request fails on every server, and a slow reply is as slow elsewhere.
-                    if not await self._is_of(server, failure):
+                    if not await self._is_server_fault(server, failure):
                         raise
                     error = failure
                 except ModelError as failure:
@@ -196,11 +196,11 @@ class _Rollout(FleetModel):
                 self._fleet.take_out(server, error)
         raise error
 
-    async def _is_of(self, server: Server, failure: NoReply | Refused) -> bool:
+    async def _is_server_fault(self, server: Server, failure: NoReply | Refused) -> bool:
         """Whether the failure is the server's fault."""
-        if isinstance(failure, Refused) and may_pass(failure.status):
+        if isinstance(failure, Refused) and is_retryable(failure.status):
             return True
-        may_be = isinstance(failure, NoReply) or failure.status in _NOT_THERE
+        may_be = isinstance(failure, NoReply) or failure.status in _WRONG_SERVER
         return may_be and not await self._fleet.serves(server)
 
     def _choose(self, failed: Collection[Server]) -> Server | None:

@@ -25,10 +25,10 @@ def open_sandbox(config: SandboxConfig) -> Sandbox:
     return BubblewrapSandbox(config)
 
 
-def unkept_promises(config: SandboxConfig) -> tuple[str, ...]:
+def missing_guarantees(config: SandboxConfig) -> tuple[str, ...]:
     """The sandbox guarantees that `config.backend` does not provide, one line each, for a warning before a run."""
     if config.backend == "local":
-        from hermes_lab.sandbox.local import UNKEPT
+        from hermes_lab.sandbox.local import MISSING_GUARANTEES
 
-        return UNKEPT
+        return MISSING_GUARANTEES
     return ()

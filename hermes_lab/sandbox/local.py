@@ -14,7 +14,7 @@ from hermes_lab.sandbox.piped import PipedSandbox, gone
 from hermes_lab.sandbox.shell import session
 from hermes_lab.sandbox.spawn import Piped, spawn
 
-UNKEPT = (
+MISSING_GUARANTEES = (
     "no isolation: the agent's commands run as your user, with access to your files, processes and the network",
     "a process that clears its environment (env -i) outlives the episode and escapes all limits",
     "if the harness is killed with SIGKILL, the agent's processes keep running",

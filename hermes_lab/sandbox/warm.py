@@ -137,8 +137,8 @@ class WarmSandbox(ABC):
             meter.forget(self)
             await self._end()
 
-    def beside(self) -> Self:
-        """See `Sandbox.beside`. Memory and process limits are separate; the workspace limit is shared."""
+    def sibling(self) -> Self:
+        """See `Sandbox.sibling`. Memory and process limits are separate; the workspace limit is shared."""
         sibling = type(self)(self.config)
         sibling._host = self
         return sibling

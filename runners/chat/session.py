@@ -26,7 +26,7 @@ from hermes_lab.runners.chat.repl import Talk
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.terminal import Terminal
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.keys import new_id
 from hermes_lab.skills.learning.listing import choose
@@ -76,7 +76,7 @@ class Chat:
                 auxiliary = await opened.enter_async_context(open_auxiliary(config, say=options.say))
             sandbox = await opened.enter_async_context(open_sandbox(config.sandbox))
             talk = await opened.enter_async_context(self._session(model, sandbox, auxiliary))
-            for promise in unkept_promises(config.sandbox):
+            for promise in missing_guarantees(config.sandbox):
                 self._terminal.note(f"sandbox.backend {config.sandbox.backend}: {promise}")
             self._terminal.note("files that the agent makes are lost when this chat ends")
             with relay_logs(self._terminal.note):

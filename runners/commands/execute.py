@@ -28,7 +28,7 @@ from hermes_lab.runners.experiments.experiment import Command, blaming_adapters,
 from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, plan_experiment
 from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.runners.progress import LiveTable, Plain, Progress, Quiet, Tally
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.tools.distributions import check_tools
 from hermes_lab.web import open_web
 
@@ -108,7 +108,7 @@ async def _run_owed(
     say: Callable[[str], None],
 ) -> None:
     config = plan.config
-    for promise in unkept_promises(config.sandbox):
+    for promise in missing_guarantees(config.sandbox):
         options.say(f"sandbox.backend={config.sandbox.backend}: {promise}")
     if doubt := reward_warnings(config.reward):
         options.say(doubt)

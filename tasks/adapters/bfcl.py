@@ -59,13 +59,13 @@ class Bfcl:
         chosen = Draws("bfcl", seed).shuffled(entries) if seed else entries
         return [_task(entry) for entry in chosen[: count or None]]
 
-    async def stage(self, task: Task) -> "BfclStage":
+    async def open_session(self, task: Task) -> "BfclStage":
         """Fresh backends in the state in which the entry begins."""
         return await anyio.to_thread.run_sync(BfclStage, _entry(task))
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
         """The verdict on an episode in which nothing was called: there is no stage to judge by."""
-        return await (await self.stage(task)).verify(workspace, answer, attempt)
+        return await (await self.open_session(task)).verify(workspace, answer, attempt)
 
 
 class BfclStage:

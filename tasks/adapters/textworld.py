@@ -88,7 +88,7 @@ class TextWorld:
             metadata={"family": "textworld", "quest_length": self._size[2]},
         )
 
-    async def stage(self, task: Task) -> "TextWorldStage":
+    async def open_session(self, task: Task) -> "TextWorldStage":
         """The game at its beginning."""
         return await anyio.to_thread.run_sync(TextWorldStage, task.truth["game"])
 

@@ -77,7 +77,7 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
 
 
 def test_an_auxiliary_server_is_not_started() -> None:
-    with pytest.raises(ConfigError, match="auxiliary: provider vllm"):
+    with pytest.raises(ConfigError, match="auxiliary: `vllm` is only supported for `model`"):
         load_config(["auxiliary.provider=vllm"])
 
 

@@ -24,19 +24,19 @@ def decode_json(content: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return mended(json.loads(content.decode(errors="replace"), strict=False))
+        return sanitised(json.loads(content.decode(errors="replace"), strict=False))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"the reply is not JSON: {error}") from None
 
 
-def mended(value: Any) -> Any:
+def sanitised(value: Any) -> Any:
     """The value without anything that JSON cannot represent. NaN and infinities become null."""
     if isinstance(value, str):
         return _LONE_SURROGATE.sub(_NO_REPLACEMENT, value)
     if isinstance(value, list):
-        return [mended(each) for each in value]
+        return [sanitised(each) for each in value]
     if isinstance(value, dict):
-        return {mended(key): mended(each) for key, each in value.items()}
+        return {sanitised(key): sanitised(each) for key, each in value.items()}
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value

@@ -35,7 +35,7 @@ class Counter:
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         return [Task(id=f"t{n}", suite="counter", prompt="Count to three.") for n in range(count)]
 
-    async def stage(self, task: Task) -> "CounterStage":
+    async def open_session(self, task: Task) -> "CounterStage":
         self.stages.append(CounterStage())
         return self.stages[-1]
 
