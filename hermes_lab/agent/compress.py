@@ -7,7 +7,7 @@ from hermes_lab.config.schema import AgentConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.hermes_format import parse_reply
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient
 from hermes_lab.transcript import SUMMARY, begins_turn, summary_request, visible
 from hermes_lab.types import Compression, Message, Usage
@@ -73,7 +73,7 @@ class Context:
             reply = await model.generate(summary_request(self._messages, self.compressions, start, end, room), ())
         except (ModelError, ContextFull):
             return False, Usage()
-        text = part(reply.message.content).answer.strip()
+        text = split_reasoning(reply.message.content).answer.strip()
         if (
             not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND
         ):  # a tool call alone is not a summary

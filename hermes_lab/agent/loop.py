@@ -16,7 +16,7 @@ from hermes_lab.config.schema import AgentConfig, PriceConfig, RunConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, Ending, ending_of
 from hermes_lab.models.hermes_format import parse_reply, render_results
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.registry import Toolbox
@@ -231,7 +231,7 @@ class Agent:
             return _NO_ANSWER[ending]
         if ending not in SOUND:
             raise ModelError(f"the reply ended with {reply.finish_reason!r}: this is not the end of a complete reply")
-        if not (answer := part(reply.message.content).answer).strip():
+        if not (answer := split_reasoning(reply.message.content).answer).strip():
             return "empty"
         tools = self._tool_names()
         return "unparsed" if tools and family_of(answer, tools) else "answered"
@@ -244,7 +244,7 @@ class Agent:
         if ending_of(self.steps[-1].finish_reason) not in SOUND:
             return None
         prompts = (message.content for message in self.messages if message.role in ("system", "user"))
-        answer = part(last.content, prompts).answer
+        answer = split_reasoning(last.content, prompts).answer
         if not answer.strip() or (self._tool_names() and family_of(answer, self._tool_names())):
             return None
         return answer

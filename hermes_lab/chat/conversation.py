@@ -17,7 +17,7 @@ from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import SandboxError
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
@@ -169,7 +169,7 @@ class Conversation:
         recent = self.session.messages[since:]
         if not self._answered or not recent or recent[-1].role != "assistant" or recent[-1].tool_calls:
             return False
-        if not (answer := part(recent[-1].content).answer).strip():
+        if not (answer := split_reasoning(recent[-1].content).answer).strip():
             return False
         turns = Trajectory(recent, self.session.tools, self.session.tool_format, "answered", final_response=answer)
         config = self._config.skills

@@ -133,7 +133,7 @@ def _problems(card: Card, folder: Path, digest: str) -> Iterator[str]:
     if card.base_model != told.get("base_model", card.base_model):
         yield f"base_model is {card.base_model!r}, but locked at {told['base_model']!r}"
     if digest != card.digest:
-        yield f"digest is {card.digest!r}, but the adapter's files have {digest}: they are not the trained ones"
+        yield f"digest is {card.digest!r}, but the adapter's files have the digest {digest}: not the trained ones"
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ _LAST_TOKEN = re.compile(rf"(?:{END_TOKENS})\Z")
 _LONGEST_TOKEN = 40
 
 
-class Parted(NamedTuple):
+class SplitText(NamedTuple):
     """The text without its reasoning, the reasoning, and whether the reasoning was still `open` at the end."""
 
     answer: str
@@ -56,14 +56,14 @@ class Parted(NamedTuple):
     open: bool = False
 
 
-def part(text: str, prompts: Iterable[str] = ()) -> Parted:
+def split_reasoning(text: str, prompts: Iterable[str] = ()) -> SplitText:
     """Splits a complete reply into answer and reasoning. A text without tags is its own answer, unchanged.
 
     If the reasoning is still open at the end, the answer is empty. Tags that a template puts around the answer
     (`<answer>`) are removed, unless one of the `prompts` asks for them.
     """
     if (flat := _HARMONY_AS_TEXT.match(text)) and not OPENING.search(text):
-        return Parted(_clean(text[flat.end() :], prompts), text[: flat.end() - len("assistantfinal")].strip())
+        return SplitText(_clean(text[flat.end() :], prompts), text[: flat.end() - len("assistantfinal")].strip())
     kept: list[str] = []
     thoughts: list[str] = []
     at = 0
@@ -84,15 +84,15 @@ def part(text: str, prompts: Iterable[str] = ()) -> Parted:
         thoughts.append(text[at:].strip())
         kept = []
     elif not at:
-        return Parted(without_end_tokens(text), "")
+        return SplitText(without_end_tokens(text), "")
     else:
         kept.append(text[at:])
-    return Parted(_clean("".join(kept), prompts), "\n".join(filter(None, thoughts)), inside)
+    return SplitText(_clean("".join(kept), prompts), "\n".join(filter(None, thoughts)), inside)
 
 
-def apart(content: str, reasoning: str) -> str:
+def separate_reasoning(content: str, reasoning: str) -> str:
     """The reasoning that is not part of the message's `content`: the endpoint returned it in a separate field."""
-    return "" if not reasoning or reasoning in content or part(content).reasoning == reasoning else reasoning
+    return "" if not reasoning or reasoning in content or split_reasoning(content).reasoning == reasoning else reasoning
 
 
 class Tag(NamedTuple):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.migrations import version
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.sessions import query as queries
 from hermes_lab.sessions import schema
 from hermes_lab.sessions.home import hermes_home
@@ -308,7 +308,7 @@ def _searched(message: Message) -> str:
         for c in message.tool_calls
         if c.name not in message.content
     ]
-    said = part(message.content).answer if message.role == "assistant" else message.content
+    said = split_reasoning(message.content).answer if message.role == "assistant" else message.content
     return "\n".join([said, *calls])
 
 

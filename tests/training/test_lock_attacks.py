@@ -263,7 +263,7 @@ def edit(folder: Path, change: Callable[[dict], None]) -> None:  # type: ignore[
         (lambda c: c["locked"].pop("seed"), r"locked.seed is None, but was locked at 0"),
         (lambda c: c.update(lock_digest="0" * 64), rf"lock_digest is '{'0' * 64}', but the adapter was trained with"),
         (lambda c: c.update(base_model="other/model"), r"base_model is 'other/model', but locked at 'packaged'"),
-        (lambda c: c.update(digest="0" * 64), rf"digest is '{'0' * 64}', but the adapter's files are of"),
+        (lambda c: c.update(digest="0" * 64), rf"digest is '{'0' * 64}', but the adapter's files have the digest"),
     ],
 )
 def test_an_edited_card_cannot(tmp_path: Path, change: Callable[[dict], None], problem: str) -> None:  # type: ignore[type-arg]

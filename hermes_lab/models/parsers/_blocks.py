@@ -17,7 +17,7 @@ from hermes_lab.models.parsers._values import (
     parse_arguments,
     skip_space,
 )
-from hermes_lab.models.reasoning import CLOSING, OPENING, part, tags
+from hermes_lab.models.reasoning import CLOSING, OPENING, split_reasoning, tags
 from hermes_lab.types import ToolCall
 
 _THINK = re.compile(rf"\s*+(?:{OPENING.pattern})", OPENING.flags)
@@ -106,7 +106,7 @@ def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) 
             pieces = [rest[: section.start()]]
         pieces = [part for piece in pieces for part in grammar.section.split(piece)]
     if not calls:
-        answer, reasoning, _ = part(text)
+        answer, reasoning, _ = split_reasoning(text)
         return Reply(answer.strip(), reasoning, ())
     # End tokens between calls or before more text are not content.
     pieces = [pieces[0], *(piece[skip_ends(piece, 0) :] for piece in pieces[1:])]

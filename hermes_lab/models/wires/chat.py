@@ -14,7 +14,7 @@ from hermes_lab.models import parsers
 from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.parsers._fences import Found, bare_calls
 from hermes_lab.models.parsers._values import kind
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.calls import arguments_text, read_call, with_own_ids
 from hermes_lab.models.wires.chat_stream import assembled
@@ -157,7 +157,7 @@ class ChatWire:
             reasoning = reasoning or thought
         elif self._tool_format == "native":
             calls = list(_calls(said))
-            reasoning = reasoning or part(content).reasoning
+            reasoning = reasoning or split_reasoning(content).reasoning
             if tools and not calls and (written := _calls_in_text(content, tools)):
                 content, calls = written.content, written.calls
         fields = {name: value for name, value in said.items() if value and _WANTED_BACK.search(name)}
@@ -271,7 +271,7 @@ def _calls(said: Mapping[str, Any]) -> Iterator[ToolCall]:
 def _calls_in_text(content: str, tools: Sequence[Mapping[str, Any]]) -> Found | None:
     """Calls written as bare JSON, which no server's parser reads. Models not trained on their template's format often
     do this."""
-    found = bare_calls(part(content).answer, {schema["function"]["name"] for schema in tools})
+    found = bare_calls(split_reasoning(content).answer, {schema["function"]["name"] for schema in tools})
     return found if found.calls else None
 
 

@@ -12,7 +12,7 @@ from test_requests import client_of
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models import endpoint
 from hermes_lab.models.finish import SOUND, ending_of
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.unread import family_of
 from hermes_lab.types import Generation, Message
 
@@ -66,7 +66,7 @@ async def test_a_refused_sampling_field(server: str) -> None:
 @pytest.mark.parametrize("server", quirks.REASONING)
 async def test_reasoning(server: str) -> None:
     got, _ = await ask(Reply(body=completion(quirks.REASONING[server])))
-    assert (part(got.message.content).answer, got.message.reasoning) == ("4", "hm")
+    assert (split_reasoning(got.message.content).answer, got.message.reasoning) == ("4", "hm")
 
 
 async def the_request_after(*replies: Reply) -> dict[str, Any]:
