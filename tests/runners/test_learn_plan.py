@@ -245,7 +245,7 @@ def test_a_suite_without_worlds_has_no_blocks(tmp_path: Path) -> None:
     ("learning", "message"),
     [
         ({"adapters": ["a", "a"]}, "an adapter is listed twice"),
-        ({"heldout": {"every": 3}}, "give `tasks`, too"),
+        ({"heldout": {"every": 3}}, "set `tasks` too"),
         ({"expect": {"baseline": 0.9, "effect": 0.2}}, r"baseline \+ effect is 1.1, which is not a success rate"),
     ],
 )

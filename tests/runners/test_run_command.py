@@ -114,7 +114,7 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
         ([*LEARN, "-c", "suite.count=5", "--out", "OUT"], "suite.count: `learn` takes its tasks from"),
         ([*LEARN, "-c", "agent.toolsets=[nope]", "--out", "OUT"], "no toolset 'nope'"),
         ([*LEARN, "-c", "agent.distribution=nope", "--out", "OUT"], "no distribution 'nope'; there are: default"),
-        ([*LEARN, "-c", "sandbox.backend=local", "--out", "OUT"], "allow that by sandbox.allow_local=true"),
+        ([*LEARN, "-c", "sandbox.backend=local", "--out", "OUT"], "set sandbox.allow_local=true"),
         ([*LEARN, "-c", "run.out=2026-13-45", "-c", "x=1", "--out", "OUT"], "x: unknown field; valid fields: model"),
     ],
 )
