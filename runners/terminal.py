@@ -14,9 +14,9 @@ import anyio
 import msgspec
 import typer
 
+from hermes_lab.chat.conversation import Turn
 from hermes_lab.errors import ToolError
 from hermes_lab.sessions import Session
-from hermes_lab.sessions.conversation import Turn
 from hermes_lab.tools.registry import Ask
 from hermes_lab.types import ToolCall, ToolResult
 

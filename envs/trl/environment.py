@@ -9,8 +9,8 @@ from hermes_lab.envs.stepwise import LoopThread, SteppedRollout
 from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
-from hermes_lab.protocols import SessionSuite
 from hermes_lab.skills.library import Library
+from hermes_lab.suites import SessionSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import check_toolsets, known_tools
 from hermes_lab.types import Episode, Message, Task, ToolCall

@@ -4,12 +4,12 @@ from collections.abc import Coroutine
 
 import anyio.to_thread
 
+from hermes_lab.chat.conversation import Conversation
+from hermes_lab.chat.reviews import ReviewLog
 from hermes_lab.errors import ModelError
 from hermes_lab.runners import output
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import hermes_home
-from hermes_lab.sessions.conversation import Conversation
-from hermes_lab.sessions.reviews import ReviewLog
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.types import EpisodeError, Review
 

@@ -17,6 +17,8 @@ import anyio.to_thread
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.prompt import system_prompt
+from hermes_lab.chat.conversation import Conversation, SessionToolbox
+from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
@@ -24,11 +26,9 @@ from hermes_lab.runners import output
 from hermes_lab.runners.chat.repl import Talk
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.terminal import Terminal
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
-from hermes_lab.sessions.conversation import Conversation, SessionToolbox
 from hermes_lab.sessions.keys import new_id
-from hermes_lab.sessions.knowledge import HomeKnowledge, Views
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import Toolbox, ToolContext
@@ -76,7 +76,7 @@ class Chat:
                 auxiliary = await opened.enter_async_context(open_auxiliary(config, say=output.say))
             sandbox = await opened.enter_async_context(open_sandbox(config.sandbox))
             talk = await opened.enter_async_context(self._session(model, sandbox, auxiliary))
-            for promise in unkept_promises(config.sandbox):
+            for promise in missing_guarantees(config.sandbox):
                 self._terminal.note(f"sandbox.backend {config.sandbox.backend}: {promise}")
             self._terminal.note("files that the agent makes are lost when this chat ends")
             with relay_logs(self._terminal.note):

@@ -7,6 +7,7 @@ from typing import Annotated
 import anyio
 import typer
 
+from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
@@ -16,7 +17,6 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home
 from hermes_lab.sessions.keys import check_name, is_id
-from hermes_lab.sessions.knowledge import HomeKnowledge
 from hermes_lab.tools.registry import check_toolsets
 
 _DEFAULTS = ("agent.toolsets=[core]",)

@@ -33,7 +33,7 @@ from hermes_lab.runners.engine.snapshots import sweep
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import blaming_adapters, weights_digest, weights_of
 from hermes_lab.runners.interrupt import one_interrupt
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.tools.distributions import check_tools
 from hermes_lab.web import open_web
 
@@ -176,7 +176,7 @@ async def _run(
     plan: RunPlan, adapters: Sequence[str], folder: Path, done: Done, tally: Tally, listener: Listener
 ) -> None:
     config, say = plan.config, listener.message
-    for promise in unkept_promises(config.sandbox):
+    for promise in missing_guarantees(config.sandbox):
         listener.warning(f"sandbox.backend={config.sandbox.backend}: {promise}")
     if doubt := reward_warnings(config.reward):
         listener.warning(doubt)

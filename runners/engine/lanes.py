@@ -7,13 +7,14 @@ from hermes_lab.config.schema import Arm, MemoryConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
-from hermes_lab.protocols import OracleSuite, Suite
+from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.lane_history import Deprecated, MergedNotes, RoundMerge, record
 from hermes_lab.skills.learning.refine import refine
 from hermes_lab.skills.learning.stats import SkillStats, Use, stats
 from hermes_lab.skills.library import Library, merge
 from hermes_lab.skills.placebo import placebo, placebo_notes
+from hermes_lab.suites import OracleSuite
 from hermes_lab.types import MemoryWrite, SkillWrite
 
 LEARNING: frozenset[Arm] = frozenset({"on", "placebo"})

@@ -15,12 +15,13 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import read_manifest
-from hermes_lab.protocols import RuleAwareSuite, Suite
+from hermes_lab.protocols import Suite
 from hermes_lab.records import read_attempts
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.reload import config_of, lanes_of
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library, load_snapshot
+from hermes_lab.suites import RuleAwareSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.answers import answer_key
 from hermes_lab.types import Skill, Task, TaskInfo

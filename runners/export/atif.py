@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.runners.export.metadata import metadata
 from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, Message, Step, ToolCall, ToolResult, Trajectory, Usage
@@ -95,7 +95,7 @@ def _agent_step(
     message: Message, results: Sequence[ToolResult], call: Step | None, tokens: Tokens | None, *, in_text: bool
 ) -> dict[str, Any]:
     # Where calls stand in the text, it stays whole: it is what was sampled.
-    text = message.content if in_text else part(message.content).answer
+    text = message.content if in_text else split_reasoning(message.content).answer
     step: dict[str, Any] = {"source": "agent", "message": text, "llm_call_count": 1}
     if text != message.content:
         step["extra"] = {"content": message.content}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hermes_lab.models.reasoning import apart
+from hermes_lab.models.reasoning import separate_reasoning
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Trajectory
 
@@ -12,7 +12,7 @@ def chat(trajectory: Trajectory) -> list[dict[str, Any]]:
     `reasoning_content`, where chat templates look for it."""
     sent = wire(trajectory.messages, trajectory.tool_format)
     for row, message in zip(sent, trajectory.messages, strict=True):
-        if reasoning := apart(message.content, message.reasoning):
+        if reasoning := separate_reasoning(message.content, message.reasoning):
             row["reasoning_content"] = reasoning
     return sent
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from hermes_lab.models.hermes_format import parse_reply, render_results, render_tools
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.types import Message, ToolCall, ToolResult, Trajectory
 
 Turn = tuple[str, str]
@@ -98,7 +98,7 @@ def _native(message: Message, trajectory: Trajectory, results: Sequence[ToolResu
     prose = message.content
     think = _think(message, trajectory)
     if think == "apart":
-        start = _block("" if part(prose).reasoning == message.reasoning else message.reasoning)
+        start = _block("" if split_reasoning(prose).reasoning == message.reasoning else message.reasoning)
     else:
         opening, thought, prose = _thinking(prose, think)
         start = f"{opening}{_escape(thought)}{_THOUGHT}"
@@ -121,7 +121,7 @@ def _think(message: Message, trajectory: Trajectory) -> Think:
     content = message.content
     head, closed, _ = content.partition(_THOUGHT)
     if trajectory.tool_format == "native":
-        inside = bool(closed) and part(content).reasoning == message.reasoning
+        inside = bool(closed) and split_reasoning(content).reasoning == message.reasoning
     else:
         read = parse_reply(content).reasoning
         inside = read == message.reasoning and bool(read or closed)
@@ -194,7 +194,7 @@ def _read_native(value: str, think: Think, ids: Sequence[str]) -> Message:
         text = text.removeprefix(f"{_THINK}\n") if think == "opened" else text
     else:
         text = _unescape(text)
-    reasoning = reasoning or part(text).reasoning
+    reasoning = reasoning or split_reasoning(text).reasoning
     written = [json.loads(block) for block in _CALL.findall(blocks)]
     calls = [_read_call(one, ids[i] if i < len(ids) else "") for i, one in enumerate(written)]
     return Message(role="assistant", content=text, tool_calls=tuple(calls), reasoning=reasoning)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from hermes_lab.agent.loop import CONCLUDE
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import Policy, ScriptedModel, TaskAwarePolicy
@@ -17,6 +16,7 @@ from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.family import Action
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.errors import ConfigError, ToolError
-from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.protocols import Workspace
+from hermes_lab.suites import Turn
 from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, Entry, Function, backend_class, read_entries, solve
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.draws import Draws
@@ -57,13 +58,13 @@ class Bfcl:
         chosen = Draws("bfcl", seed).shuffled(entries) if seed else entries
         return [_task(entry) for entry in chosen[: count or None]]
 
-    async def stage(self, task: Task) -> "BfclStage":
+    async def open_session(self, task: Task) -> "BfclStage":
         """New backends in the initial state of the entry."""
         return await anyio.to_thread.run_sync(BfclStage, _entry(task))
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
         """The verdict on an episode without a session: no calls were made."""
-        return await (await self.stage(task)).verify(workspace, answer, attempt)
+        return await (await self.open_session(task)).verify(workspace, answer, attempt)
 
 
 class BfclStage:

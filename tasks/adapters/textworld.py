@@ -17,7 +17,8 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.protocols import Workspace
+from hermes_lab.suites import Turn
 from hermes_lab.tasks.adapters._missing import not_installed
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.family import Action
@@ -87,7 +88,7 @@ class TextWorld:
             metadata={"family": "textworld", "quest_length": self._size[2]},
         )
 
-    async def stage(self, task: Task) -> "TextWorldStage":
+    async def open_session(self, task: Task) -> "TextWorldStage":
         """A new game."""
         return await anyio.to_thread.run_sync(TextWorldStage, task.truth["game"])
 

@@ -19,12 +19,11 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
 from hermes_lab.config.sources import load_config
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ConfigError, ModelError, StoreError
 from hermes_lab.runners import terminal
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.commands import chat as chat_command
 from hermes_lab.sessions import SessionStore
-from hermes_lab.sessions.database import StoreError
 
 LONGEST = 60.0
 

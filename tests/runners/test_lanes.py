@@ -14,7 +14,6 @@ from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
-from hermes_lab.protocols import OracleSuite
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary, _Memory, _Review, _Skills
 from hermes_lab.runners.engine.lane_history import MergedNotes, keep_border, read_history, told
@@ -22,6 +21,7 @@ from hermes_lab.runners.engine.lanes import LaneState, after_round, begin
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo, placebo_notes
+from hermes_lab.suites import OracleSuite
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.registry import load_suite
 from hermes_lab.types import Episode, MemoryWrite, SkillWrite

@@ -247,9 +247,9 @@ def test_a_suite_without_worlds_has_no_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("learning", "message"),
     [
-        ({"adapters": ["a", "a"]}, "an adapter stands there twice"),
-        ({"heldout": {"every": 3}}, "give `tasks`, too"),
-        ({"expect": {"baseline": 0.9, "effect": 0.2}}, r"baseline \+ effect is 1.1, which is no success rate"),
+        ({"adapters": ["a", "a"]}, "an adapter is listed twice"),
+        ({"heldout": {"every": 3}}, "set `tasks` too"),
+        ({"expect": {"baseline": 0.9, "effect": 0.2}}, r"baseline \+ effect is 1.1, which is not a success rate"),
     ],
 )
 def test_fields_that_mean_nothing_are_refused(learning: dict[str, Any], message: str) -> None:

@@ -176,9 +176,12 @@ def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_o
     [
         ("parts: {}", r"study.yaml:3: parts: give at least one"),
         ("parts: {../up: []}", r"study.yaml:3: parts: '../up' is no name of a folder"),
-        ("parts: {near: []}\nextra: 1", r"study.yaml:4: extra: no such field; there are: out, shared, parts, variants"),
+        (
+            "parts: {near: []}\nextra: 1",
+            r"study.yaml:4: extra: unknown field; valid fields: out, shared, parts, variants",
+        ),
         ("parts: {far: []}", r"groups.both wordings: there is no part 'near'; there are: far"),
-        ("part: {near: []}", r"parts: must be given \(wrong, too: part\)"),
+        ("part: {near: []}", r"parts: is required \(also invalid: part\)"),
     ],
 )
 def test_a_file_that_is_none_is_told_by_line(study: Path, change: str, error: str) -> None:

@@ -9,22 +9,21 @@ import ast
 import logging
 import textwrap
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import anyio.to_thread
 
 from hermes_lab.errors import ToolError
+from hermes_lab.protocols import Sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.signature import Function, check_function_name, read_function
 from hermes_lab.skills.compiled.validate import check_skill, test_skill
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.session import SkillSession
 from hermes_lab.types import Skill, SkillEdit
 from hermes_lab.types.skill import Action
-
-if TYPE_CHECKING:
-    from hermes_lab.protocols import Sandbox
-    from hermes_lab.skills.session import SkillSession
 
 _log = logging.getLogger(__name__)
 _MAX_CHARS = 100_000
@@ -94,15 +93,21 @@ class Failed(ToolError):
 
 
 async def compile_skill(
-    draft: SkillDraft, compiler: Compiler, session: "SkillSession", sandbox: "Sandbox", heal_attempts: int
+    draft: SkillDraft,
+    compiler: Compiler,
+    session: SkillSession,
+    sandbox: Sandbox,
+    heal_attempts: int,
+    taken: Collection[str],
 ) -> Function:
-    """Checks, tests and registers a draft. A compiled skill of that name is replaced.
+    """Checks, tests and registers a draft. A compiled skill of that name is replaced; a name in `taken`, those of the
+    installed tools, is refused.
 
     Raises `ToolError` that tells the agent what to mend, or that it has tried too often: 1 + `heal_attempts` times, and
     three times that under all names.
     """
     check_function_name(draft.name)
-    _may_take(session.library, draft)
+    _may_take(session.library, draft, taken)
     tries = 1 + heal_attempts
     if not compiler.left(draft.name, tries):
         if failed := compiler.failed[draft.name]:
@@ -130,7 +135,7 @@ async def compile_skill(
     return function
 
 
-async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: "Sandbox") -> Function:
+async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: Sandbox) -> Function:
     try:
         function = _read(draft, compiler.missing)
         skill = _skill(draft, function)
@@ -199,10 +204,8 @@ def _not_installed(module: str, name: str) -> str:
     return f"missing dependency: {module} is not installed in the sandbox; {own}"
 
 
-def _may_take(library: Library, draft: SkillDraft) -> None:
-    from hermes_lab.tools.registry import known_tools
-
-    if draft.name in known_tools():
+def _may_take(library: Library, draft: SkillDraft, taken: Collection[str]) -> None:
+    if draft.name in taken:
         raise ToolError(f"name: there is a tool {draft.name!r} already; use it, or choose another name")
     there = library.skills.get(draft.skill)
     if there is not None and skill_format.compiled(there) != draft.name:
@@ -238,7 +241,7 @@ def _example(draft: SkillDraft) -> str:
     return f"help({draft.name})"
 
 
-def _register(skill: Skill, session: "SkillSession") -> None:
+def _register(skill: Skill, session: SkillSession) -> None:
     action: Action = "edit" if skill.name in session.library.skills else "create"
     name = skill_format.compiled(skill)
     edits = [SkillEdit(action, skill.name, content=skill.text, compiled=name)]

@@ -1,4 +1,4 @@
-"""What a session draws on besides what was said in it: the skills, notes and memories of a Hermes home."""
+"""What a chat session draws on: the skills, notes and memories of a Hermes home."""
 
 import os
 from collections.abc import Sequence
@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from hermes_lab.chat.recall import recall_block, remember_episode, remember_library
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.memory.context_files import context_block
 from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession
 from hermes_lab.memory.notes_store import NotesStore
 from hermes_lab.memory.providers import GuardedProvider, open_provider
-from hermes_lab.memory.recall import recall_block, remember_episode, remember_library
-from hermes_lab.memory.vector import VectorMemory, open_memory
+from hermes_lab.memory.stores import open_memory
+from hermes_lab.memory.vector import VectorMemory
 from hermes_lab.skills.curator.upkeep import tend
 from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library
@@ -27,26 +28,27 @@ _DONE = {"archive": "archived", "deprecate": "deprecated", "stale": "stale", "re
 
 
 class Views(NamedTuple):
-    """What the tools of a session act on: writes reach the disk at once, and prompts from the next session on."""
+    """The skills and notes that a session's tools edit. Writes reach the disk at once, and prompts from the next
+    session on."""
 
     skills: SkillSession
     notes: NotesSession
 
 
 class HomeKnowledge:
-    """The knowledge of one home. Everything here may block, and raises `ConfigError` and `InfraError` as its parts
+    """The knowledge of one Hermes home. All methods may block, and raise `ConfigError` and `InfraError` as their parts
     do."""
 
     def __init__(self, home: Path, config: RunConfig) -> None:
         self._home = home
         self._config = config
-        self._store = store_in(_given(config.skills.library) if config.skills.library else home / "skills")
+        self._store = store_in(_library_folder(config.skills.library) if config.skills.library else home / "skills")
         self._notes = NotesStore(home, config.memory)
         self._memory: VectorMemory | None = open_memory(config.memory, home, os.environ)
         self._provider: GuardedProvider | None = open_provider(config.memory.provider)
 
     def tend(self) -> str:
-        """Has the curator do what is due today to the home's own skills; what it did, for the person."""
+        """Runs the curator on the home's own skills if it is due. Returns a message for the user, or ""."""
         if self._config.skills.library:
             return ""
         named: dict[str, list[str]] = {}
@@ -54,22 +56,22 @@ class HomeKnowledge:
             named.setdefault(_DONE[step.action], []).append(step.names[0])
         if not named:
             return ""
-        told = [f"{len(names)} {state}: {', '.join(names)}" for state, names in named.items()]
-        return f"skills {'; '.join(told)}; `hermes-lab skills restore NAME` makes one active again"
+        lines = [f"{len(names)} {state}: {', '.join(names)}" for state, names in named.items()]
+        return f"skills {'; '.join(lines)}; `hermes-lab skills restore NAME` makes one active again"
 
     def library(self) -> Library:
-        """The skills as they are now. What it lists can be recalled, too."""
+        """The current skills. Listed ones are also indexed for recall."""
         library = self._store.load()
         if self._memory:
             remember_library(self._memory, library, at=datetime.now(UTC))
         return library
 
     def broken(self) -> list[str]:
-        """What is wrong with each skill that `library` leaves out, and how to mend it."""
+        """One message per skill that `library` omits: what is wrong and how to fix it."""
         return list(self._store.broken().values())
 
     def views(self, library: Library, *, session: str, model: str) -> Views:
-        """A session's own views of `library` and of the notes."""
+        """A session's views of `library` and of the notes."""
 
         def commit_skills(edits: Sequence[SkillEdit], origin: Origin) -> tuple[Library, list[SkillWrite]]:
             return self._store.commit(edits, origin, episode=session, model=model)
@@ -90,11 +92,11 @@ class HomeKnowledge:
         )
 
     def background(self) -> list[str]:
-        """What stands in a new session's prompt before the skills: context files, then the notes."""
+        """What a new session's prompt contains before the skills: context files, then the notes."""
         return [context_block(self._home), self._notes.load().render(self._config.memory)]
 
     def recall(self, message: str) -> str:
-        """What earlier work may say to a message, fenced as background; "" where there is nothing."""
+        """Recalled memories for a message, fenced as background; "" if there are none."""
         config = self._config.memory
         found = (
             self._memory.search(
@@ -113,7 +115,7 @@ class HomeKnowledge:
     def remember(
         self, turn: Sequence[Message], loaded: Sequence[str], *, stop: StopReason, answer: str | None, session: str
     ) -> None:
-        """Takes note of a finished turn, and of the skills that were loaded in it."""
+        """Stores a finished turn as a memory and counts the use of `loaded` skills."""
         now = datetime.now(UTC)
         for name in loaded:
             self._store.note_use(Use(name, None, now.isoformat(timespec="milliseconds")))
@@ -123,13 +125,15 @@ class HomeKnowledge:
             self._provider.remember(answer)
 
     def close(self) -> None:
-        """Gives back the memory's connections."""
+        """Closes the memory's connections."""
         if self._memory:
             self._memory.close()
 
 
-def _given(library: str) -> Path:
+def _library_folder(library: str) -> Path:
     folder = Path(library).expanduser()
     if not folder.is_dir():
-        raise ConfigError(f"skills.library: {library}: no folder; a chat writes to it, so make it, or leave this empty")
+        raise ConfigError(
+            f"skills.library: {library}: no such folder; create it (a chat writes to it), or leave this field empty"
+        )
     return folder

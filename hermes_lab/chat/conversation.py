@@ -1,4 +1,4 @@
-"""A session that is being held: the agent works on one message after another, and every turn is stored as it ends."""
+"""A live chat session: the agent works on one message after another, and every turn is stored when it ends."""
 
 import json
 import os
@@ -14,13 +14,13 @@ import anyio.to_thread
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.agent.review import due, review, tool_iterations
+from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import SandboxError
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
-from hermes_lab.sessions.knowledge import HomeKnowledge
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.slash import Expanded, expand_typed
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
@@ -39,7 +39,7 @@ true"""
 
 
 class Turn(NamedTuple):
-    """What became of a message: how the work on it ended, the answer if there is one, and the tokens it took."""
+    """The result of a message: the stop reason, the answer if there is one, and the tokens used."""
 
     stop: StopReason
     answer: str | None
@@ -47,10 +47,10 @@ class Turn(NamedTuple):
 
 
 class SessionToolbox(Toolbox):
-    """The tools of a session, each call `show`n as it begins, and what `failed` when it ends.
+    """A session's tools. `show` is called as each call starts, `failed` with each failed result.
 
-    `frozen` are the schemas that the session was begun with: the model goes on seeing these, byte for byte, even where
-    a tool has changed since or cannot work here; such a call is answered with an error.
+    `frozen` are the tool schemas stored with the session. The model keeps seeing these exact bytes even if a tool has
+    changed or is unavailable; calling such a tool gives an error.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SessionToolbox(Toolbox):
         return super().schemas if self._frozen is None else self._frozen
 
     async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """See `Toolbox.run_all`; `done` are the answers of this turn's calls so far."""
+        """See `Toolbox.run_all`. `done` collects the results of this turn."""
         self.done = {}
         return await super().run_all(calls)
 
@@ -97,8 +97,8 @@ class SessionToolbox(Toolbox):
 class Conversation:
     """A session with a model and tools.
 
-    Each turn has an agent of its own that continues what is stored, and so the whole budget of `config.agent`: holding
-    a session and resuming it are the same. `say` gets a line about what became of a `/skill-name`.
+    Every turn creates an agent that continues the stored session with the whole budget of `config.agent`, so a live
+    session behaves exactly as a resumed one. `say` receives a line about the outcome of a `/skill-name`.
     """
 
     def __init__(
@@ -125,11 +125,11 @@ class Conversation:
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
     async def submit(self, prompt: str) -> Turn:
-        """Works on a message, and stores the turn. `/skill-name` at its beginning loads that skill; what earlier work
-        says to the message stands before it.
+        """Works on a message and stores the turn.
 
-        A turn that is cancelled or fails ends every process that it started. It is kept if the model had replied, its
-        open calls answered with an error; else the message counts as never sent. `session` tells which.
+        A leading `/skill-name` loads that skill; recalled memories are put before the message. A turn that is cancelled
+        or fails kills every process it started. If the model had replied, the turn is kept, and its open calls get an
+        error result; otherwise the message counts as never sent. `session` shows which.
         """
         skills, length = self._toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
@@ -150,7 +150,7 @@ class Conversation:
                     if agent.steps:
                         self._answer_open_calls(agent.messages)
                         await self._keep(agent, prompt)
-                    elif skills:  # the message, and a skill in it, was never sent
+                    elif skills:  # the message, including its skill, was never sent
                         del skills.loaded[loaded:]
             raise
         with anyio.CancelScope(shield=True):
@@ -165,27 +165,25 @@ class Conversation:
         return Turn(stop, answer, agent.usage)
 
     def wants_review(self, since: int) -> bool:
-        """Whether the agent should look back on what was said from message `since` on; never on a turn without an
-        answer."""
+        """Whether the messages from index `since` on are worth a review; never if the last turn has no answer."""
         recent = self.session.messages[since:]
         if not self._answered or not recent or recent[-1].role != "assistant" or recent[-1].tool_calls:
             return False
-        if not (answer := part(recent[-1].content).answer).strip():
+        if not (answer := split_reasoning(recent[-1].content).answer).strip():
             return False
         turns = Trajectory(recent, self.session.tools, self.session.tool_format, "answered", final_response=answer)
         config = self._config.skills
         return due(0, tool_iterations(recent), observe(turns, (), config), config)
 
     async def review(self) -> Review:
-        """Has the agent look back on the session; what it saves is there for later ones. It is given up after
-        `agent.max_seconds`, whatever it waits for."""
+        """Reviews the session; later sessions start with what it saves. Gives up after `agent.max_seconds`."""
         limit = self._config.agent.max_seconds
         with anyio.move_on_after(limit):
             return await review(self._agent(), self._toolbox, (), self._config.skills)
-        return Review(error=EpisodeError("internal", f"it took more than {limit:g} s"), seconds=limit)
+        return Review(error=EpisodeError("internal", f"no result within {limit:g} s"), seconds=limit)
 
     async def compress(self) -> bool:
-        """Has the middle turns summarised now; False where nothing was changed."""
+        """Summarises the middle turns now. Returns False if nothing changed."""
         agent = self._agent()
         changed = await agent.compress()
         if changed:
@@ -218,7 +216,7 @@ class Conversation:
         self.session = await anyio.to_thread.run_sync(append)
 
     def _answer_open_calls(self, messages: list[Message]) -> None:
-        """A call is never parted from its answer, or servers refuse the conversation."""
+        """Gives open calls an error result; servers reject a conversation in which a call has none."""
         if not (calls := messages[-1].tool_calls):
             return
         done = self._toolbox.done
@@ -228,15 +226,15 @@ class Conversation:
         messages += result_messages(results, self.session.tool_format)
 
     async def _processes(self) -> frozenset[str]:
-        """The processes of the sandbox: what an interrupt of the coming turn leaves alone."""
+        """The sandbox's running processes, which an interrupt of the next turn spares."""
         if isinstance(self._sandbox, LocalSandbox):
             return frozenset(map(str, self._sandbox.processes()))
         return frozenset((await self._sandbox.exec(_PROCESSES, fresh=True)).output.split())
 
     async def _end_processes(self, before: frozenset[str]) -> None:
-        """Ends those that began since; a command in the foreground was ended by the cancellation itself."""
-        if isinstance(self._sandbox, LocalSandbox):  # inside, /proc is the machine's
-            for _ in range(_PASSES):  # while they fork
+        """Kills processes started since; cancellation has already killed foreground commands."""
+        if isinstance(self._sandbox, LocalSandbox):  # not isolated: /proc lists all processes of the machine
+            for _ in range(_PASSES):  # repeated, since they may fork meanwhile
                 if not (new := [pid for pid in self._sandbox.processes() if str(pid) not in before]):
                     return
                 for pid in new:
@@ -244,7 +242,7 @@ class Conversation:
                         os.kill(pid, signal.SIGKILL)
                 await anyio.sleep(0.002)
             return
-        with suppress(SandboxError):  # it has died, and they with it
+        with suppress(SandboxError):  # the sandbox died, and its processes with it
             await self._sandbox.exec(_END_OTHERS.format(known=" ".join(before)), fresh=True)
 
     @property

@@ -1,4 +1,4 @@
-"""What the agent thought when it looked back on a session: a log of its own, apart from what was said."""
+"""A log of the reviews of chat sessions, separate from the conversations."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from hermes_lab.types import Review
 
 
 class Reviewed(Struct, frozen=True, kw_only=True):
-    """One review of a session, begun when it had `length` messages."""
+    """One review of a session, started when it had `length` messages."""
 
     v: int = 1
     session: str
@@ -20,37 +20,37 @@ class Reviewed(Struct, frozen=True, kw_only=True):
 
 
 class ReviewLog:
-    """`reviews/<session>.jsonl` in the Hermes home, a line a review."""
+    """`reviews/<session>.jsonl` in the Hermes home, one line per review."""
 
     def __init__(self, home: Path, session: str) -> None:
         self.path = home / "reviews" / f"{session}.jsonl"
         self._session = session
 
     def append(self, review: Review, length: int) -> None:
-        """Adds a review."""
+        """Appends a review."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         at = datetime.now(UTC).isoformat(timespec="seconds")
         line = msgspec.json.encode(Reviewed(session=self._session, length=length, at=at, review=review)) + b"\n"
         with self.path.open("ab") as file:
             if file.tell() and not _ends_a_line(self.path):
-                line = b"\n" + line  # what a crash cut off stays a line of its own
+                line = b"\n" + line  # keeps a line torn by a crash separate
             file.write(line)
 
     def last(self) -> int:
-        """The session's length at its last review; 0 where there was none."""
+        """The session's length at its last review, or 0."""
         try:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:
             return 0
         for line in reversed(lines):
             try:
-                return msgspec.json.decode(line, type=_Place).length
-            except (msgspec.DecodeError, RecursionError):  # cut off by a crash
+                return msgspec.json.decode(line, type=_Length).length
+            except (msgspec.DecodeError, RecursionError):  # torn by a crash
                 continue
         return 0
 
 
-class _Place(Struct):
+class _Length(Struct):
     length: int
 
 

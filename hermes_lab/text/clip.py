@@ -1,4 +1,4 @@
-"""Long output keeps its head and its tail."""
+"""Clips long text in the middle, keeping its head and tail."""
 
 import os
 from typing import IO, NamedTuple
@@ -15,7 +15,7 @@ class Clipped(NamedTuple):
 
 
 def clip(text: str, limit: int) -> Clipped:
-    """At most `limit` characters of `text`, and a marker that says how many were cut from its middle."""
+    """Keeps at most `limit` characters of `text`, with a marker in the middle that says how many were cut."""
     if len(text) <= limit:
         return Clipped(text, False)
     head = limit // 2
@@ -24,7 +24,7 @@ def clip(text: str, limit: int) -> Clipped:
 
 
 def read_clipped(file: IO[bytes], limit: int, start: int = 0) -> Clipped:
-    """`clip` of a UTF-8 file from byte `start` on, without holding it in memory; what is no UTF-8 becomes U+FFFD."""
+    """Clips a UTF-8 file from byte `start` on without loading it into memory; invalid bytes become U+FFFD."""
     size = os.fstat(file.fileno()).st_size - start
     file.seek(start)
     if size <= 4 * limit:
@@ -48,7 +48,7 @@ def _decode(data: bytes) -> str:
 
 
 def _count_characters(file: IO[bytes], size: int) -> int:
-    """Characters of UTF-8 are its bytes that continue no other."""
+    """Counts the bytes that are not UTF-8 continuation bytes."""
     count = 0
     while size > 0 and (chunk := file.read(min(_CHUNK, size))):
         size -= len(chunk)

@@ -5,8 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hermes_lab.errors import ToolError
-from hermes_lab.tools.diff import small_diff
-from hermes_lab.tools.replace import replace
+from hermes_lab.text.diff import small_diff
+from hermes_lab.text.replace import replace
 
 TEXT = st.text(st.sampled_from('ab \n\t\r"\\“—é\U0001f600\udc80'), max_size=40)
 QUOTE = st.text(st.sampled_from('ab \n\t"\\-'), min_size=1, max_size=8)

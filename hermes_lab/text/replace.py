@@ -13,7 +13,7 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from hermes_lab.errors import ToolError
-from hermes_lab.tools.diff import common_head
+from hermes_lab.text.diff import common_head
 
 _MOST_NAMED = 10
 _LOOSE_CHARS = 1_000_000

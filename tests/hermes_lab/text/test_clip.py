@@ -3,7 +3,7 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.sandbox.output import clip, read_clipped
+from hermes_lab.text.clip import clip, read_clipped
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
 LIMITS = st.integers(1, 60)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.memory import recall
-from hermes_lab.memory.recall import recall_block, remember_episode, remember_library
+from hermes_lab.chat import recall
+from hermes_lab.chat.recall import recall_block, remember_episode, remember_library
 from hermes_lab.memory.vector import Memory, Recalled
 from hermes_lab.memory.vector_sqlite import SqliteMemory
 from hermes_lab.skills import format as skill_format

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call
 
-from hermes_lab.agent.compress import SUMMARY
+from hermes_lab.chat.conversation import Conversation, SessionToolbox
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import open_model
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sessions import Session, SessionKey, SessionStore
-from hermes_lab.sessions.conversation import Conversation, SessionToolbox
 from hermes_lab.tools.registry import ToolContext
+from hermes_lab.transcript import SUMMARY
 from hermes_lab.types import Message, ToolCall, ToolResult, Usage
 
 pytestmark = pytest.mark.anyio
