@@ -70,7 +70,7 @@ def places_known(config: RunConfig, suite: WorldSuite) -> list[int]:
         return []
     assert config.learning.worlds == 1
     names = load_snapshot(Path(config.skills.library)).skills
-    places = suite.places(split=config.suite.split, world=0)
+    places = suite.sites(split=config.suite.split, world=0)
     return [number for number, place in enumerate(places) if place.skill_name in names]
 
 

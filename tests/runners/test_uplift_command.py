@@ -75,7 +75,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, suite: WorldSuite) -> Path:
     folder = tmp_path_factory.mktemp("uplift")
     config = load_config([each for each in (*BASE, *heldout()) if each != "-c"])
     last = plan_learn(config, suite, Library())[0].heldout[0][-1]
-    true, plain = suite.places(split="train", world=0)
+    true, plain = suite.sites(split="train", world=0)
     known = [known_skill(place, place.drawn) for place in (true, plain)]
     memo = parse(render("memo", "Where the keys are", f"In the drawer. It came to {secret_of(suite, last)}."))
     Library([*known, memo]).save(folder / "library")
@@ -101,7 +101,7 @@ def uplift(source: Path) -> Path:
 
 
 def test_a_true_rule_helps_a_decoy_harms_and_the_irrelevant_does_nothing(uplift: Path, suite: WorldSuite) -> None:
-    true, plain = suite.places(split="train", world=0)
+    true, plain = suite.sites(split="train", world=0)
     found = {each["skill"]: each for each in json.loads(looked("skills", "uplift", uplift, "--json")[0])["uplift"]}
     helps, harms, idle = found[true.skill_name], found[plain.skill_name], found["memo"]
     about_true = sum(bool(e.task.triggers) for e in read_episodes(uplift) if e.lane == "all-r0-w0")
@@ -150,7 +150,7 @@ def test_an_episode_of_an_uplift_can_be_replayed(uplift: Path) -> None:
 
 
 def test_about_takes_only_tasks_that_the_skill_met(source: Path, suite: WorldSuite) -> None:
-    name = suite.places(split="train", world=0)[0].skill_name
+    name = suite.sites(split="train", world=0)[0].skill_name
     out = source.parent / "about"
     done("skills", "uplift", f"{source}:frozen-r0-w0", "--skills", name, "--about", "--out", out, "--quiet")
     episodes = list(read_episodes(out))
@@ -237,7 +237,7 @@ def test_a_folder_without_a_run_is_told_alike_everywhere(command: tuple[str, ...
 
 def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, suite: WorldSuite) -> None:
     found = json.loads(looked("skills", "effects", source, "--json")[0])
-    true, plain = suite.places(split="train", world=0)
+    true, plain = suite.sites(split="train", world=0)
     (*_, last) = found["captures"]
     assert (last["lane"], last["skills"], last["silent"], last["untrue"]) == ("frozen-r0-w0", 3, 1, [plain.skill_name])
     assert (last["precision"]["count"], last["precision"]["of"], last["recall"]["rate"]) == (1, 2, 1.0)
