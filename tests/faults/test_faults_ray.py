@@ -30,9 +30,9 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 from ray.cluster_utils import Cluster
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
-TASKS, MANY = 60, 400
+TASKS, MANY = 60, 120
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 

@@ -37,7 +37,7 @@ def test_show_tells_one_task_in_full_and_marks_the_spoiler() -> None:
     task = load_suite(SuiteConfig(name="ledger")).load(split="train", count=1, seed=0, world=0)[0]
     place = subtasks_of(task.truth)[0].site
     export = next(text for path, text in task.files.items() if path.endswith(".csv"))
-    for part in (task.prompt, export.splitlines()[5], place.drawn.recipe, "Hidden rule (a spoiler)"):
+    for part in (task.prompt, export.splitlines()[5], place.drawn.instruction, "Hidden rule (a spoiler)"):
         assert part in shown
     assert shown.startswith(f"{task.id}  data_analysis  triggers: {task.triggers[0]}")
     assert "| criterion |" not in shown
