@@ -50,8 +50,8 @@ def test_intervals_of_runs_through_the_whole_system_hold_the_known_parameters(tm
     subprocess.run([*command, "--out", str(tmp_path / "run"), "--quiet"], check=True)
     frame = load_episodes(tmp_path / "run", columns=["lane", "experience", "success"])
     spec, capture, slip = WorldSpec(), 0.6, 0.1
-    truth = {"initial": spec.plain / spec.places, "rate": -log(1 - capture * (1 - slip) / spec.places)}
-    truth["asymptote"] = truth["initial"] + (1 - slip) * spec.ruled / spec.places
+    truth = {"initial": spec.plain / spec.sites, "rate": -log(1 - capture * (1 - slip) / spec.sites)}
+    truth["asymptote"] = truth["initial"] + (1 - slip) * spec.ruled / spec.sites
     assert expected_success(24, spec, capture, slip) == pytest.approx(
         truth["asymptote"] - (truth["asymptote"] - truth["initial"]) * (1 - capture * 0.9 / 7) ** 24
     )
