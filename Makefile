@@ -76,9 +76,9 @@ check: setup ## format, lint, strict types, import contracts
 fast: setup ## unit and contract tests
 	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
 
-test: check ## everything: checks, fast tests, long ones, then the real model, vLLM and training
-	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/pytest -m long -n 2 --dist worksteal
+test: check ## everything: checks, fast and long tests, then the real model, vLLM and training
+	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
+	$(BIN)/pytest -m "not real" -n 2 --dist loadfile --no-loadscope-reorder
 	@# Those that train and serve at once have the memory to themselves: no server of other tests runs beside them.
 	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
 	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py

@@ -232,6 +232,10 @@ def test_a_manifest_that_lacks_a_field_is_named(tmp_path: Path) -> None:
 def test_summary_imports_no_numeric_library() -> None:
     heavy = {"numpy", "pandas", "scipy", "matplotlib"}
     subprocess.run(
-        [sys.executable, "-c", f"import sys, analysis.summary; assert not {heavy} & set(sys.modules)"],
+        [
+            sys.executable,
+            "-c",
+            f"import sys, hermes_lab.analysis.summaries.summary; assert not {heavy} & set(sys.modules)",
+        ],
         check=True,
     )

@@ -154,7 +154,7 @@ def test_an_endpoint_that_is_down_marks_nothing_done_and_resume_runs_both(tmp_pa
         (line,) = down.stderr.splitlines()
         assert down.returncode == 3
         assert line.startswith(f"hermes-lab: error: {base_url}: cannot connect: Connection refused")
-        assert "--resume goes on" in line
+        assert "--resume continues" in line
         assert (count(run), down.stdout) == (0, "")
         with running(FakeOpenAIServer(run_the_prompt, port=port)):
             up = lab(*args, "--resume")
