@@ -1,14 +1,14 @@
-"""The base of families whose words are data: `words.yaml` in the family's folder."""
+"""Families whose sites are drawn from words of their own, and whose exploration is data."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, S, TaskInstance, sentence
-from hermes_lab.tasks.words import Phrases, load_by_split, load_words
+from hermes_lab.tasks.family import Action, Entity, H, Rule, RuleType, S, TaskInstance, sentence
+from hermes_lab.tasks.worded import WordedFamily
+from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
 
 Vocabulary = Mapping[str, tuple[str, ...]]
 """The words of a split, by kind."""
@@ -28,27 +28,20 @@ class Look:
         return Action(self.tool, {name: self.argument.format(task=task)}, self.thought)
 
 
-class DataFamily(Family[H, S]):
-    """A family in a folder `DOMAIN/NAME`. Its `words.yaml` has these sections:
+class DataFamily(WordedFamily[H, S]):
+    """A family in a folder `DOMAIN/NAME`. Its `words.yaml` has these sections besides those of `WordedFamily`:
 
-    - `family`: noun, summary and subject.
     - `vocabularies`: the words of each split, by kind.
-    - `prompt`: the parts of a prompt in order, each with the phrases of each split.
+    - `closings`: ends of prompts, by split.
     - `explore`: the tool calls before the work.
     """
 
-    vocabularies: ClassVar[Mapping[str, Vocabulary]]
-    _prompt: ClassVar[tuple[Phrases, ...]]
-    _explore: ClassVar[tuple[Look, ...]]
-
-    def __init_subclass__(cls, module_file: str, rules: Mapping[str, RuleType]) -> None:
-        super().__init_subclass__()
-        folder, about = Path(module_file).parent, load_words(module_file, dict[str, str], "family")
-        cls.name, cls.domain, cls.rules = folder.name, folder.parent.name, rules
-        cls.noun, cls.summary, cls.subject = about["noun"], about["summary"], about["subject"]
-        cls.vocabularies = load_by_split(module_file, dict[str, tuple[str, ...]])
-        cls._prompt = tuple(load_words(module_file, dict[str, Phrases], "prompt").values())
-        cls._explore = load_words(module_file, tuple[Look, ...], "explore")
+    def __init__(self, module_file: str, rules: Mapping[str, RuleType]) -> None:
+        super().__init__(module_file)
+        self.domain, self.rules = Path(module_file).parent.parent.name, rules
+        self.vocabularies: Mapping[str, Vocabulary] = load_by_split(module_file, dict[str, tuple[str, ...]])
+        self.closings = load_phrases(module_file, "closings")
+        self._explore = load_words(module_file, tuple[Look, ...], "explore")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> H:
         """Drawn from the vocabulary of the split."""
@@ -62,15 +55,15 @@ class DataFamily(Family[H, S]):
         """The tool calls of the section `explore`."""
         return tuple(look.at(instance) for look in self._explore)
 
-    def statement(self, rule: Rule, *files: str) -> str:
-        """The rule as a skill tells it. At the beginning, names of `files` keep their case."""
-        return f"{sentence(rule.paraphrases[0], *files)}.\n\n{sentence(rule.instruction)}."
+    def statement(self, rule: Rule, *paths: str) -> str:
+        """The rule as a skill tells it. At the beginning, `paths` keep their case."""
+        return f"{sentence(rule.paraphrases[0], *paths)}.\n\n{sentence(rule.instruction)}."
 
-    def ask(self, entity: Entity, draws: Draws, names: Mapping[str, object], *files: str, complaint: str = "") -> str:
-        """The prompt: a phrase for each part, filled with `names`, with `complaint` after the first.
+    def closing(self, entity: Entity, draws: Draws, **names: object) -> str:
+        """One of the `closings`, filled with `names`."""
+        return entity.phrase(draws, self.closings).format(place=entity.called(self.noun), **names)
 
-        At the beginning, names of `files` keep their case.
-        """
-        filled = {"place": entity.called(self.noun), **names}
-        first, *rest = (entity.phrase(draws, part).format(**filled) for part in self._prompt)
-        return " ".join(filter(None, (sentence(first, *files), complaint, *rest)))
+    def ask(self, entity: Entity, draws: Draws, names: Mapping[str, object], *paths: str, complaint: str = "") -> str:
+        """The prompt: a request, the complaint and a closing. `paths` are as in `request`."""
+        parts = (self.request(entity, draws, *paths, **names), complaint, self.closing(entity, draws, **names))
+        return " ".join(filter(None, parts))

@@ -1,7 +1,10 @@
 """Families whose words are data, down to what they are called."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity, Family, H, S, sentence
@@ -25,8 +28,16 @@ class WordedFamily(Family[H, S]):
         self.noun, self.summary, self.subject = about.noun, about.summary, about.subject
         self.requests = load_phrases(module_file, "requests")
 
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        """Another process has the family too: tasks travel without its words and functions."""
+        return _family_of, (type(self).__module__,)
+
     def request(self, entity: Entity, draws: Draws, *paths: str, **names: object) -> str:
         """One of the `requests`, filled with `names`. It begins with a capital, unless it begins with one of the
         `paths`."""
         text = entity.phrase(draws, self.requests).format(place=entity.called(self.noun), **names)
         return sentence(text, *paths)
+
+
+def _family_of(module: str) -> Any:
+    return import_module(module).FAMILY

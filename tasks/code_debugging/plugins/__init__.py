@@ -38,7 +38,7 @@ class Draft(code.BugTask):
     """Those that the manifest has."""
 
 
-class Plugins(DataFamily[SiteConfig, Draft], module_file=__file__, rules=RULES):
+class Plugins(DataFamily[SiteConfig, Draft]):
     """Every manifest has unordered entries of several priorities, and every plugin's name has several words."""
 
     def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
@@ -177,4 +177,4 @@ def _draw_files(plugin: Plugin, entries: Sequence[Entry], defect: code.Defect, d
     }
 
 
-FAMILY = Plugins()
+FAMILY = Plugins(__file__, RULES)

@@ -49,7 +49,7 @@ def _rule_type(name: str, topic: Topic) -> RuleType:
 RULES = {name: _rule_type(name, topic) for name, topic in TOPICS.items()}
 
 
-class Repair(DataFamily[Component, code.BugTask], module_file=__file__, rules=RULES):
+class Repair(DataFamily[Component, code.BugTask]):
     """The obvious fix and the fix by the convention agree on every call that a bug report or a test shows."""
 
     def kinds(self, site_config: Component) -> tuple[str, ...]:
@@ -166,4 +166,4 @@ def _right(defect: code.Defect, rule: Rule | None, args: Args) -> Json:
     return topic.house(defect.constant, rule["rule"], *args) if rule else topic.plain(defect.constant, *args)
 
 
-FAMILY = Repair()
+FAMILY = Repair(__file__, RULES)

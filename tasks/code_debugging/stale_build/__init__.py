@@ -40,7 +40,7 @@ class Release(code.BugTask):
         return f"dist/{self.name}.py"
 
 
-class StaleBuild(DataFamily[SiteConfig, Release], module_file=__file__, rules=RULES):
+class StaleBuild(DataFamily[SiteConfig, Release]):
     """Every package has something for every convention to change: parts, banners, a channel, a label, a day."""
 
     def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
@@ -190,4 +190,4 @@ def tool_text() -> str:
     return Path(__file__).with_name("tool.py").read_text()
 
 
-FAMILY = StaleBuild()
+FAMILY = StaleBuild(__file__, RULES)

@@ -1,6 +1,7 @@
 """The family `test_order`: tests depend on their order through a module's state, which a reset has to restore."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
@@ -16,9 +17,12 @@ from hermes_lab.tasks.code_debugging.test_order.sessions import (
 from hermes_lab.tasks.data_family import DataFamily, Vocabulary
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.words import load_phrases
+
+SYMPTOMS = load_phrases(__file__, "symptoms")
 
 
-class LeakedState(DataFamily[SiteConfig, Leak], module_file=__file__, rules=RULES):
+class LeakedState(DataFamily[SiteConfig, Leak]):
     """Every module has state for every convention to change: numbers, a step, a mode, a log, an archive."""
 
     def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
@@ -48,7 +52,9 @@ class LeakedState(DataFamily[SiteConfig, Leak], module_file=__file__, rules=RULE
             "mode": site_config.modes[1],
             **dict(zip(("one", "two", "three"), people, strict=False)),
         }
-        request = self.ask(entity, draws, {**names, "path": path, "tests": TESTS}, path)
+        told: dict[str, Any] = {**names, "path": path, "tests": TESTS}
+        opening, symptom = self.request(entity, draws, path, **told), entity.phrase(draws, SYMPTOMS).format(**told)
+        request = f"{opening} {symptom} {self.closing(entity, draws, **told)}"
         files = draw_files(names, broken, draws)
         return Leak(
             request=request,
@@ -112,4 +118,4 @@ class LeakedState(DataFamily[SiteConfig, Leak], module_file=__file__, rules=RULE
         return f"{told} In {site_config.package}/{module}.py:\n\n```diff\n{reset_change(rule, module)}```"
 
 
-FAMILY = LeakedState()
+FAMILY = LeakedState(__file__, RULES)

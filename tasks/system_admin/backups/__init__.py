@@ -74,7 +74,7 @@ class Order(TaskInstance):
     tree: Tree
 
 
-class Backups(DataFamily[SiteConfig, Order], module_file=__file__, rules=RULES):
+class Backups(DataFamily[SiteConfig, Order]):
     """Every tree has folders, links, hard links, holes, empty files, spaces and other odd names.
 
     The script runs twice in a folder of its own, on the tree as it might be a day later. A separate command lists the
@@ -200,4 +200,4 @@ def _is_listed(rows: Sequence[Row], instance: Order, right: Backup, wanted: Mapp
     return lines == sorted(sums(right, wanted.items()))
 
 
-FAMILY = Backups()
+FAMILY = Backups(__file__, RULES)

@@ -34,7 +34,7 @@ class Change(TaskInstance):
     wish: Wish
 
 
-class DropIns(DataFamily[SiteConfig, Change], module_file=__file__, rules=RULES):
+class DropIns(DataFamily[SiteConfig, Change]):
     """Every requested drop-in has a number, a name, a count, a time and a switch."""
 
     def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
@@ -179,4 +179,4 @@ def _key(line: str) -> str:
     return line.partition("=")[0].strip("! ").removeprefix("unset ").removeprefix("clear ")
 
 
-FAMILY = DropIns()
+FAMILY = DropIns(__file__, RULES)

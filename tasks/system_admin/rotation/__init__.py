@@ -44,7 +44,7 @@ class Turn(TaskInstance):
         return self.held.rpartition("/")[0]
 
 
-class Rotation(DataFamily[SiteConfig, Turn], module_file=__file__, rules=RULES):
+class Rotation(DataFamily[SiteConfig, Turn]):
     """Every log has as many old ones as are kept, and a writer that holds it open. A hard link in `run` stands for the
     writer's descriptor: it tells a renamed log from an emptied one."""
 
@@ -220,4 +220,4 @@ def _holds(data: bytes, old: Old) -> bool:
         return False
 
 
-FAMILY = Rotation()
+FAMILY = Rotation(__file__, RULES)

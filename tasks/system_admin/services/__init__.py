@@ -30,7 +30,7 @@ class Ticket(TaskInstance):
     wish: Wish
 
 
-class Services(DataFamily[SiteConfig, Ticket], module_file=__file__, rules=RULES):
+class Services(DataFamily[SiteConfig, Ticket]):
     """Every unit has helper units, and settings with a number to change and one that counts their versions.
 
     The controller records each step and the settings it ran with in the open change. Opening a change again starts its
@@ -157,4 +157,4 @@ def tool_text() -> str:
     return Path(__file__).with_name("tool.py").read_text()
 
 
-FAMILY = Services()
+FAMILY = Services(__file__, RULES)
