@@ -7,11 +7,8 @@ from pathlib import Path
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Entity, H, Rule, RuleType, S, TaskInstance, sentence
-from hermes_lab.tasks.worded import WordedFamily
-from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
-
-Vocabulary = Mapping[str, tuple[str, ...]]
-"""The words of a split, by kind."""
+from hermes_lab.tasks.worded import WordedFamily, Words
+from hermes_lab.tasks.words import load_phrases, load_words
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,6 @@ class Look:
 class DataFamily(WordedFamily[H, S]):
     """A family in a folder `DOMAIN/NAME`. Its `words.yaml` has these sections besides those of `WordedFamily`:
 
-    - `vocabularies`: the words of each split, by kind.
     - `closings`: ends of prompts, by split.
     - `explore`: the tool calls before the work.
     """
@@ -39,16 +35,15 @@ class DataFamily(WordedFamily[H, S]):
     def __init__(self, module_file: str, rules: Mapping[str, RuleType]) -> None:
         super().__init__(module_file)
         self.domain, self.rules = Path(module_file).parent.parent.name, rules
-        self.vocabularies: Mapping[str, Vocabulary] = load_by_split(module_file, dict[str, tuple[str, ...]])
         self.closings = load_phrases(module_file, "closings")
         self._explore = load_words(module_file, tuple[Look, ...], "explore")
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> H:
         """Drawn from the vocabulary of the split."""
-        return self.draw_site(entity, kind, self.vocabularies[entity.split], draws)
+        return self.draw_site(entity, kind, self.words[entity.split], draws)
 
     @abstractmethod
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> H:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> H:
         """As `site_config`, with the vocabulary of the split."""
 
     def explore(self, instance: S) -> tuple[Action, ...]:

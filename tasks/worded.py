@@ -1,14 +1,23 @@
 """Families whose words are data, down to what they are called."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity, Family, H, S, sentence
-from hermes_lab.tasks.words import load_phrases, load_words
+from hermes_lab.tasks.words import load_by_split, load_phrases, load_words
+
+Words = SimpleNamespace
+"""The vocabulary of a split: texts, format strings and lists of both, as in `words.yaml`."""
+
+
+def words_by_split(module_file: str) -> Mapping[str, Words]:
+    """The `vocabularies` of `words.yaml` in the folder of a module, which passes its `__file__`."""
+    return {split: Words(**words) for split, words in load_by_split(module_file, dict[str, Any]).items()}
 
 
 @dataclass(frozen=True)
@@ -19,13 +28,14 @@ class _About:
 
 
 class WordedFamily(Family[H, S]):
-    """A family with the name of its folder. `words.yaml` there has its noun, summary and subject (`family`) and the
-    prompts to choose from (`requests`)."""
+    """A family with the name of its folder. `words.yaml` there has its noun, summary and subject (`family`), its
+    vocabularies, and the prompts to choose from (`requests`)."""
 
     def __init__(self, module_file: str) -> None:
         self.name = Path(module_file).parent.name
         about = load_words(module_file, _About, "family")
         self.noun, self.summary, self.subject = about.noun, about.summary, about.subject
+        self.words = words_by_split(module_file)
         self.requests = load_phrases(module_file, "requests")
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:

@@ -73,13 +73,13 @@ class Report(WordedFamily[H, T], Generic[H, T, C]):
         """The prompt: a request that may begin with `path`, and how the report is to be delivered."""
         return f"{self.request(entity, draws, path, **names)} {entity.phrase(draws, self._deliveries)}"
 
-    def words(self, instance: T) -> Mapping[str, str]:
+    def slots(self, instance: T) -> Mapping[str, str]:
         """The slots that rules do not change: texts of the instance by name, and those of its site as `site_NAME`."""
         return {**texts(instance), **{f"site_{name}": text for name, text in texts(instance.site_config).items()}}
 
     def solve(self, instance: T, rule: Rule | None) -> tuple[Action, ...]:
         """One script that writes the report."""
-        slots = {**self.words(instance), **self._script.lines, **slots_of(self._conventions, rule)}
+        slots = {**self.slots(instance), **self._script.lines, **slots_of(self._conventions, rule)}
         command = f"python3 - <<'EOF'\n{self._script.fill(slots)}\nEOF"
         return (shell(command, "I write it with a script that reads the data."),)
 

@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity
 from hermes_lab.tasks.names import NAMES
-from hermes_lab.tasks.words import load_by_split, load_phrases
+from hermes_lab.tasks.worded import Words, words_by_split
+from hermes_lab.tasks.words import load_phrases
 from hermes_lab.types import Page
 
 T = TypeVar("T")
-W = TypeVar("W")
 _MONTHS = "january february march april may june july august september october november december"
 MONTHS = tuple(map(str.capitalize, _MONTHS.split()))
 FIGURES = tuple(
@@ -49,7 +49,7 @@ class Publisher:
     @property
     def changed_label(self) -> str:
         """The label of the date of last change on its pages."""
-        return _WORDS[self.split].changed
+        return str(_WORDS[self.split].changed)
 
     def day(self, day: date) -> str:
         """A date in the format of its pages."""
@@ -66,23 +66,14 @@ class Publisher:
 
 
 @dataclass(frozen=True)
-class Published(Generic[W]):
+class Published:
     """The configuration of a site: its publisher, and the words of the family in its split."""
 
     publisher: Publisher
-    words: W
+    words: Words
 
 
-@dataclass(frozen=True)
-class _Words:
-    first: tuple[str, ...]
-    last: tuple[str, ...]
-    changed: str
-    standing: tuple[tuple[str, str, str, str], ...]
-    """Path, title, first sentence and the rest, over `{town}`."""
-
-
-_WORDS = load_by_split(__file__, _Words)
+_WORDS = words_by_split(__file__)
 _DELIVERIES = load_phrases(__file__, "deliveries")
 _DAYS: Mapping[str, Callable[[date], str]] = {
     "train": lambda day: f"{day.day} {MONTHS[day.month - 1]} {day.year}",

@@ -18,10 +18,11 @@ from hermes_lab.tasks.code_debugging.plugins.rules import (
     plain_entry,
     registered,
 )
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.worded import Words
 from hermes_lab.tasks.words import load_words
 
 MANIFEST = "plugins.json"
@@ -41,16 +42,16 @@ class Draft(code.BugTask):
 class Plugins(DataFamily[SiteConfig, Draft]):
     """Every manifest has unordered entries of several priorities, and every plugin's name has several words."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> SiteConfig:
         """The words of a house."""
-        return SiteConfig(entity.slug(self.noun), draws.choice(words["keys"]), tuple(draws.sample(words["owners"], 3)))
+        return SiteConfig(entity.slug(self.noun), draws.choice(words.keys), tuple(draws.sample(words.owners, 3)))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Draft:
         """A plugin with a bug, and a manifest without it."""
-        words = self.vocabularies[entity.split]
+        words = self.words[entity.split]
         defect = code.draw_defect(draws.choice(SEEN), entity.split, draws)
-        name = f"{draws.choice(words['kinds'])}_{defect.function}"
-        priority, entries = _draw_entries(site_config.package, words["others"], draws)
+        name = f"{draws.choice(words.kinds)}_{defect.function}"
+        priority, entries = _draw_entries(site_config.package, words.others, draws)
         plugin = Plugin(site_config.package, name, defect.function, priority)
         told = {"name": name, "path": plugin.path, "priority": priority, "tests": code.TESTS}
         request = self.ask(entity, draws, told, plugin.path, complaint=defect.complaint)

@@ -10,7 +10,7 @@ from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import (
     Action,
@@ -21,6 +21,7 @@ from hermes_lab.tasks.family import (
     criterion,
     shell,
 )
+from hermes_lab.tasks.worded import Words
 from hermes_lab.tasks.words import load_words
 
 FILES = load_words(__file__, dict[str, str], "files")
@@ -56,9 +57,9 @@ class Repair(DataFamily[Component, code.BugTask]):
         """The topic alone: its convention has several parameters."""
         return (site_config.type,)
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> Component:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> Component:
         """The package of a module, and the topic of the module's functions."""
-        return Component(kind, draws.choice(words["packages"]), tuple(draws.sample(words["modules"], 4)))
+        return Component(kind, draws.choice(words.packages), tuple(draws.sample(words.modules, 4)))
 
     def instance(self, entity: Entity, site_config: Component, draws: Draws) -> code.BugTask:
         """A bug in one function, and two failing tests."""

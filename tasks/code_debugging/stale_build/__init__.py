@@ -9,10 +9,11 @@ from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
 from hermes_lab.tasks.code_debugging.stale_build.rules import RULES, Order, SiteConfig, ordered
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.worded import Words
 from hermes_lab.tasks.words import load_words, read_file
 
 TOOL = "tools/build.py"
@@ -41,14 +42,14 @@ class Release(code.BugTask):
 class StaleBuild(DataFamily[SiteConfig, Release]):
     """Every package has something for every convention to change: parts, banners, a channel, a label, a day."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> SiteConfig:
         """The parts of a package and the words of its house."""
         return SiteConfig(
-            parts=tuple(f"{part}.py" for part in draws.sample(words["parts"], 3)),
-            banners=tuple(f"{banner}.txt" for banner in draws.sample(words["banners"], 3)),
-            channels=tuple(draws.sample(words["channels"], 3)),
-            codenames=tuple(draws.sample(words["codenames"], 3)),
-            seals=words["seals"],
+            parts=tuple(f"{part}.py" for part in draws.sample(words.parts, 3)),
+            banners=tuple(f"{banner}.txt" for banner in draws.sample(words.banners, 3)),
+            channels=tuple(draws.sample(words.channels, 3)),
+            codenames=tuple(draws.sample(words.codenames, 3)),
+            seals=tuple(words.seals),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Release:

@@ -14,9 +14,10 @@ from hermes_lab.tasks.code_debugging.test_order.sessions import (
     same_in_all_orders,
     shuffled_tests,
 )
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.worded import Words
 from hermes_lab.tasks.words import load_phrases
 
 SYMPTOMS = load_phrases(__file__, "symptoms")
@@ -25,23 +26,23 @@ SYMPTOMS = load_phrases(__file__, "symptoms")
 class LeakedState(DataFamily[SiteConfig, Leak]):
     """Every module has state for every convention to change: numbers, a step, a mode, a log, an archive."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> SiteConfig:
         """The words of a house."""
         return SiteConfig(
-            package=draws.choice(words["packages"]),
-            modes=tuple(draws.sample(words["modes"], 5)),
-            guests=tuple(draws.sample(words["guests"], 3)),
-            lines=tuple(draws.sample(words["lines"], 3)),
+            package=draws.choice(words.packages),
+            modes=tuple(draws.sample(words.modes, 5)),
+            guests=tuple(draws.sample(words.guests, 3)),
+            lines=tuple(draws.sample(words.lines, 3)),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Leak:
         """A module whose reset is incomplete and never called."""
-        words, module = self.vocabularies[entity.split], entity.slug(self.noun)
+        words, module = self.words[entity.split], entity.slug(self.noun)
         path = f"{site_config.package}/{module}.py"
         start = State(draws.choice((0, 1, 1, 2, 10)), site_config.modes[0])
-        verb, listing = draws.choice(words["verbs"]), draws.choice(words["lists"])
+        verb, listing = draws.choice(words.verbs), draws.choice(words.lists)
         broken = draw_reset(draws)
-        people = tuple(draws.sample(words["people"], 6))
+        people = tuple(draws.sample(words.people, 6))
         names = {
             "package": site_config.package,
             "module": module,

@@ -13,7 +13,6 @@ from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, 
 from hermes_lab.tasks.report_generation._html import LONGEST, Element, read_html
 from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, SiteConfig, Table, digits_of
-from hermes_lab.tasks.words import load_by_split
 
 REPORT = "report.html"
 SHEET = "figures.md"
@@ -21,22 +20,6 @@ FIGURES = 4
 STEP, WIDTH, HEIGHT = 30, 20, 200
 TOLERANCE = 0.06
 """Of heights, which have one decimal in reports."""
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The words of one split."""
-
-    titles: tuple[str, ...]
-    months: tuple[str, ...]
-    series: tuple[Series, ...]
-    classes: tuple[tuple[str, str, str, str], ...]
-    highlights: tuple[str, ...]
-    gaps: tuple[str, ...]
-    sheet: Template
-
-
-VOCABULARIES = load_by_split(__file__, Vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,28 +58,28 @@ class Figures(Report[SiteConfig, Tables, Custom]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The series of a department."""
-        words = VOCABULARIES[entity.split]
-        series = draws.sample(words.series, FIGURES)
+        words = self.words[entity.split]
+        series = [Series(*each) for each in draws.sample(words.series, FIGURES)]
         while _sorted([each.title for each in series]):
             series = draws.shuffled(series)
         return SiteConfig(
             title=draws.choice(words.titles),
             month=draws.choice(words.months),
             series=tuple(series),
-            classes=draws.choice(words.classes),
-            highlights=words.highlights,
-            gaps=words.gaps,
+            classes=tuple(draws.choice(words.classes)),
+            highlights=tuple(words.highlights),
+            gaps=tuple(words.gaps),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Tables:
         """Four tables of 9 to 12 months."""
-        words = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         year, folder = draws.integer(2012, 2025), entity.slug("data")
         tables = _draw_tables(site_config, year, draws)
         files = {f"{folder}/{table.series.stem}.csv": table.text for table in tables}
         return Tables(
             request=self.ask(entity, draws, folder, year=year, folder=folder),
-            files={**files, SHEET: words.sheet.substitute(_sheet_names(site_config))},
+            files={**files, SHEET: Template(words.sheet).substitute(_sheet_names(site_config))},
             inputs=(*files, SHEET),
             outputs=(REPORT,),
             folder=folder,
@@ -134,11 +117,11 @@ class Figures(Report[SiteConfig, Tables, Custom]):
             *_figures_right(read, self.right_of(instance, rule)),
         )
 
-    def words(self, instance: Tables) -> Mapping[str, str]:
+    def slots(self, instance: Tables) -> Mapping[str, str]:
         """Adds the figures and the classes of their spans."""
         spans = zip(("number", "caption", "source", "hash"), instance.site_config.classes, strict=True)
         figures = repr([tuple(series) for series in instance.site_config.series])
-        return {**super().words(instance), "figures": figures, **{f"{span}_class": name for span, name in spans}}
+        return {**super().slots(instance), "figures": figures, **{f"{span}_class": name for span, name in spans}}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
         """Reads the sheet and the tables."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import Template
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
@@ -10,7 +11,6 @@ from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, 
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
 from hermes_lab.tasks.report_generation._report import Report, ReportInstance, texts
 from hermes_lab.tasks.report_generation.house_template.data import (
-    VOCABULARIES,
     Expected,
     draw_items,
     draw_shape,
@@ -44,11 +44,11 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a client's reports."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Data:
         """A quarter of data: 20 to 28 items in four sections."""
-        words = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         year, quarter = draws.integer(2015, 2025), draws.integer(1, 4)
         items = draw_items(site_config, words, year, quarter, draws)
         day = f"{year}-{QUARTER_ENDS[quarter - 1]}"
@@ -58,10 +58,10 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
             request=self.ask(entity, draws, file, day=day, file=file),
             files={
                 file: render_items(site_config, items),
-                "template.md": words.template.substitute(
+                "template.md": Template(words.template).substitute(
                     named | {"sections": _sections(site_config, ROW_NOTES[entity.split])}
                 ),
-                "style.md": words.style.substitute(named),
+                "style.md": Template(words.style).substitute(named),
             },
             inputs=(file, "template.md", "style.md"),
             outputs=(REPORT,),
@@ -98,11 +98,11 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
             *_sections_right(instance.site_config, right, sections),
         )
 
-    def words(self, instance: Data) -> Mapping[str, str]:
+    def slots(self, instance: Data) -> Mapping[str, str]:
         """Adds the sections and the unit."""
         site_config = instance.site_config
         own = {"sections": repr(list(site_config.sections)), "unit": site_config.currency}
-        return {**super().words(instance), **own}
+        return {**super().slots(instance), **own}
 
     def explore(self, instance: Data) -> tuple[Action, ...]:
         """Reads the template, the style sheet and the data."""

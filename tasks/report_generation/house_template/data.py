@@ -1,59 +1,32 @@
 """Clients, their data, and the expected reports."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from string import Template
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.house_template.rules import Custom, Item, Row, SiteConfig
-from hermes_lab.tasks.words import load_by_split
+from hermes_lab.tasks.worded import Words
 
 SECTIONS = 4
 MIN_ITEMS, MAX_ITEMS = 5, 7
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """The words of one split."""
-
-    titles: tuple[str, ...]
-    as_of: tuple[str, ...]
-    overviews: tuple[str, ...]
-    labels: tuple[Mapping[str, str], ...]
-    """Labels of all columns, by attribute of `SiteConfig`."""
-    currencies: tuple[str, ...]
-    states: tuple[str, ...]
-    sections: Mapping[str, tuple[str, ...]]
-    """The possible items of each section."""
-    rest: tuple[str, ...]
-    """Names for the row that combines small items."""
-    all: tuple[str, ...]
-    """Names for the row of totals."""
-    style: Template
-    template: Template
-
-
-VOCABULARIES = load_by_split(__file__, Vocabulary)
-
-
-def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
+def draw_shape(draws: Draws, words: Words) -> SiteConfig:
     """The words of a client's reports."""
-    labels = draws.choice(words.labels)
     return SiteConfig(
-        **labels,
+        **draws.choice(words.labels),
         title=draws.choice(words.titles),
         as_of=draws.choice(words.as_of),
         overview=draws.choice(words.overviews),
         currency=draws.choice(words.currencies),
         states=tuple(draws.sample(words.states, 3)),
         sections=tuple(draws.sample(tuple(words.sections), SECTIONS)),
-        rest=words.rest,
-        all=words.all,
+        rest=tuple(words.rest),
+        all=tuple(words.all),
     )
 
 
-def draw_items(site_config: SiteConfig, words: Vocabulary, year: int, quarter: int, draws: Draws) -> list[Item]:
+def draw_items(site_config: SiteConfig, words: Words, year: int, quarter: int, draws: Draws) -> list[Item]:
     """The data of a quarter, in random order.
 
     Every section has an item over plan, one under plan, one on plan, one under 100, one between 100 and 200, and one of

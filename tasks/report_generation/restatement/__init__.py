@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import Template
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
@@ -12,7 +13,6 @@ from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, 
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
 from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation.restatement.data import (
-    VOCABULARIES,
     Restated,
     Row,
     draw_figures,
@@ -45,7 +45,7 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The lines and words of a board."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Filings:
         """Filings of six quarters over four lines, twelve of whose figures are restated."""
@@ -53,7 +53,7 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
         figures = draw_figures(site_config, quarters, draws)
         folder = entity.slug("filings")
         files = render_filings(site_config, figures, quarters, folder)
-        notes = VOCABULARIES[entity.split].notes.substitute(
+        notes = Template(self.words[entity.split].notes).substitute(
             {**vars(site_config), "lines": ", ".join(site_config.lines), "folder": folder}
         )
         return Filings(
@@ -90,9 +90,9 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
             *_list_right(parts, site_config, right),
         )
 
-    def words(self, instance: Filings) -> Mapping[str, str]:
+    def slots(self, instance: Filings) -> Mapping[str, str]:
         """Adds the lines of the filings."""
-        return {**super().words(instance), "lines": repr(list(instance.site_config.lines))}
+        return {**super().slots(instance), "lines": repr(list(instance.site_config.lines))}
 
     def explore(self, instance: Filings) -> tuple[Action, ...]:
         """Reads the notes and the filings."""

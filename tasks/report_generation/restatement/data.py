@@ -1,47 +1,26 @@
 """The filings of a board, and the expected figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from string import Template
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, SiteConfig
-from hermes_lab.tasks.words import load_by_split
+from hermes_lab.tasks.worded import Words
 
 Row = tuple[str, ...]
 LINES, QUARTERS, REASONS = 4, 6, 4
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """The words of one split."""
-
-    labels: tuple[Mapping[str, str], ...]
-    """Labels of all columns, by attribute of `SiteConfig`."""
-    lines: tuple[str, ...]
-    reasons: tuple[str, ...]
-    headings: tuple[str, ...]
-    restated: tuple[str, ...]
-    currencies: tuple[str, ...]
-    withdrawn: tuple[str, ...]
-    notes: Template
-
-
-VOCABULARIES = load_by_split(__file__, Vocabulary)
-
-
-def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
+def draw_shape(draws: Draws, words: Words) -> SiteConfig:
     """The lines and words of a board."""
-    labels = draws.choice(words.labels)
     return SiteConfig(
-        **labels,
+        **draws.choice(words.labels),
         lines=tuple(draws.sample(words.lines, LINES)),
         reasons=tuple(draws.sample(words.reasons, REASONS)),
         heading=draws.choice(words.headings),
         restated=draws.choice(words.restated),
         currency=draws.choice(words.currencies),
-        withdrawn=words.withdrawn,
+        withdrawn=tuple(words.withdrawn),
     )
 
 

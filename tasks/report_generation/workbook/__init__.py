@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import isclose
 from pathlib import Path
+from string import Template
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
@@ -14,7 +15,6 @@ from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet, read_workbook
 from hermes_lab.tasks.report_generation.workbook.data import (
     TABLES,
-    VOCABULARIES,
     draw_shape,
     draw_tables,
     render_table,
@@ -44,14 +44,14 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The tables and words of a division."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Tables:
         """Three tables of 8 to 12 rows."""
         year, folder = draws.integer(2012, 2025), entity.slug("tables")
         tables = draw_tables(site_config, year, draws)
         files = {f"{folder}/{table.source.stem}.csv": render_table(site_config, table) for table in tables}
-        layout = VOCABULARIES[entity.split].layout.substitute(
+        layout = Template(self.words[entity.split].layout).substitute(
             {**vars(site_config), "number": site_config.unit, "folder": folder, "list": _listed(site_config)}
         )
         return Tables(
@@ -100,11 +100,11 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
             *_sheets_right(found, right),
         )
 
-    def words(self, instance: Tables) -> Mapping[str, str]:
+    def slots(self, instance: Tables) -> Mapping[str, str]:
         """Adds the tables and the unit."""
         site_config = instance.site_config
         own = {"tables": repr([tuple(source) for source in site_config.tables]), "unit": site_config.currency}
-        return {**super().words(instance), **own}
+        return {**super().slots(instance), **own}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
         """Reads the layout, the tables and the writer."""

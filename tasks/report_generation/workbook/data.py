@@ -1,15 +1,13 @@
 """The tables of a division, and the expected workbook."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
-from string import Template
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet
 from hermes_lab.tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, SiteConfig, Source, Table
-from hermes_lab.tasks.words import load_by_split
+from hermes_lab.tasks.worded import Words
 
 TABLES = 3
 MIN_ROWS, MAX_ROWS = 8, 12
@@ -17,38 +15,19 @@ REPEATED = 2
 """Rows per table that repeat the document of another row."""
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """The words of one split."""
-
-    tables: tuple[Source, ...]
-    summaries: tuple[str, ...]
-    labels: tuple[Mapping[str, str], ...]
-    """Labels of all columns, by attribute of `SiteConfig`."""
-    units: tuple[str, ...]
-    currencies: tuple[str, ...]
-    kinds: tuple[str, ...]
-    totals: tuple[str, ...]
-    layout: Template
-
-
-VOCABULARIES = load_by_split(__file__, Vocabulary)
-
-
-def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
+def draw_shape(draws: Draws, words: Words) -> SiteConfig:
     """The tables and words of a division."""
-    tables = draws.sample(words.tables, TABLES)
+    tables = [Source(*each) for each in draws.sample(words.tables, TABLES)]
     while _monotonic([source.title for source in tables]):
         tables = draws.shuffled(tables)
-    labels = draws.choice(words.labels)
     return SiteConfig(
-        **labels,
+        **draws.choice(words.labels),
         tables=tuple(tables),
         summary=draws.choice(words.summaries),
         unit=draws.choice(words.units),
         currency=draws.choice(words.currencies),
         kinds=tuple(draws.sample(words.kinds, 3)),
-        totals=words.totals,
+        totals=tuple(words.totals),
     )
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.backups.rules import RULES, Backup, Copied, SiteConfig, copied, planned, script, sums
 from hermes_lab.tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
+from hermes_lab.tasks.worded import Words
 from hermes_lab.tasks.words import read_file
 
 SCRIPT = "bin/backup.sh"
@@ -38,14 +39,14 @@ class Backups(DataFamily[SiteConfig, Order]):
     results while processes that the script started are stopped; the harness derives the right results from the tree.
     """
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> SiteConfig:
         """The folders of a service."""
-        folders = tuple(draws.sample(words["folders"], 3))
-        return SiteConfig(entity.slug("service"), folders, draws.choice(words["skipped"]))
+        folders = tuple(draws.sample(words.folders, 3))
+        return SiteConfig(entity.slug("service"), folders, draws.choice(words.skipped))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Order:
         """A tree of about a dozen files."""
-        tree = draw_tree(draws, self.vocabularies[entity.split], site_config.folders, site_config.skipped)
+        tree = draw_tree(draws, self.words[entity.split], site_config.folders, site_config.skipped)
         source = f"srv/{site_config.slug}"
         files = {f"{source}/{each.path}": each.text for each in tree if not (each.hole or each.same or each.target)}
         told = {

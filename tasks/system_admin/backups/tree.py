@@ -1,10 +1,11 @@
 """Trees that are hard to back up: odd names, hard links, a symbolic link, holes; and the commands that make them."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.worded import Words
 
 TIME = 1_600_000_000
 """Modification time of all files, in seconds of Unix time."""
@@ -40,14 +41,14 @@ _ODD = (
 )
 
 
-def draw_tree(draws: Draws, words: Mapping[str, Sequence[str]], folders: Sequence[str], skipped: str) -> Tree:
+def draw_tree(draws: Draws, words: Words, folders: Sequence[str], skipped: str) -> Tree:
     """A tree over three folders and the skipped one, with something for every convention to change."""
     first, second, third = folders
-    stems = draws.shuffled(words["stems"])
+    stems = draws.shuffled(words.stems)
     odd = draws.sample(_ODD, 2)
 
     def text() -> str:
-        return f"{draws.choice(words['texts'])} {draws.integer(10, 99_999)}\n"
+        return f"{draws.choice(words.texts)} {draws.integer(10, 99_999)}\n"
 
     plain = f"{stems[0]}-{draws.integer(1, 99)}.txt"
     return (
@@ -57,13 +58,13 @@ def draw_tree(draws: Draws, words: Mapping[str, Sequence[str]], folders: Sequenc
         Entry(f"{second}/{odd[1].format(stems[3])}", text(), "600"),
         Entry(f"{second}/-{stems[0]}.txt", text()),
         Entry(f"{second}/.{stems[1]}", text()),
-        Entry(f"{second}/{draws.choice(words['scripts'])}", f"#!/bin/sh\n# {text()}", "755"),
+        Entry(f"{second}/{draws.choice(words.scripts)}", f"#!/bin/sh\n# {text()}", "755"),
         Entry(f"{third}/{stems[2]}.txt", text()),
         Entry(f"{third}/{stems[3]}.lock"),
         Entry(f"{skipped}/{stems[0]}.txt", text()),
         Entry(f"{second}/{stems[2]}-again.txt", same=f"{third}/{stems[2]}.txt"),
         Entry(f"{second}/latest", target=f"../{first}/{plain}"),
-        Entry(f"{third}/{draws.choice(words['images'])}", hole=draws.integer(2, 4) << 20),
+        Entry(f"{third}/{draws.choice(words.images)}", hole=draws.integer(2, 4) << 20),
     )
 
 

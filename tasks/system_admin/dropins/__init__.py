@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
+from hermes_lab.tasks.worded import Words
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,18 @@ class Change(TaskInstance):
 class DropIns(DataFamily[SiteConfig, Change]):
     """Every requested drop-in has a number, a name, a count, a time and a switch."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> SiteConfig:
         """The settings of a service."""
         return SiteConfig(
-            parent=draws.choice(words["folders"]),
-            shipped=tuple(draws.sample(words["shipped"], draws.integer(2, 4))),
-            keys=tuple(
-                tuple(draws.sample(words[kind], n)) for kind, n in (("counts", 3), ("times", 2), ("switches", 2))
+            parent=draws.choice(words.folders),
+            shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
+            keys=(
+                tuple(draws.sample(words.counts, 3)),
+                tuple(draws.sample(words.times, 2)),
+                tuple(draws.sample(words.switches, 2)),
             ),
-            fresh=tuple(draws.sample(words["fresh"], 3)),
-            tickets=draws.choice(words["tickets"]),
+            fresh=tuple(draws.sample(words.fresh, 3)),
+            tickets=draws.choice(words.tickets),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Change:

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.rotation.rules import RULES, After, Before, Old, rotated
+from hermes_lab.tasks.worded import Words
 from hermes_lab.tasks.words import load_words
 
 MONTHS = load_words(__file__, tuple[str, ...], "months")
@@ -48,13 +49,13 @@ class Rotation(DataFamily[SiteConfig, Turn]):
     """Every log has as many old ones as are kept, and a writer that holds it open. A hard link in `run` stands for the
     writer's descriptor: it tells a renamed log from an emptied one."""
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> SiteConfig:
         """The names and modes of a service's logs."""
         return SiteConfig(
-            root=draws.choice(words["roots"]),
-            log=f"{draws.choice(words['logs'])}.log",
-            other=f"{draws.choice(words['others'])}.log",
-            held=draws.choice(words["held"]),
+            root=draws.choice(words.roots),
+            log=f"{draws.choice(words.logs)}.log",
+            other=f"{draws.choice(words.others)}.log",
+            held=draws.choice(words.held),
             kept=draws.integer(3, 5),
             mode=draws.choice(("640", "644", "660")),
         )
@@ -63,7 +64,7 @@ class Rotation(DataFamily[SiteConfig, Turn]):
         """A log of 40 to 70 lines, its old ones, and an unrelated one."""
         slug = entity.slug("service")
         folder, run, config = f"{site_config.root}/{slug}", f"run/{slug}", f"etc/logrotate.d/{slug}"
-        lines = self.vocabularies[entity.split]["lines"]
+        lines = self.words[entity.split].lines
         text, *olds = (_log(draws, lines, *size) for size in [(40, 70), *[(4, 9)] * site_config.kept])
         year, month, day = draws.integer(2019, 2031), draws.integer(1, 12), draws.integer(1, 28)
         path = f"{folder}/{site_config.log}"

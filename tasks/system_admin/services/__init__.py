@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_family import DataFamily, Vocabulary
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_json, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.services.rules import RULES, Change, SiteConfig, Step, Wish, planned
+from hermes_lab.tasks.worded import Words
 from hermes_lab.tasks.words import read_file
 
 TOOL = "svc"
@@ -36,16 +37,16 @@ class Services(DataFamily[SiteConfig, Ticket]):
     record over, so each attempt is judged alone.
     """
 
-    def draw_site(self, entity: Entity, kind: str, words: Vocabulary, draws: Draws) -> SiteConfig:
+    def draw_site(self, entity: Entity, kind: str, words: Words, draws: Draws) -> SiteConfig:
         """The units and settings of a service."""
         unit = entity.slug("service")
         return SiteConfig(
             unit=unit,
-            helpers=tuple(f"{unit}-{helper}" for helper in draws.sample(words["helpers"], draws.integer(2, 3))),
-            numbers=tuple(draws.sample(words["numbers"], 4)),
-            texts=tuple(draws.sample(words["texts"], 2)),
-            serial=draws.choice(words["serials"]),
-            tickets=draws.choice(words["tickets"]),
+            helpers=tuple(f"{unit}-{helper}" for helper in draws.sample(words.helpers, draws.integer(2, 3))),
+            numbers=tuple(draws.sample(words.numbers, 4)),
+            texts=tuple(draws.sample(words.texts, 2)),
+            serial=draws.choice(words.serials),
+            tickets=draws.choice(words.tickets),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Ticket:

@@ -9,8 +9,15 @@ from hermes_lab.tasks.family import Entity, Rule
 from hermes_lab.tasks.rules import Behavior, load_conventions
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Published, Publisher, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split
+from hermes_lab.tasks.web_research._site import (
+    FIGURES,
+    Published,
+    Publisher,
+    draw_day,
+    draw_publisher,
+    draw_some,
+)
+from hermes_lab.tasks.worded import Words
 from hermes_lab.types import Page
 
 _ASKED = 4
@@ -20,33 +27,7 @@ _YEARS = {1962: 0, 1968: 1}
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words of reference works in one split. Sentences are format strings."""
-
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    trades: tuple[str, ...]
-    roles: tuple[str, ...]
-    seats: tuple[str, ...]
-    born: str
-    """When a firm had a former name, over `{name}`, `{begin}` and `{end}`."""
-    still: str
-    """The same for the current name."""
-    capital: str
-    """The capital, over `{name}` and `{amount}`."""
-    before: str
-    after: str
-    role: str
-    branch: str
-    branch_title: str
-    remarks: tuple[str, ...]
-
-
-WORDS = load_by_split(__file__, Words)
-
-
-@dataclass(frozen=True)
-class SiteConfig(Published[Words]):
+class SiteConfig(Published):
     """A reference work about firms, which have branches in the same towns."""
 
     roles: tuple[str, ...]
@@ -101,7 +82,7 @@ class Aliases(Research[SiteConfig, Firm]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A reference work."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         publisher = draw_publisher(entity, draws, "firms")
         return SiteConfig(publisher, words, tuple(draws.sample(words.roles, 3)), tuple(draws.sample(words.seats, 3)))
 
@@ -168,7 +149,7 @@ class _Article:
         return self._publisher.url(self._path)
 
     def _line(self, words: Words) -> str:
-        return words.capital.format(name=self.name, amount=self._capital)
+        return str(words.capital.format(name=self.name, amount=self._capital))
 
     def record(self, words: Words) -> Record:
         source = Source(self.url, self._line(words), str(self._capital), self._changed)

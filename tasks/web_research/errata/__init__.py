@@ -12,7 +12,6 @@ from hermes_lab.tasks.rules import Behavior, load_conventions
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _YEARS = tuple(range(2012, 2020))
@@ -21,31 +20,7 @@ _TENTH = Decimal("0.1")
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words of yearbooks in one split. Sentences are format strings."""
-
-    topics: tuple[str, ...]
-    areas: tuple[str, ...]
-    editions: tuple[str, str, str]
-    sheets: tuple[str, str]
-    releasers: tuple[str, ...]
-    year: str
-    table: str
-    """The title of a table, over `{topic}` and `{edition}`."""
-    note: str
-    """The footnote, over `{amount}`."""
-    sheet: str
-    sheet_title: str
-    release: str
-    release_title: str
-    contents: str
-
-
-WORDS = load_by_split(__file__, Words)
-
-
-@dataclass(frozen=True)
-class SiteConfig(Published[Words]):
+class SiteConfig(Published):
     """A publisher of yearbooks, with the districts in its tables and the offices that issue press releases."""
 
     areas: tuple[str, ...]
@@ -127,7 +102,7 @@ class Errata(Research[SiteConfig, Cell]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with its districts."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         areas, releasers = draws.sample(words.areas, 3), draws.sample(words.releasers, 2)
         return SiteConfig(draw_publisher(entity, draws, "numbers"), words, tuple(areas), tuple(releasers))
 

@@ -12,7 +12,6 @@ from hermes_lab.tasks.rules import Behavior, load_conventions
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split
 from hermes_lab.types import Page
 
 _COUNT = 10
@@ -20,31 +19,7 @@ _CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words of notices in one split. Sentences are format strings."""
-
-    notice: str
-    published: str
-    effective: str
-    registered: str
-    """Labels of the dates."""
-    office: str
-    channel: str
-    offices: tuple[str, ...]
-    channels: tuple[str, ...]
-    subjects: tuple[str, ...]
-    fee: str
-    """The fee, over `{number}`, `{subject}` and `{amount}`."""
-    remarks: tuple[str, ...]
-    contents: str
-    withdrawn: str
-
-
-WORDS = load_by_split(__file__, Words)
-
-
-@dataclass(frozen=True)
-class SiteConfig(Published[Words]):
+class SiteConfig(Published):
     """A publisher of notices. The newest notices of a fee are from the first office and channel."""
 
     offices: tuple[str, ...]
@@ -113,7 +88,7 @@ class Notices(Research[SiteConfig, Fee]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the offices and channels of its notices."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         publisher = draw_publisher(entity, draws, "notices")
         return SiteConfig(
             publisher, words, tuple(draws.sample(words.offices, 4)), tuple(draws.sample(words.channels, 3))

@@ -1,4 +1,4 @@
-"""The family `registers`: the sum of all fees in a register of several pages; the client decides which entries count."""
+"""The family `registers`: the sum of the fees in a register of several pages; the client decides which count."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from hermes_lab.tasks.rules import Behavior, load_conventions
 from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
 from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.words import load_by_split
+from hermes_lab.tasks.worded import Words
 from hermes_lab.types import Page
 
 _YEARS = range(2008, 2024)
@@ -20,35 +20,7 @@ _YEARS = range(2008, 2024)
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words of registers in one split. Sentences are format strings."""
-
-    registers: tuple[str, ...]
-    columns: tuple[str, str, str, str, str, str]
-    """Number, holder, class, status, year, fee."""
-    classes: tuple[str, ...]
-    statuses: tuple[str, ...]
-    first: tuple[str, ...]
-    last: tuple[str, ...]
-    annexes: tuple[str, ...]
-    dates: tuple[str, str]
-    cover: str
-    """A total on the cover page, over `{date}` and `{total}`."""
-    page: str
-    onward: str
-    moved: str
-    """The text in place of the last page, over `{url}`."""
-    annex: str
-    """A link to an annex, over `{name}` and `{url}`."""
-    foreword: str
-    title: str
-
-
-WORDS = load_by_split(__file__, Words)
-
-
-@dataclass(frozen=True)
-class SiteConfig(Published[Words]):
+class SiteConfig(Published):
     """A publisher of registers."""
 
     classes: tuple[str, ...]
@@ -148,7 +120,7 @@ class Registers(Research[SiteConfig, Sum]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the classes and statuses of its registers."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         return SiteConfig(
             draw_publisher(entity, draws, "register"),
             words,

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 OpenSandbox = Callable[[], Sandbox]
 
 
-@pytest.mark.parametrize("split", FAMILY.vocabularies)
+@pytest.mark.parametrize("split", FAMILY.words)
 async def test_a_belief_is_right_where_it_is_true_and_nowhere_else(open_sandbox: OpenSandbox, split: str) -> None:
     assert await confused(FAMILY, split, 1, open_sandbox) == []
 
