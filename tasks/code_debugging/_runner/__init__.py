@@ -5,6 +5,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hermes_lab.protocols import Workspace
@@ -64,6 +65,13 @@ def changed_lines(before: str, after: bytes) -> int:
     return (old - new).total() + (new - old).total()
 
 
+@dataclass(frozen=True, kw_only=True)
+class FixTask(TaskInstance):
+    """A task to fix the module at `path`."""
+
+    path: str
+
+
 class Mended(NamedTuple):
     """What the files show before anything runs."""
 
@@ -77,8 +85,9 @@ class Mended(NamedTuple):
         return all(each.score == 1.0 for each in self.criteria)
 
 
-async def read_mended(workspace: Workspace, instance: TaskInstance, path: str, most_lines: int) -> Mended:
-    """Reads the module at `path`, and checks that its diff is small and the inputs are unchanged."""
+async def read_mended(workspace: Workspace, instance: FixTask, most_lines: int) -> Mended:
+    """Reads the module to fix, and checks that its diff is small and the inputs are unchanged."""
+    path = instance.path
     found = await read_bytes(workspace, path, LONGEST_MODULE)
     changed = 0 if found is None else changed_lines(instance.files[path], found)
     return Mended(

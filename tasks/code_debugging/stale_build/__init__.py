@@ -88,7 +88,7 @@ class StaleBuild(DataFamily[SiteConfig, Release]):
         """Judges the source by its results, and the build by the one that the harness makes from that source."""
         defect = instance.defect
         calls = instance.plain_calls(self.name)
-        mended = await read_mended(workspace, instance, instance.path, code.MOST_LINES)
+        mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         source = {f"{instance.name}.py": mended.module, "common.py": instance.files["src/common.py"].encode()}
