@@ -13,7 +13,7 @@ from hermes_lab.tasks.report_generation._report import Report, ReportInstance, t
 from hermes_lab.tasks.report_generation.house_template.data import (
     Expected,
     draw_items,
-    draw_shape,
+    draw_site,
     render_items,
     right_report,
 )
@@ -44,7 +44,7 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a client's reports."""
-        return draw_shape(draws, self.words[entity.split])
+        return draw_site(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Data:
         """A quarter of data: 20 to 28 items in four sections."""

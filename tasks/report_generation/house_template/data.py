@@ -11,7 +11,7 @@ SECTIONS = 4
 MIN_ITEMS, MAX_ITEMS = 5, 7
 
 
-def draw_shape(draws: Draws, words: Words) -> SiteConfig:
+def draw_site(draws: Draws, words: Words) -> SiteConfig:
     """The words of a client's reports."""
     return SiteConfig(
         **draws.choice(words.labels),

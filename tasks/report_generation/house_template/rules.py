@@ -18,22 +18,23 @@ class SiteConfig:
     title: str
     as_of: str
     overview: str
-    """Heading of the overview."""
+    currency: str
+    sections: tuple[str, ...]
     section: str
     item: str
     booked: str
     state: str
     """Labels of the columns of text."""
+    states: tuple[str, ...]
+    """Three; every section has an item in each."""
     planned: str
     actual: str
     difference: str
     """Labels of the columns of money."""
-    currency: str
-    states: tuple[str, ...]
-    """Three; every section has an item in each."""
-    sections: tuple[str, ...]
     rest: tuple[str, ...]
+    """Names for the row that combines small items."""
     all: tuple[str, ...]
+    """Names for the row of totals."""
 
 
 class Item(NamedTuple):

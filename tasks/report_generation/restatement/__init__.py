@@ -16,7 +16,7 @@ from hermes_lab.tasks.report_generation.restatement.data import (
     Restated,
     Row,
     draw_figures,
-    draw_shape,
+    draw_site,
     quarters_from,
     render_filings,
     right_rows,
@@ -45,7 +45,7 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The lines and words of a board."""
-        return draw_shape(draws, self.words[entity.split])
+        return draw_site(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Filings:
         """Filings of six quarters over four lines, twelve of whose figures are restated."""

@@ -11,7 +11,7 @@ Row = tuple[str, ...]
 LINES, QUARTERS, REASONS = 4, 6, 4
 
 
-def draw_shape(draws: Draws, words: Words) -> SiteConfig:
+def draw_site(draws: Draws, words: Words) -> SiteConfig:
     """The lines and words of a board."""
     return SiteConfig(
         **draws.choice(words.labels),

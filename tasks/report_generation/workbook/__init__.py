@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import isclose
-from pathlib import Path
 from string import Template
 
 from hermes_lab.protocols import Workspace
@@ -15,12 +13,13 @@ from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet, read_workbook
 from hermes_lab.tasks.report_generation.workbook.data import (
     TABLES,
-    draw_shape,
+    draw_site,
     draw_tables,
     render_table,
     right_sheets,
 )
 from hermes_lab.tasks.report_generation.workbook.rules import CONVENTIONS, Custom, SiteConfig, Table
+from hermes_lab.tasks.words import read_file
 
 BOOK, LAYOUT, WRITER = "book.xlsx", "layout.md", "xlsx.py"
 TOLERANCE = 1e-6
@@ -44,7 +43,7 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The tables and words of a division."""
-        return draw_shape(draws, self.words[entity.split])
+        return draw_site(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Tables:
         """Three tables of 8 to 12 rows."""
@@ -56,7 +55,7 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
         )
         return Tables(
             request=self.ask(entity, draws, folder, year=year, folder=folder),
-            files={**files, LAYOUT: layout, WRITER: writer_text()},
+            files={**files, LAYOUT: layout, WRITER: read_file(__file__, "writer.py")},
             inputs=(*files, LAYOUT, WRITER),
             outputs=(BOOK,),
             folder=folder,
@@ -112,12 +111,6 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
             shell(f"cat {LAYOUT} && head -n 4 {instance.folder}/*.csv", "First the layout and the tables."),
             shell(f"head -n 9 {WRITER}", "And how the file is written."),
         )
-
-
-@cache
-def writer_text() -> str:
-    """The module that writes workbooks, a file in every workspace."""
-    return Path(__file__).with_name("writer.py").read_text()
 
 
 def _listed(site_config: SiteConfig) -> str:

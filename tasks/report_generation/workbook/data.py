@@ -15,7 +15,7 @@ REPEATED = 2
 """Rows per table that repeat the document of another row."""
 
 
-def draw_shape(draws: Draws, words: Words) -> SiteConfig:
+def draw_site(draws: Draws, words: Words) -> SiteConfig:
     """The tables and words of a division."""
     tables = [Source(*each) for each in draws.sample(words.tables, TABLES)]
     while _monotonic([source.title for source in tables]):

@@ -23,24 +23,24 @@ class Source(NamedTuple):
 class SiteConfig:
     """What stays the same at a division. Every division has all of it, so that it does not reveal the rule."""
 
-    tables: tuple[Source, ...]
-    """In the order of the layout, which is not alphabetical."""
     summary: str
     """Name of the first sheet."""
     table: str
     count: str
     """Labels on that sheet."""
+    unit: str
+    """Unit of the count."""
+    tables: tuple[Source, ...]
+    """In the order of the layout, which is not alphabetical."""
     document: str
     day: str
     kind: str
-    """Labels on the other sheets."""
-    amount: str
-    """Label on all sheets."""
-    unit: str
-    """Unit of the count."""
-    currency: str
+    """Labels on the sheets of tables."""
     kinds: tuple[str, ...]
     """Three; every table has rows of each."""
+    amount: str
+    """Label on all sheets."""
+    currency: str
     totals: tuple[str, ...]
     """Names for the row of totals."""
 

@@ -171,53 +171,53 @@ class _Corrected:
 
     def __init__(self, site_config: SiteConfig, topic: str, year: int, area: str, spare: Sequence[int]) -> None:
         self.found: dict[str, Found] = {}
-        self._shape = site_config
+        self._site = site_config
         self._topic, self._year, self._area = topic, year, area
         self._spare = iter(spare)
 
     def editions(self, table: Mapping[int, Mapping[str, int]], draws: Draws) -> list[Page]:
         """All editions of the table: the last has a footnote, the others have different numbers in the cell."""
-        words, year, area = self._shape.words, self._year, self._area
+        words, year, area = self._site.words, self._year, self._area
         pages = []
         for edition in words.editions[:2]:
             number, day = next(self._spare), draw_day(draws, 2020, 2022)
             older = {**table, year: {**table[year], area: number}}
-            page = _table(self._shape, self._topic, edition, older, {}, draws, changed=day)
-            line = _row(self._shape, year, older[year])
+            page = _table(self._site, self._topic, edition, older, {}, draws, changed=day)
+            line = _row(self._site, year, older[year])
             self._keep(edition, number, page, line, day)
             pages.append(page)
         number, day = next(self._spare), draw_day(draws, 2023, 2023)
         note = words.note.format(amount=number)
-        page = _table(self._shape, self._topic, words.editions[2], table, {year: area}, draws, ("", note), day)
+        page = _table(self._site, self._topic, words.editions[2], table, {year: area}, draws, ("", note), day)
         self._keep("footnote", number, page, note, day)
-        self._keep("table", table[year][area], page, _row(self._shape, year, table[year], area), day)
+        self._keep("table", table[year][area], page, _row(self._site, year, table[year], area), day)
         return [*pages, page]
 
     def sheets(self, others: Sequence[str], draws: Draws) -> list[Page]:
         """Sheets of corrections, each with one for the cell among others."""
-        words, pages = self._shape.words, []
+        words, pages = self._site.words, []
         for sheet in words.sheets:
             number, day = next(self._spare), draw_day(draws, 2024, 2024)
             line = words.sheet.format(topic=self._topic, area=self._area, year=self._year, amount=number)
             lines = [line]
             for other in others:
-                area, year = draws.choice(self._shape.areas), draws.choice(_YEARS)
+                area, year = draws.choice(self._site.areas), draws.choice(_YEARS)
                 lines.append(words.sheet.format(topic=other, area=area, year=year, amount=draws.choice(FIGURES)))
             title = words.sheet_title.format(sheet=sheet)
             path = sheet.replace(" ", "-").lower()
-            page = self._shape.publisher.page(path, title, draws.shuffled(lines), day)
+            page = self._site.publisher.page(path, title, draws.shuffled(lines), day)
             self._keep(sheet, number, page, line, day)
             pages.append(page)
         return pages
 
     def releases(self, others: Sequence[str], draws: Draws) -> list[Page]:
         """Two press releases per office, one about the cell and one about something else."""
-        words, publisher, pages = self._shape.words, self._shape.publisher, []
-        for releaser in self._shape.releasers:
+        words, publisher, pages = self._site.words, self._site.publisher, []
+        for releaser in self._site.releasers:
             for topic in (self._topic, draws.choice(others)):
                 asked = topic == self._topic
                 number = next(self._spare) if asked else draws.choice(FIGURES)
-                area = self._area if asked else draws.choice(self._shape.areas)
+                area = self._area if asked else draws.choice(self._site.areas)
                 day = draw_day(draws, 2020, 2024)
                 line = words.release.format(topic=topic, area=area, year=self._year, amount=number, releaser=releaser)
                 title = words.release_title.format(topic=topic, area=area, releaser=releaser)
