@@ -1,7 +1,8 @@
 """The base of families whose words are data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,6 +57,10 @@ class DataFamily(Family[H, S]):
         self.prompt = load_words(module_file, dict[str, Phrases], "prompt")
         self._explore = load_words(module_file, tuple[Look, ...], "explore") if "explore" in sections else None
 
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        """Pickled by the name of its module, whose `FAMILY` it is: rules hold functions, which have no pickle."""
+        return _family_of, (type(self).__module__,)
+
     def explore(self, instance: S) -> tuple[Action, ...]:
         """The tool calls of the section `explore`."""
         return (
@@ -74,3 +79,7 @@ class DataFamily(Family[H, S]):
         filled = {"place": entity.called(self.noun), **names}
         first, *rest = (entity.phrase(draws, part).format(**filled) for part in self.prompt.values())
         return " ".join(filter(None, (sentence(first, *paths), complaint, *rest)))
+
+
+def _family_of(module: str) -> Any:
+    return import_module(module).FAMILY

@@ -6,11 +6,10 @@ This module knows no convention, so it cannot give one away.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hermes_lab.tasks.code_debugging._runner import Step
+from hermes_lab.tasks.code_debugging._runner import FixTask, Step
 from hermes_lab.tasks.code_debugging._topics import TOPICS
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import TaskInstance
 from hermes_lab.tasks.words import load_words
 
 TESTS = "python3 -m unittest discover tests"
@@ -60,10 +59,9 @@ class Defect:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BugTask(TaskInstance):
-    """A task with one broken function, in the file at `path`."""
+class BugTask(FixTask):
+    """A task with one broken function."""
 
-    path: str
     defect: Defect
     key: str
     """The seed of the hidden calls."""

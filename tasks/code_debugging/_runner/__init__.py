@@ -5,13 +5,13 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Criterion, TaskInstance, criterion
+from hermes_lab.tasks.words import read_file
 
 Step = tuple[str, str, Sequence[Any] | None]
 """A call of a module's function with arguments; with None instead, the value of a name of the module."""
@@ -37,7 +37,7 @@ async def run_sessions(
         "sources": {module_name(path): base64.b64encode(source).decode() for path, source in sources.items()},
         "sessions": sessions,
     }
-    command = shlex.join(["python3", "-I", "-S", "-c", _driver(), json.dumps(work)])
+    command = shlex.join(["python3", "-I", "-S", "-c", read_file(__file__, "driver.py"), json.dumps(work)])
     ran = await workspace.exec(command, timeout=seconds, fresh=True)
     return None if ran.exit_code != 0 or ran.timed_out else _read_results(ran.output, [len(s) for s in sessions])
 
@@ -65,6 +65,13 @@ def changed_lines(before: str, after: bytes) -> int:
     return (old - new).total() + (new - old).total()
 
 
+@dataclass(frozen=True, kw_only=True)
+class FixTask(TaskInstance):
+    """A task to fix the module at `path`."""
+
+    path: str
+
+
 class Mended(NamedTuple):
     """What the files show before anything runs."""
 
@@ -78,8 +85,9 @@ class Mended(NamedTuple):
         return all(each.score == 1.0 for each in self.criteria)
 
 
-async def read_mended(workspace: Workspace, instance: TaskInstance, path: str, most_lines: int) -> Mended:
-    """Reads the module at `path`, and checks that its diff is small and the inputs are unchanged."""
+async def read_mended(workspace: Workspace, instance: FixTask, most_lines: int) -> Mended:
+    """Reads the module to fix, and checks that its diff is small and the inputs are unchanged."""
+    path = instance.path
     found = await read_bytes(workspace, path, LONGEST_MODULE)
     changed = 0 if found is None else changed_lines(instance.files[path], found)
     return Mended(
@@ -103,8 +111,3 @@ def _read_results(output: str, counts: Sequence[int]) -> list[list[Outcome]] | N
 
 def _is_session(found: object, count: int) -> bool:
     return isinstance(found, list) and len(found) == count and all(isinstance(outcome, list) for outcome in found)
-
-
-@cache
-def _driver() -> str:
-    return Path(__file__).with_name("driver.py").read_text()

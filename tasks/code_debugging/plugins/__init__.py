@@ -75,7 +75,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         """Judges the plugin by its results, and the manifest by the entry that the harness derives."""
         defect, plugin = instance.defect, instance.plugin
         calls = instance.plain_calls(self.name)
-        mended = await read_mended(workspace, instance, plugin.path, code.MOST_LINES)
+        mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         module, common = module_name(plugin.path), f"{plugin.package}/common.py"

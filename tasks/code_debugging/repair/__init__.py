@@ -87,7 +87,7 @@ class Repair(DataFamily[Component, code.BugTask]):
         draws = Draws("repair", "calls", instance.key)
         agreed = code.draw_agreed_calls(defect, code.CALLS, draws)
         telling = _draw_telling_calls(defect, draws)
-        mended = await read_mended(workspace, instance, instance.path, code.MOST_LINES)
+        mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         package = instance.path.split("/")[0]

@@ -3,8 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.code_debugging import _modules as code
@@ -15,7 +13,7 @@ from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
-from hermes_lab.tasks.words import load_words
+from hermes_lab.tasks.words import load_words, read_file
 
 TOOL = "tools/build.py"
 TOLD = "dist/build.json"
@@ -90,7 +88,7 @@ class StaleBuild(DataFamily[SiteConfig, Release]):
         """Judges the source by its results, and the build by the one that the harness makes from that source."""
         defect = instance.defect
         calls = instance.plain_calls(self.name)
-        mended = await read_mended(workspace, instance, instance.path, code.MOST_LINES)
+        mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         source = {f"{instance.name}.py": mended.module, "common.py": instance.files["src/common.py"].encode()}
@@ -176,19 +174,13 @@ def _draw_files(
         **{f"src/{part}": texts[part] for part in parts},
         **{f"banners/{banner}": draws.choice(BANNERS).format(name=name) for banner in site_config.banners},
         "parts.txt": "".join(f"{part}\n" for part in parts),
-        TOOL: tool_text(),
+        TOOL: read_file(__file__, "tool.py"),
         f"dist/{name}.py": f"# made by tools/build.py: do not edit\n\n{stale}",
         f"tests/test_{name}.py": code.write_test(FILES["imports"].format(name=name), name, defect),
         "README.md": FILES["readme"].format(package=name, tests=code.TESTS, lines=code.MOST_LINES),
         "CHANGELOG.md": code.write_changelog([part.removesuffix(".py") for part in parts], draws),
     }
     return files, parts
-
-
-@cache
-def tool_text() -> str:
-    """The build tool, which every workspace has."""
-    return Path(__file__).with_name("tool.py").read_text()
 
 
 FAMILY = StaleBuild(__file__, RULES)

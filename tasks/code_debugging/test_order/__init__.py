@@ -57,21 +57,19 @@ class LeakedState(DataFamily[SiteConfig, Leak]):
             inputs=tuple(other for other in files if other != path),
             outputs=(path,),
             path=path,
-            state=f"{site_config.package}.state",
+            site_config=site_config,
             verb=verb,
             listing=listing,
             start=start,
             broken=broken,
             people=people,
-            guests=site_config.guests,
-            mode=site_config.modes[1],
         )
 
     async def judge(
         self, instance: Leak, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Runs the module without a reset, other tests in several orders, and a reset."""
-        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
+        mended = await read_mended(workspace, instance, MOST_LINES)
         if not mended.sound:
             return mended.criteria
         package = instance.path.split("/")[0]

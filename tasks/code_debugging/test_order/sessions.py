@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hermes_lab.tasks.code_debugging._runner import Outcome, Step, module_name
-from hermes_lab.tasks.code_debugging.test_order.rules import State, reset_state
-from hermes_lab.tasks.family import Rule, TaskInstance
+from hermes_lab.tasks.code_debugging._runner import FixTask, Outcome, Step, module_name
+from hermes_lab.tasks.code_debugging.test_order.rules import SiteConfig, State, reset_state
+from hermes_lab.tasks.family import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leak(TaskInstance):
+class Leak(FixTask):
     """A module whose reset has to be completed and registered."""
 
-    path: str
-    state: str
-    """The module of the hooks."""
+    site_config: SiteConfig
     verb: str
     listing: str
     start: State
@@ -23,14 +21,16 @@ class Leak(TaskInstance):
     broken: str
     """Its reset."""
     people: tuple[str, ...]
-    guests: tuple[str, ...]
-    mode: str
-    """A mode other than that of the start."""
 
     @property
-    def state_path(self) -> str:
-        """The file of the hooks."""
-        return f"{self.state.replace('.', '/')}.py"
+    def state(self) -> str:
+        """The module of the hooks."""
+        return f"{self.site_config.package}.state"
+
+    @property
+    def mode(self) -> str:
+        """The mode of the tests."""
+        return self.site_config.modes[1]
 
     @property
     def module(self) -> str:
@@ -73,8 +73,12 @@ class Play:
         """Everything that can be done with a module."""
         one, two, three, four, *_ = self.instance.people
         self.issue(two, one)
-        self.change("set_mode", replace(self.state, mode=self.instance.mode), self.instance.mode)
-        self.issue(*self.instance.guests)
+        self.change(
+            "set_mode",
+            replace(self.state, mode=self.instance.mode),
+            self.instance.mode,
+        )
+        self.issue(*self.instance.site_config.guests)
         self.change("set_step", replace(self.state, step=3), 3)
         self.issue(four, three, one)
         self.change("retire", self.state.retire(two), two)
@@ -138,6 +142,12 @@ def _tests(instance: Leak) -> list[list[Step]]:
     seen: list[Step] = [(module, instance.listing, []), (module, "log", []), (module, "mode", [])]
     return [
         [reset, *seen, *issues, *seen],
-        [reset, (module, "set_mode", [instance.mode]), (module, "set_step", [7]), *issues[::-1], *seen],
+        [
+            reset,
+            (module, "set_mode", [instance.mode]),
+            (module, "set_step", [7]),
+            *issues[::-1],
+            *seen,
+        ],
         [reset, issues[1], (module, "retire", [two]), issues[1], *seen],
     ]

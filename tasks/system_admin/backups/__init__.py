@@ -14,54 +14,11 @@ from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.backups.rules import RULES, Backup, Copied, SiteConfig, copied, planned, script, sums
 from hermes_lab.tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
+from hermes_lab.tasks.words import read_file
 
 SCRIPT = "bin/backup.sh"
 LARGEST_SCRIPT = 50_000
 SECONDS = 20.0
-
-_RUN_TWICE = """\
-mkdir -p {place}/bin {place}/srv && cp -p {script} {place}/bin && cd {place} && {make} || exit 9
-run() {{
-  env -i PATH=/usr/bin:/bin HOME=/ LC_ALL=C.UTF-8 timeout -k 1 8 ./{script} < /dev/null > /dev/null 2>&1
-  local code=$?
-  echo "$code"
-  return "$code"
-}}
-run && cp -a backup first && run
-"""
-_LIST = """\
-import hashlib, json, os, shutil, stat, sys
-place = sys.argv[1]
-def tell(top):
-    found, left = [], [top] if stat.S_ISDIR(os.lstat(top).st_mode) else []
-    while left and len(found) < 200:
-        folder = left.pop()
-        for each in os.scandir(folder):
-            info, path = each.stat(follow_symlinks=False), os.path.relpath(each.path, top)
-            row = dict(path=path, mode=format(stat.S_IMODE(info.st_mode), "o"), inode=info.st_ino, links=info.st_nlink,
-                       time=int(info.st_mtime), kind="?", full=info.st_blocks * 512 >= info.st_size)
-            if each.is_symlink():
-                row.update(kind="l", content=os.readlink(each.path))
-            elif each.is_dir():
-                left.append(each.path)
-                continue
-            elif each.is_file() and info.st_size < 1 << 23:
-                with open(each.path, "rb") as file:
-                    data = file.read()
-                row.update(kind="f", content=hashlib.sha256(data).hexdigest(), size=len(data))
-                if folder == top and len(data) < 9000:
-                    row.update(text=data.decode(errors="replace"))
-            found.append(row)
-    return found
-told = []
-for top in ("first", "backup"):
-    try:
-        told.append(tell(os.path.join(place, top)))
-    except OSError:
-        told.append(None)
-shutil.rmtree(place, ignore_errors=True)
-print(json.dumps(told))
-"""
 
 Row = Mapping[str, Any]
 
@@ -147,9 +104,10 @@ async def _run_twice(instance: Order, workspace: Workspace) -> tuple[list[str], 
     """The exit codes of two runs, and the entries of the backup folder after each."""
     folder = f"/tmp/.{secrets.token_hex(8)}"
     make = make_all(grown(instance.tree), f"srv/{instance.site_config.slug}")
-    run = await workspace.exec(_RUN_TWICE.format(place=folder, script=SCRIPT, make=make), SECONDS, fresh=True)
-    listing = f"/usr/bin/python3 -I -S -c {shlex.quote(_LIST)} {folder}"
-    told = await workspace.exec(listing, SECONDS, fresh=True)
+    command = read_file(__file__, "run_twice.sh").format(place=folder, script=SCRIPT, make=make)
+    run = await workspace.exec(command, SECONDS, fresh=True)
+    program = shlex.quote(read_file(__file__, "listing.py"))
+    told = await workspace.exec(f"/usr/bin/python3 -I -S -c {program} {folder}", SECONDS, fresh=True)
     try:
         first, second = json.loads(told.output)
     except ValueError:  # the listing is too long

@@ -44,9 +44,10 @@ class DropIns(DataFamily[SiteConfig, Change]):
         return SiteConfig(
             parent=draws.choice(words.folders),
             shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
-            keys=tuple(
-                tuple(draws.sample(getattr(words, kind), n))
-                for kind, n in (("counts", 3), ("times", 2), ("switches", 2))
+            keys=(
+                tuple(draws.sample(words.counts, 3)),
+                tuple(draws.sample(words.times, 2)),
+                tuple(draws.sample(words.switches, 2)),
             ),
             fresh=tuple(draws.sample(words.fresh, 3)),
             tickets=draws.choice(words.tickets),

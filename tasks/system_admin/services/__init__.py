@@ -3,8 +3,6 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
@@ -13,6 +11,7 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_json, read_text
 from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.services.rules import RULES, Change, SiteConfig, Step, Wish, planned
+from hermes_lab.tasks.words import read_file
 
 TOOL = "svc"
 APPLIED = ("reload", "restart", "respawn", "cycle")
@@ -68,7 +67,10 @@ class Services(DataFamily[SiteConfig, Ticket]):
         }
         return Ticket(
             request=self.ask(entity, draws, env, key, **told),
-            files={TOOL: tool_text(), **{path: "\n".join(lines) + "\n" for path, lines in envs.items()}},
+            files={
+                TOOL: read_file(__file__, "tool.py"),
+                **{path: "\n".join(lines) + "\n" for path, lines in envs.items()},
+            },
             inputs=(TOOL, *(path for path in envs if path != env)),
             outputs=(env, record),
             env=env,
@@ -157,12 +159,6 @@ def _typed(step: Step) -> str:
     if step.verb == "tag":
         return f"tag {step.unit} {dict(step.options)['word']}"
     return " ".join([step.verb, step.unit, *(f"--{name} {shlex.quote(value)}" for name, value in step.options)])
-
-
-@cache
-def tool_text() -> str:
-    """The controller, which every workspace has."""
-    return Path(__file__).with_name("tool.py").read_text()
 
 
 FAMILY = Services(__file__, RULES)
