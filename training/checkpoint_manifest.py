@@ -8,16 +8,13 @@ accident and against an edit of a value; it is no signature.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
 from hermes_lab.training.attempts import refusal
-
-if TYPE_CHECKING:
-    from hermes_lab.training.training_run import TrainingRun
 
 SEAL = "seal.json"
 
@@ -61,22 +58,25 @@ def check_manifest(checkpoint: Path, made_from: Mapping[str, str], lock: str) ->
             )
 
 
-def manifest_callback(training_run: "TrainingRun") -> Any:
-    """A callback that seals each checkpoint, and looks at what a resume restored before the first step."""
+def manifest_callback(write: Callable[[int], None], lock: str) -> Any:
+    """A callback that calls `write` with the step of each saved checkpoint, and checks what a resume restored.
+
+    Raises `ConfigError` before the first step where the restored learning rate is not the one in `lock`.
+    """
     from transformers import TrainerCallback
 
-    class Sealing(TrainerCallback):  # type: ignore[misc]
+    class ManifestCallback(TrainerCallback):  # type: ignore[misc]
         """Runs after the trainer has written, or read, the last file."""
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-            training_run.write_manifest(state.global_step)
+            write(state.global_step)
 
         def on_train_begin(
             self, args: Any, _state: Any, _control: Any, optimizer: Any = None, lr_scheduler: Any = None, **_: Any
         ) -> None:
-            check_rates(args.learning_rate, optimizer.param_groups, lr_scheduler, training_run.lock)
+            check_rates(args.learning_rate, optimizer.param_groups, lr_scheduler, lock)
 
-    return Sealing()
+    return ManifestCallback()
 
 
 def check_rates(learning_rate: float, param_groups: list[dict[str, Any]], scheduler: Any, lock: str) -> None:

@@ -23,11 +23,11 @@ from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
-from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, lesson_batch
-from hermes_lab.training.grpo_steps import Lesson, take_steps
+from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, training_batch
+from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
 from hermes_lab.training.lora import Say, find_parent, require_libraries
-from hermes_lab.training.rounds import Check, Done, Policy, Rounds, RoundTraining
+from hermes_lab.training.rounds import Check, FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals, task_digest
 from hermes_lab.types import Episode, ScoredGroup
 
@@ -102,7 +102,7 @@ def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -
     # What is wrong with the runs is said before anything is written.
     made_from = {
         "lock": lock_digest(locked),
-        "rollouts": config_digest(lesson_batch(config, locked, 1, "", out).config),
+        "rollouts": config_digest(training_batch(config, locked, 1, "", out).config),
         "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
         "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
         "name": config.name,
@@ -118,7 +118,7 @@ def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -
     )
 
 
-def _policy(grpo_run: GrpoRun, done: list[Done]) -> Policy:
+def _policy(grpo_run: GrpoRun, done: list[FinishedRound]) -> Policy:
     return done[-1].version if done else grpo_run.start
 
 
@@ -136,7 +136,7 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
         gated = gated._replace(refused={**gated.refused, "without a scored rollout": lost})
     write_groups(gated.groups, folder / "groups.jsonl")
     reward, length = _means(groups)
-    finished = Done(
+    finished = FinishedRound(
         round=number,
         policy=policy,
         version=policy,
@@ -172,7 +172,7 @@ def _collect(grpo_run: GrpoRun, number: int, policy: Policy, sampler: Sampler, s
     if not mark.exists():
         size = f"{grpo_run.grpo.groups_per_round} groups of {grpo_run.grpo.group_size}"
         say(f"round {number}/{grpo_run.wanted}: {size} by {_name(policy)}")
-        sampler.collect(lesson_batch(grpo_run.config, grpo_run.locked, number, policy.folder, run))
+        sampler.collect(training_batch(grpo_run.config, grpo_run.locked, number, policy.folder, run))
     episodes = list(read_episodes(run))
     ok = sum(episode.status == "ok" for episode in episodes)
     if not ok:
@@ -181,7 +181,7 @@ def _collect(grpo_run: GrpoRun, number: int, policy: Policy, sampler: Sampler, s
     return episodes
 
 
-def _rules(grpo_run: GrpoRun, done: list[Done], episodes: list[Episode]) -> Rules:
+def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]) -> Rules:
     policies = list(dict.fromkeys([grpo_run.start.digest, *(each.version.digest for each in done)]))
     return Rules(
         group_size=grpo_run.grpo.group_size,
@@ -192,7 +192,7 @@ def _rules(grpo_run: GrpoRun, done: list[Done], episodes: list[Episode]) -> Rule
     )
 
 
-def _train(grpo_run: GrpoRun, finished: Done, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
+def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
     """The version that the round makes: steps, adapter, card, each where it is not there yet."""
     version = _version(grpo_run, folder)
     constants = {
@@ -208,14 +208,14 @@ def _train(grpo_run: GrpoRun, finished: Done, gated: FilteredGroups, folder: Pat
     if is_finished(version):
         check_card_of_round(version, grpo_run.locked, finished.policy, gated.groups)
     else:
-        lesson = Lesson(
+        round_batch = RoundBatch(
             gated.groups, finished.policy, begin=finished.steps, end=finished.steps + grpo_run.grpo.steps_per_round
         )
-        take_steps(grpo_run.locked, grpo_run.grpo, grpo_run.base, lesson, round_training, say)
+        take_steps(grpo_run.locked, grpo_run.grpo, grpo_run.base, round_batch, round_training, say)
         card = grpo_card(
             grpo_run.locked,
             grpo_run.base,
-            lesson,
+            round_batch,
             round_training,
             refused=gated.refused,
             run=folder / "run",
@@ -288,7 +288,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _summary(done: Sequence[Done]) -> str:
+def _summary(done: Sequence[FinishedRound]) -> str:
     used = [each for each in done if each.used]
     rewards = " -> ".join(f"{each.reward:.3f}" for each in done)
     return (

@@ -53,7 +53,7 @@ def grpo_lock(config: GrpoConfig, locked: LockedConfig) -> GrpoLock:
     return locked.grpo
 
 
-def lesson_batch(config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path) -> Batch:
+def training_batch(config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path) -> Batch:
     """The rollouts of a round (from 1), sampled as the lock says."""
     grpo = grpo_lock(config, locked)
     run = locked_run_config(config.rollouts, locked, config.lock)

@@ -29,7 +29,7 @@ METRICS = {
 }
 
 
-class Lesson(NamedTuple):
+class RoundBatch(NamedTuple):
     """What one round trains: the steps after `begin` up to `end`, on `groups`, from `policy`."""
 
     groups: Sequence[ScoredGroup]
@@ -39,42 +39,42 @@ class Lesson(NamedTuple):
 
 
 def take_steps(
-    locked: LockedConfig, grpo: GrpoLock, base: Path, lesson: Lesson, round_training: RoundTraining, say: Say
+    locked: LockedConfig, grpo: GrpoLock, base: Path, round_batch: RoundBatch, round_training: RoundTraining, say: Say
 ) -> None:
     """Steps to the end of the round, from the last whole checkpoint, and saves the adapter into the draft's folder.
 
     Weights, Adam's state and the schedule go from round to round by the checkpoint, in float32. Raises `ConfigError`
     where the sampler's log-probabilities are not those of the policy that is trained, or a checkpoint is gone.
     """
-    _check_begin(lesson, round_training)
-    if round_training.last_step() < lesson.end:
-        model = lora_model(locked, base, Path(lesson.policy.folder) if lesson.policy.folder else None)
-        train(_trainer(model, locked, grpo, lesson, round_training, say), model, round_training)
+    _check_begin(round_batch, round_training)
+    if round_training.last_step() < round_batch.end:
+        model = lora_model(locked, base, Path(round_batch.policy.folder) if round_batch.policy.folder else None)
+        train(_trainer(model, locked, grpo, round_batch, round_training, say), model, round_training)
     # From the checkpoint, so that it is the same adapter where a kill came between.
     save_adapter(lora_model(locked, base, round_training.last_checkpoint()), round_training.folder, locked)
 
 
-def _check_begin(lesson: Lesson, round_training: RoundTraining) -> None:
+def _check_begin(round_batch: RoundBatch, round_training: RoundTraining) -> None:
     """From an earlier checkpoint more steps would be made on this round's groups than the lock says."""
     step = round_training.last_step()
-    if not lesson.begin <= step <= lesson.end:
+    if not round_batch.begin <= step <= round_batch.end:
         raise ConfigError(
             f"resume: the newest whole checkpoint in {round_training.checkpoints} is of step {step}, but the round "
-            f"takes the steps from {lesson.begin} to {lesson.end}: "
+            f"takes the steps from {round_batch.begin} to {round_batch.end}: "
             f"{refusal('grpo.steps_per_round', round_training.lock)}. "
             "Start without resume, with another out"
         )
 
 
 def _trainer(
-    model: Any, locked: LockedConfig, grpo: GrpoLock, lesson: Lesson, round_training: RoundTraining, say: Say
+    model: Any, locked: LockedConfig, grpo: GrpoLock, round_batch: RoundBatch, round_training: RoundTraining, say: Say
 ) -> Any:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
     from trl.trainer.utils import split_tensor_dict
 
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollout_func
-    sequences = len(lesson.groups) * grpo.group_size
+    sequences = len(round_batch.groups) * grpo.group_size
     size = micro_batch(sequences, locked.batch_size)
 
     class Trainer(GRPOTrainer):  # type: ignore[misc]
@@ -97,11 +97,13 @@ def _trainer(
             output = super()._generate_and_score_completions(inputs)
             sampled_NC = output["sampling_per_token_logps"]
             mask_NC = (output["completion_mask"] * output["tool_mask"]).bool()
-            if self.state.global_step == lesson.begin:  # else the policy has moved since it sampled
+            if self.state.global_step == round_batch.begin:  # else the policy has moved since it sampled
                 ids_NT = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
                 attention_NT = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
                 own_NC = self._own_logprobs(ids_NT, attention_NT, mask_NC)
-                self._metrics["train"]["mismatch"].append(_check_sampler(own_NC, sampled_NC, mask_NC, lesson, grpo))
+                self._metrics["train"]["mismatch"].append(
+                    _check_sampler(own_NC, sampled_NC, mask_NC, round_batch, grpo)
+                )
             output["old_per_token_logps"] = sampled_NC
             return output
 
@@ -142,7 +144,7 @@ def _trainer(
         def create_model_card(self, *_: Any, **__: Any) -> None:
             """None: the registry writes the adapter's card."""
 
-    columns = rollout_columns(lesson.groups)
+    columns = rollout_columns(round_batch.groups)
     columns.pop("advantage")  # TRL makes the same from the rewards
 
     def rewarded(reward: list[float], **_: Any) -> list[float]:
@@ -173,10 +175,10 @@ def _trainer(
         model=model,
         args=args,
         reward_funcs=[rewarded],
-        train_dataset=Dataset.from_list([{"prompt": group.task_id} for group in lesson.groups]),
+        train_dataset=Dataset.from_list([{"prompt": group.task_id} for group in round_batch.groups]),
         processing_class=load_tokenizer(locked, say),
         rollout_func=lambda *_: {name: list(column) for name, column in columns.items()},
-        callbacks=[progress(round_training, METRICS, say), _end_of_round(lesson.end)],
+        callbacks=[progress(round_training, METRICS, say), _end_of_round(round_batch.end)],
     )
 
 
@@ -185,14 +187,14 @@ def micro_batch(sequences: int, most: int) -> int:
     return next(size for size in range(min(most, sequences), 0, -1) if sequences % size == 0)
 
 
-def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, lesson: Lesson, grpo: GrpoLock) -> float:
+def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, round_batch: RoundBatch, grpo: GrpoLock) -> float:
     """Mean difference, in nats a token; raises `ConfigError` where a group's was sampled by other weights."""
     apart_NC = (own_NC - sampled_NC).abs() * mask_NC
     for group, apart_GC, mask_GC in zip(
-        lesson.groups, apart_NC.split(grpo.group_size), mask_NC.split(grpo.group_size), strict=True
+        round_batch.groups, apart_NC.split(grpo.group_size), mask_NC.split(grpo.group_size), strict=True
     ):
         apart = float(apart_GC.sum() / mask_GC.sum())
-        if group.policy == lesson.policy.digest and apart > MISMATCH:
+        if group.policy == round_batch.policy.digest and apart > MISMATCH:
             raise ConfigError(
                 f"{group.task_id}: the sampler's log-probabilities differ from the policy's by {apart:.2f} nats a "
                 f"token (at most {MISMATCH}): the server had other weights; start a new one, and a new training"

@@ -47,11 +47,12 @@ class Data(NamedTuple):
         return sum(label != IGNORED for row in self.sequences for label in row.labels)
 
 
-def check_start(config: TrainConfig, locked: LockedConfig) -> None:
-    """Raises `ConfigError` for what can be seen before the data are read: no such parent, nothing to resume."""
-    find_parent(config, locked)
+def check_start(config: TrainConfig, locked: LockedConfig) -> Path | None:
+    """The parent adapter, if any. Raises `ConfigError` before the data are read: no such parent, nothing to resume."""
+    parent = find_parent(config, locked)
     if config.resume:
         unfinished(config)
+    return parent
 
 
 class TrainingJob(NamedTuple):
@@ -68,10 +69,16 @@ class TrainingJob(NamedTuple):
 
     @classmethod
     def begin(
-        cls, method: Method, config: TrainConfig, locked: LockedConfig, data: Data, say: Say, command: str
+        cls,
+        method: Method,
+        config: TrainConfig,
+        locked: LockedConfig,
+        parent: Path | None,
+        data: Data,
+        say: Say,
+        command: str,
     ) -> "TrainingJob":
-        """A new draft, or with `resume` the unfinished one, which must be made from the same things."""
-        parent = find_parent(config, locked)
+        """A new training, or with `resume` the unfinished one, which must have the same inputs."""
         base = weights.resolve(locked.base_model, say)
         made_from = {
             "lock": lock_digest(locked),

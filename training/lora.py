@@ -194,7 +194,7 @@ def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     trainer.remove_callback(PrinterCallback)  # it prints every step to stdout
     checkpoint = training_run.last_checkpoint()
     training_run.rewind(checkpoint)
-    trainer.add_callback(manifest_callback(training_run))
+    trainer.add_callback(manifest_callback(training_run.write_manifest, training_run.lock))
     # PEFT would copy inputs to float32, the type of its weights; autocast brings the weights to the base's type.
     with disable_input_dtype_casting(model):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

@@ -15,7 +15,7 @@ from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
-from hermes_lab.training.preference_data import PairOfRows, select_pairs, tokenize_pairs
+from hermes_lab.training.preference_data import PairOfRows, SelectedPairs, select_pairs, tokenize_pairs
 from hermes_lab.training.select import refusals
 from hermes_lab.training.tokens import IGNORED
 
@@ -40,19 +40,20 @@ def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
     if locked.preference is None:
         raise ConfigError(f"{config.lock}: preference: is missing, and holds DPO's beta; {HOW_TO_CHANGE}")
     require_libraries(locked)
-    check_start(config, locked)
-    pairs, data = _data(config, locked, say)
-    job = TrainingJob.begin("preference", config, locked, data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, locked.preference, pairs, model, say), model, say)
-
-
-def _data(config: TrainConfig, locked: LockedConfig, say: Say) -> tuple[list[PairOfRows], Data]:
     if config.gate.compress:
-        raise ConfigError("gate.compress: both halves of a pair would lose other turns; leave it out for preference")
+        raise ConfigError("gate.compress: would drop different turns from the two halves of a pair; not for preference")
+    parent = check_start(config, locked)
     selected = select_pairs(map(Path, config.data), config.gate)
     say(f"{selected.sentence()}{refusals(selected.refused)}")
-    rows, unusable = tokenize_pairs(selected.pairs, load_tokenizer(locked, say), locked.max_token_length)
+    tokenizer = load_tokenizer(locked, say)
+    pairs, data = _data(locked, selected, tokenizer, say)
+    job = TrainingJob.begin("preference", config, locked, parent, data, say, command)
+    model = job.model()
+    return job.run(_trainer(job, locked.preference, pairs, model, tokenizer, say), model, say)
+
+
+def _data(locked: LockedConfig, selected: SelectedPairs, tokenizer: Any, say: Say) -> tuple[list[PairOfRows], Data]:
+    rows, unusable = tokenize_pairs(selected.pairs, tokenizer, locked.max_token_length)
     refused = Counter(selected.refused) + Counter(unusable)
     if not rows:
         raise ConfigError(f"train.data: no pair is left to train on{refusals(refused)}")
@@ -61,7 +62,9 @@ def _data(config: TrainConfig, locked: LockedConfig, say: Say) -> tuple[list[Pai
     return rows, data
 
 
-def _trainer(job: TrainingJob, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: Any, say: Say) -> Any:
+def _trainer(
+    job: TrainingJob, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: Any, tokenizer: Any, say: Say
+) -> Any:
     from datasets import Dataset
     from peft import load_peft_weights, set_peft_model_state_dict
     from trl import DPOConfig, DPOTrainer
@@ -80,7 +83,6 @@ def _trainer(job: TrainingJob, dpo: PreferenceLock, pairs: Sequence[PairOfRows],
                 self.accelerator.unwrap_model(self.model), load_peft_weights(resume_from_checkpoint)
             )
 
-    tokenizer = load_tokenizer(job.locked, say)
     shared = arguments(job.locked, job.training_run)
     # A pair at a time bounds the memory; the loss is the mean of all pairs of the step, as of one batch.
     shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": job.locked.batch_size}

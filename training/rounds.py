@@ -23,7 +23,7 @@ class Policy(msgspec.Struct, frozen=True):
     digest: str
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
     """A finished round. `version` is the adapter that it made; without a usable group it is the policy it began with.
 
     `steps` counts the optimiser's of the whole training until here; `used` and `refused` count groups, `left_out` the
@@ -92,16 +92,16 @@ class Rounds:
         """Of a round."""
         return self.out / f"round-{number}"
 
-    def done(self) -> list[Done]:
+    def done(self) -> list[FinishedRound]:
         """The finished rounds. Raises `ConfigError` where the version of one was changed since."""
-        found: list[Done] = []
+        found: list[FinishedRound] = []
         while (path := self.folder(len(found) + 1) / "done.json").exists():
-            found.append(msgspec.json.decode(path.read_bytes(), type=Done))
+            found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
         if found and (version := found[-1].version).folder and adapter_digest(Path(version.folder)) != version.digest:
             raise ConfigError(f"resume: {version.folder} is not the adapter that round {len(found)} made")
         return found
 
-    def finish(self, done: Done) -> None:
+    def finish(self, done: FinishedRound) -> None:
         """Writes that a round is finished."""
         write_json(self.folder(done.round) / "done.json", done)
 

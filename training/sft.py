@@ -27,25 +27,21 @@ def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
     """
     locked = load_lock(Path(config.lock))
     require_libraries(locked)
-    check_start(config, locked)
-    selection = _select(config, locked, say)
-    data = _data(locked, selection, say)
-    job = TrainingJob.begin("sft", config, locked, data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, model, say), model, say)
-
-
-def _select(config: TrainConfig, locked: LockedConfig, say: Say) -> Selection:
+    parent = check_start(config, locked)
     selection = select_rows(map(Path, config.data), config.gate)
     say(selection.sentence())
+    tokenizer = load_tokenizer(locked, say)
     if config.gate.compress:
-        selection = compress_selection(selection, load_tokenizer(locked, say), locked.max_token_length)
+        selection = compress_selection(selection, tokenizer, locked.max_token_length)
         say(f"{selection.compressed} conversations compressed to {locked.max_token_length} tokens")
-    return selection
+    data = _data(locked, selection, tokenizer, say)
+    job = TrainingJob.begin("sft", config, locked, parent, data, say, command)
+    model = job.model()
+    return job.run(_trainer(job, model, tokenizer, say), model, say)
 
 
-def _data(locked: LockedConfig, selection: Selection, say: Say) -> Data:
-    rows, unusable = tokenize(selection.rows, load_tokenizer(locked, say), locked.max_token_length)
+def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) -> Data:
+    rows, unusable = tokenize(selection.rows, tokenizer, locked.max_token_length)
     refused = Counter(selection.refused) + Counter(unusable)
     if not rows:
         raise ConfigError(f"train.data: no conversation is left to train on{refusals(refused)}")
@@ -54,7 +50,7 @@ def _data(locked: LockedConfig, selection: Selection, say: Say) -> Data:
     return data
 
 
-def _trainer(job: TrainingJob, model: Any, say: Say) -> Any:
+def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
@@ -79,7 +75,7 @@ def _trainer(job: TrainingJob, model: Any, say: Say) -> Any:
             train_sampling_strategy="sequential",
         ),
         train_dataset=Dataset.from_list([row._asdict() for row in rows]),
-        processing_class=load_tokenizer(job.locked, say),
+        processing_class=tokenizer,
         callbacks=[progress(job.training_run, _METRICS, say)],
     )
 

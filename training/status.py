@@ -12,7 +12,7 @@ import msgspec
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import CARD, Card, read_card
 from hermes_lab.training.adapters import versions
-from hermes_lab.training.rounds import MADE_FROM, Done
+from hermes_lab.training.rounds import MADE_FROM, FinishedRound
 
 METRICS = "metrics.jsonl"
 _DEPTH = 3
@@ -89,18 +89,18 @@ def _objects(lines: Any) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _rounds(folder: Path) -> list[Done]:
+def _rounds(folder: Path) -> list[FinishedRound]:
     """The finished rounds of a GRPO training; of any other, none."""
-    found: list[Done] = []
+    found: list[FinishedRound] = []
     try:
         while (path := folder / f"round-{len(found) + 1}" / "done.json").is_file():
-            found.append(msgspec.json.decode(path.read_bytes(), type=Done))
+            found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
     except (msgspec.DecodeError, OSError, RecursionError):
         pass  # what was read until there is the status
     return found
 
 
-def _made_all(folder: Path, done: list[Done]) -> bool:
+def _made_all(folder: Path, done: list[FinishedRound]) -> bool:
     """Whether these are all rounds that the lock asks for; the card of the last version holds its values."""
     card = _card(folder, done)
     if not card or "grpo" not in card.locked:
@@ -109,7 +109,7 @@ def _made_all(folder: Path, done: list[Done]) -> bool:
     return len(done) == wanted
 
 
-def _card(folder: Path, done: list[Done]) -> Card | None:
+def _card(folder: Path, done: list[FinishedRound]) -> Card | None:
     """Of the adapter in the folder, or of the last version that these rounds made."""
     if (folder / CARD).is_file():
         return read_card(folder)

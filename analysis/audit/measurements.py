@@ -8,7 +8,8 @@ import pandas as pd
 from hermes_lab.analysis.audit.claims import Measured
 from hermes_lab.analysis.audit.published import CASE_TASKS, TABLE_PERCENT, THRESHOLD
 from hermes_lab.analysis.data.series import clusters_of
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.times import fit_times
 from hermes_lab.errors import ConfigError

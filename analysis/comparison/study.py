@@ -12,7 +12,8 @@ from hermes_lab.analysis.comparison.compare import compare_frames
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
 from hermes_lab.analysis.comparison.verdict import Verdict, of_report, verdict, with_causes
 from hermes_lab.analysis.data.load import load_episodes
-from hermes_lab.analysis.fitting.fit import Fit, fit_series
+from hermes_lab.analysis.fitting.fit import fit_series
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.errors import ConfigError
 

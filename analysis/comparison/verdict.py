@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs
-from hermes_lab.analysis.comparison.gap import gap_closed
+from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from hermes_lab.analysis.comparison.result import Comparison, Report
 from hermes_lab.analysis.comparison.wording import p_text, points, tested

@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from hermes_lab.analysis.curves import CURVES, Curve
-from hermes_lab.analysis.fitting.fit import Fit, aicc, degrees, fit_curve, scored_episodes
+from hermes_lab.analysis.fitting.fit import fit_curve, scored_episodes
 from hermes_lab.analysis.fitting.identification import MIN_EVIDENCE
 from hermes_lab.analysis.fitting.likelihood import Counts, maximize
+from hermes_lab.analysis.fitting.result import Fit, aicc, degrees
 from hermes_lab.analysis.fitting.wald import covariance
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.errors import ConfigError

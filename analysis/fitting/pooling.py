@@ -18,7 +18,6 @@ import pandas as pd
 from hermes_lab.analysis.curves import Array, Curve
 from hermes_lab.analysis.curves.exponential import Exponential
 from hermes_lab.analysis.data.series import clusters_of, plural, series_of
-from hermes_lab.analysis.fitting.fit import Estimate, aicc, degrees
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
 from hermes_lab.analysis.fitting.likelihood import (
     EXACT,
@@ -31,6 +30,7 @@ from hermes_lab.analysis.fitting.likelihood import (
     natural,
     unbounded,
 )
+from hermes_lab.analysis.fitting.result import Estimate, aicc, degrees
 from hermes_lab.analysis.fitting.wald import student
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.analysis.stats.intervals import Z95, Interval

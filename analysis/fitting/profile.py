@@ -7,19 +7,17 @@ Student's quantile, squared. The dispersion is about 1 where episodes are indepe
 Arrays end in their axes: B values of what is held, K of two parameters, P parameters, X and Y of a grid.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.fitting.likelihood import Maximum, maximize, natural, unbounded
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.fitting.wald import covariance, smooth_place, student
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.errors import ConfigError
-
-if TYPE_CHECKING:
-    from hermes_lab.analysis.fitting.fit import Fit
 
 _VALUES, _ZOOMS = 12, 3
 
@@ -35,7 +33,7 @@ class Contour(NamedTuple):
     drop_Y_X: Array
 
 
-def profile_interval(fit: "Fit", parameter: str, *, independent: bool = False) -> Interval:
+def profile_interval(fit: Fit, parameter: str, *, independent: bool = False) -> Interval:
     """The 95 % interval of one parameter in natural units; an end on the parameter's bound means no end in sight.
 
     `independent` takes every episode as independent of the others of its run. Else, raises `ConfigError` over
@@ -54,7 +52,7 @@ def profile_interval(fit: "Fit", parameter: str, *, independent: bool = False) -
     return Interval(float(low), float(high))
 
 
-def contour(fit: "Fit", x: str, y: str, *, points: int = 31) -> Contour:
+def contour(fit: Fit, x: str, y: str, *, points: int = 31) -> Contour:
     """The profile likelihood of two parameters on a grid around the fit, in natural units.
 
     The grid reaches 4 standard errors either way, within the bounds. Raises `ConfigError` as `profile_interval`.
@@ -80,7 +78,7 @@ def contour(fit: "Fit", x: str, y: str, *, points: int = 31) -> Contour:
     return Contour(x_X, y_Y, drop_Y_X / allowed)
 
 
-def _end(fit: "Fit", place: int, allowed: float, bound: float) -> float:
+def _end(fit: Fit, place: int, allowed: float, bound: float) -> float:
     """Where, from the estimate towards `bound`, the drop first passes `allowed`; `bound` where it never does."""
     inside, outside = float(unbounded(fit.curve, fit.parameters_P)[place]), bound
     if inside == outside:
@@ -102,12 +100,12 @@ def _end(fit: "Fit", place: int, allowed: float, bound: float) -> float:
     return float(inside + (outside - inside) * (np.sqrt(allowed) - near) / (far - near))
 
 
-def _starts(fit: "Fit") -> Array:
+def _starts(fit: Fit) -> Array:
     pooled = fit.counts.pooled()
     return np.vstack([fit.parameters_P, fit.curve.starts(pooled.n_N, (pooled.successes / pooled.trials)[0])])
 
 
-def _held(fit: "Fit", places: list[int], values_B_K: Array, starts_S_P: Array) -> Maximum:
+def _held(fit: Fit, places: list[int], values_B_K: Array, starts_S_P: Array) -> Maximum:
     """The best that the other parameters make of these, held at values on the unbounded scale."""
     theta_B_S_P = np.repeat(unbounded(fit.curve, starts_S_P)[None], len(values_B_K), axis=0)
     theta_B_S_P[..., places] = values_B_K[:, None, :]
@@ -116,12 +114,12 @@ def _held(fit: "Fit", places: list[int], values_B_K: Array, starts_S_P: Array) -
     return maximize(fit.curve, repeated, natural(fit.curve, theta_B_S_P), held=held)
 
 
-def _drop(fit: "Fit", best: Maximum) -> Array:
+def _drop(fit: Fit, best: Maximum) -> Array:
     """Twice what the log-likelihood has lost since the fit."""
     return np.maximum(2 * (fit.log_likelihood - best.log_likelihood_B), 0.0)
 
 
-def _needs_runs(fit: "Fit") -> None:
+def _needs_runs(fit: Fit) -> None:
     if fit.runs < MIN_CLUSTERS:
         raise ConfigError(
             f"{fit.runs} runs do not tell how much runs differ: {MIN_CLUSTERS} do, or take episodes as independent"

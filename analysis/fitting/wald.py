@@ -6,17 +6,15 @@ Zeger 1986), which holds however the episodes of a run depend on one another.
 """
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.fitting.likelihood import derivatives, natural, unbounded
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
-
-if TYPE_CHECKING:
-    from hermes_lab.analysis.fitting.fit import Fit
 
 
 class Covariance(NamedTuple):
@@ -37,7 +35,7 @@ class Covariance(NamedTuple):
         return float(np.trace(np.linalg.pinv(self.model, hermitian=True) @ self.robust) / len(self.model))
 
 
-def covariance(fit: "Fit", *names: str) -> Covariance:
+def covariance(fit: Fit, *names: str) -> Covariance:
     """Of the parameters of these names, in this order; the others are estimated with them.
 
     Other parameters that sit on a bound count as known. Runs are few, so that the robust one is multiplied by
@@ -59,7 +57,7 @@ def covariance(fit: "Fit", *names: str) -> Covariance:
     return Covariance(inverse[k, k], (influence_C_P.T @ influence_C_P)[k, k] * few)
 
 
-def wald_interval(fit: "Fit", parameter: str) -> Interval:
+def wald_interval(fit: Fit, parameter: str) -> Interval:
     """The 95 % interval of one parameter in natural units: symmetric on the unbounded scale, robust, and Student's.
 
     Raises `ConfigError` for no such parameter, and for one in which the likelihood jumps.
@@ -73,7 +71,7 @@ def wald_interval(fit: "Fit", parameter: str) -> Interval:
     return Interval(float(low), float(high))
 
 
-def smooth_place(fit: "Fit", parameter: str) -> int:
+def smooth_place(fit: Fit, parameter: str) -> int:
     """Where a parameter stands among the curve's; raises `ConfigError` for none, or one of no smooth likelihood."""
     names = [p.name for p in fit.curve.parameters]
     if parameter not in names:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hermes_lab.analysis.data.series import series_of
-from hermes_lab.analysis.fitting.fit import Fit
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
 from hermes_lab.analysis.plots.style import INK, MUTED, PAPER, SMALL, Look

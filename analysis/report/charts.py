@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.fitting.fit import Fit
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.plots import success_points
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import points

@@ -11,8 +11,9 @@ import pandas as pd
 from hermes_lab.analysis.comparison.continual import Transfer, transfers
 from hermes_lab.analysis.comparison.course import course
 from hermes_lab.analysis.comparison.verdict import Verdict, verdict
-from hermes_lab.analysis.fitting.fit import Fit, fit_series
+from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.forms import Forms, choose_series
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.report.data import (
     Losses,
     Sides,

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.fitting.fit import aicc
 from hermes_lab.analysis.fitting.identification import MIN_EVIDENCE
+from hermes_lab.analysis.fitting.result import aicc
 from hermes_lab.analysis.stats.bootstrap import levels
 from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.analysis.survival.cured import (

@@ -15,8 +15,8 @@ import pandas as pd
 
 from hermes_lab.analysis.curves import Array, CurveParameter
 from hermes_lab.analysis.data.series import clusters_of, plural
-from hermes_lab.analysis.fitting.fit import Estimate, aicc
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
+from hermes_lab.analysis.fitting.result import Estimate, aicc
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.lognormal import INITIAL, Times, bounds, maximize, median

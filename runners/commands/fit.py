@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hermes_lab.analysis.curves import Curve
-    from hermes_lab.analysis.fitting.fit import Episodes, Fit, Method, Refit
+    from hermes_lab.analysis.fitting.fit import Episodes, Refit
+    from hermes_lab.analysis.fitting.result import Fit, Method
 
 By = StrEnum("By", ["series", "domain", "family"])
 Phase = StrEnum("Phase", ["learn", "heldout"])

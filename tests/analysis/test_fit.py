@@ -8,7 +8,8 @@ import pytest
 
 from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fitting.fit import Fit, Threshold, aicc, fit_curve, fit_series
+from hermes_lab.analysis.fitting.fit import fit_curve, fit_series
+from hermes_lab.analysis.fitting.result import Fit, Threshold, aicc
 from hermes_lab.analysis.stats.bootstrap import levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError

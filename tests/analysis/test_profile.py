@@ -5,8 +5,9 @@ import pytest
 
 from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
 from hermes_lab.analysis.fitting.profile import contour, profile_interval
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.fitting.wald import covariance, student, wald_interval
 from hermes_lab.errors import ConfigError
 

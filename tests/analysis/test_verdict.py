@@ -7,7 +7,7 @@ import pytest
 from synthetic_episodes import make_episode
 from typer.testing import CliRunner
 
-from hermes_lab.analysis.comparison.gap import gap_closed
+from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.verdict import verdict
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.errors import ConfigError

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from hermes_lab.analysis.curves import CURVES
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
 from hermes_lab.analysis.fitting.forms import choose_form
 from hermes_lab.analysis.fitting.likelihood import natural, unbounded
 from hermes_lab.analysis.fitting.pooling import pool_curves
 from hermes_lab.analysis.fitting.profile import profile_interval
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.fitting.wald import wald_interval
 from hermes_lab.analysis.stats.intervals import Interval
 

@@ -20,10 +20,10 @@ from hermes_lab.training import grpo
 from hermes_lab.training import rounds as training_rounds
 from hermes_lab.training.config import Gate
 from hermes_lab.training.grpo import train_grpo
-from hermes_lab.training.grpo_config import Batch, GrpoConfig, heldout_batch, lesson_batch, load_grpo_config
-from hermes_lab.training.grpo_steps import Lesson
+from hermes_lab.training.grpo_config import Batch, GrpoConfig, heldout_batch, load_grpo_config, training_batch
+from hermes_lab.training.grpo_steps import RoundBatch
 from hermes_lab.training.lock import load_lock, write_lock
-from hermes_lab.training.rounds import Check, Done, Rounds, RoundTraining
+from hermes_lab.training.rounds import Check, FinishedRound, Rounds, RoundTraining
 from hermes_lab.types import EpisodeError, ModelIdentity, Reward, TaskInfo, TokenBranch
 
 ROUNDS = 3
@@ -56,13 +56,19 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
     )
 
 
-def made_up_steps(locked: Any, grpo: Any, base: Path, lesson: Lesson, training_run: RoundTraining, say: Any) -> None:
+def made_up_steps(
+    locked: Any, grpo: Any, base: Path, round_batch: RoundBatch, training_run: RoundTraining, say: Any
+) -> None:
     """An adapter that tells what it was made from."""
-    made = {"after": lesson.policy.digest, "of": [group.task_id for group in lesson.groups], "step": lesson.end}
+    made = {
+        "after": round_batch.policy.digest,
+        "of": [group.task_id for group in round_batch.groups],
+        "step": round_batch.end,
+    }
     (training_run.folder / "adapter_config.json").write_text("{}")
     (training_run.folder / "adapter_model.safetensors").write_text(json.dumps(made))
     training_run.metrics.unlink(missing_ok=True)
-    training_run.log({"step": lesson.end, "loss": 0.0, "seconds": 1.0})
+    training_run.log({"step": round_batch.end, "loss": 0.0, "seconds": 1.0})
 
 
 class MadeUp:
@@ -116,7 +122,7 @@ def silent(message: str) -> None:
     del message
 
 
-def done(config: GrpoConfig) -> list[Done]:
+def done(config: GrpoConfig) -> list[FinishedRound]:
     return Rounds(Path(config.out)).done()
 
 
@@ -205,7 +211,7 @@ def test_a_lock_that_is_replaced_under_way_changes_nothing(config: GrpoConfig, t
 def test_a_task_that_versions_are_judged_by_is_not_trained_on(config: GrpoConfig, tmp_path: Path) -> None:
     rollouts = MadeUp()
     config = config.model_copy(update={"heldout": ()})
-    rollouts.collect(lesson_batch(config, load_lock(Path(config.lock)), 1, "", tmp_path / "judged"))
+    rollouts.collect(training_batch(config, load_lock(Path(config.lock)), 1, "", tmp_path / "judged"))
     train(config.model_copy(update={"gate": Gate(held_out=(str(tmp_path / "judged"),))}), MadeUp())
     assert [each.refused for each in done(config)] == [{"held out": 2}, {}, {}]
 
@@ -378,11 +384,11 @@ def test_a_resume_refuses_a_version_that_was_changed(config: GrpoConfig) -> None
 def test_an_attempt_to_change_the_lock_is_refused_by_name(config: GrpoConfig, source: str, field: str) -> None:
     given = [f"lock={config.lock}", "rollouts=[suite.name=ledger]", source]
     with pytest.raises(ConfigError, match=f"{field} is locked at"):
-        lesson_batch(load_grpo_config(given), load_lock(Path(config.lock)), 1, "", Path("run"))
+        training_batch(load_grpo_config(given), load_lock(Path(config.lock)), 1, "", Path("run"))
 
 
 def test_what_the_lock_decides_is_in_the_run_of_a_round(config: GrpoConfig) -> None:
-    batch = lesson_batch(config, load_lock(Path(config.lock)), 2, "adapters/grpo-v1", Path("run"))
+    batch = training_batch(config, load_lock(Path(config.lock)), 2, "adapters/grpo-v1", Path("run"))
     run = batch.config
     assert (batch.tasks, batch.samples, run.run.samples) == (2, 2, 2)
     assert (run.model.provider, run.model.adapter, run.model.token_ids) == ("openai", "adapters/grpo-v1", True)

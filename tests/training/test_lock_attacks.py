@@ -19,7 +19,7 @@ from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import locked_run_config, refuse_environment
 from hermes_lab.training.checkpoint_manifest import SEAL, check_rates
 from hermes_lab.training.config import TrainConfig, load_train_config
-from hermes_lab.training.grpo_steps import Lesson, take_steps
+from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.lock import load_lock, lock_digest, write_lock
 from hermes_lab.training.rounds import Policy, Rounds, RoundTraining
 from hermes_lab.training.training_run import TrainingRun
@@ -216,9 +216,9 @@ def test_a_round_takes_no_steps_of_an_earlier_one(
         (rounds.checkpoints / f"checkpoint-{step}" / SEAL).unlink()
     locked = load_lock(Path(lock))
     assert locked.grpo
-    lesson = Lesson((), Policy("", "packaged"), begin=6, end=8)
+    round_batch = RoundBatch((), Policy("", "packaged"), begin=6, end=8)
     with pytest.raises(ConfigError) as error:
-        take_steps(locked, locked.grpo, tmp_path / "nothing", lesson, training_run, print)
+        take_steps(locked, locked.grpo, tmp_path / "nothing", round_batch, training_run, print)
     told = str(error.value)
     assert f"is of step {newest}, but the round takes the steps from 6 to 8" in told
     assert f"grpo.steps_per_round is locked at 5 by {lock}; {REMEDY}" in told

@@ -6,7 +6,7 @@ import pandas as pd
 from hermes_lab.analysis.data.series import series_of
 
 
-def spread(frame: pd.DataFrame) -> pd.DataFrame:
+def lane_variance(frame: pd.DataFrame) -> pd.DataFrame:
     """How much lanes of one series differ: over the judged episodes of the phase `learn`.
 
     success: the mean of the lanes' rates. sd: their standard deviation. chance: the one that outcomes alone would give
