@@ -1,4 +1,4 @@
-"""The card of a version that a GRPO round made."""
+"""The card of a version made by a GRPO round."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -28,10 +28,10 @@ def grpo_card(
     run: Path,
     command: str,
 ) -> Card:
-    """What the version was made from. `rows` are the sequences of the groups that were trained on, `steps` its own."""
+    """The card of a round's version: `rows` counts the trained sequences, `steps` the steps of the round."""
     steps = training_run.rows()
     wanted = {*METRICS.values(), "reward", "length"}
-    # The mismatch is measured at the first step alone.
+    # The mismatch is only measured at the first step.
     last = {name: value for row in steps for name, value in row.items() if name in wanted}
     parent = round_batch.policy.folder
     return Card(
@@ -61,7 +61,7 @@ def grpo_card(
 
 
 def check_card_of_round(version: Path, locked: LockedConfig, policy: Policy, groups: Iterable[ScoredGroup]) -> None:
-    """Raises `ConfigError` where a finished version is not what the round would make of its policy and groups."""
+    """Raises `ConfigError` if a finished version was not made from the round's policy and groups."""
     card = read_card(version)
     wanted = {
         "digest": adapter_digest(version),
@@ -82,5 +82,5 @@ def _parent_digest(policy: Policy) -> str:
 
 
 def groups_digest(groups: Iterable[ScoredGroup]) -> str:
-    """sha256 of the groups in their order."""
+    """sha256 of the groups in order."""
     return hashlib.sha256(msgspec.json.encode(list(groups))).hexdigest()

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of a LoRA adapter, by TRL and PEFT, on selected episodes."""
+"""Supervised fine-tuning of a LoRA adapter, with TRL and PEFT, on selected episodes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ _METRICS = {"loss": "loss", "grad_norm": "grad_norm", "learning_rate": "learning
 
 
 def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
-    """Trains one adapter and returns its folder in the registry. The card tells what a person typed as `command`.
+    """Trains one adapter and returns its folder in the registry. The card records `command`.
 
-    Raises `ConfigError` where the lock was changed, no row is left to train on, a resume does not fit, or a
-    library is missing.
+    Raises `ConfigError` if the lock was changed, no row is left to train on, a resume does not match, or a library is
+    missing.
     """
     locked = load_lock(Path(config.lock))
     require_libraries(locked)
@@ -44,7 +44,7 @@ def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) 
     rows, unusable = tokenize(selection.rows, tokenizer, locked.max_token_length)
     refused = Counter(selection.refused) + Counter(unusable)
     if not rows:
-        raise ConfigError(f"train.data: no conversation is left to train on{refusals(refused)}")
+        raise ConfigError(f"train.data: no conversations left to train on{refusals(refused)}")
     data = Data(selection.digest, len(rows), rows, refused, selection.compressed)
     say(f"{data.sentence()}{refusals(unusable)}")
     return data
@@ -55,10 +55,10 @@ def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
     from trl import SFTConfig, SFTTrainer
 
     class Trainer(SFTTrainer):  # type: ignore[misc]
-        """TRL's, with the step of `hermes_lab.training.loss`."""
+        """TRL's trainer with the training step of `hermes_lab.training.loss`."""
 
         def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-            del num_items_in_batch  # the batch is the optimiser's: its own mean is the loss
+            del num_items_in_batch  # the batch is a whole optimiser step, so its mean is the loss
             model.train()
             inputs = self._prepare_inputs(inputs)
             base = self.accelerator.unwrap_model(model).get_base_model()
@@ -69,7 +69,7 @@ def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
         model=model,
         args=SFTConfig(
             **arguments(job.locked, job.training_run),
-            # The rows are ready: tokenised, labelled, short enough and in their order.
+            # Rows are already tokenised, labelled, short enough and ordered.
             max_length=None,
             dataset_kwargs={"skip_prepare_dataset": True},
             train_sampling_strategy="sequential",

@@ -1,6 +1,6 @@
-"""Fits a learning curve and says whether the data identify it.
+"""Fits a learning curve and checks whether the data identify it.
 
-Arrays end in their axes: B bootstrap draws, C clusters, N values of experience, P parameters.
+Array names end in their axes: B bootstrap draws, C clusters, N values of experience, P parameters.
 """
 
 import math
@@ -26,13 +26,13 @@ from hermes_lab.errors import ConfigError
 
 
 def refit(curve: Curve, counts: Counts, weights_B_C: Array, starts_S_P: Array) -> Array:
-    """The parameters, shape (B, P), with each cluster as often as a draw has it; each draw by itself. A thousandth of a
-    standard error is enough."""
+    """Parameters of each bootstrap draw, shape (B, P), given how often it has each cluster. Converges to about a
+    thousandth of a standard error."""
     return maximize(curve, counts.weighted(weights_B_C), starts_S_P, tolerance=1e-6).parameters_B_P
 
 
 Refit = Callable[[Curve, Counts, Array, Array], Array]
-"""What `refit` does, wherever it does it."""
+"""The signature of `refit`, e.g. for a distributed version."""
 
 
 def fit_curve(
@@ -49,13 +49,12 @@ def fit_curve(
 ) -> Fit:
     """Maximum likelihood over episodes, with intervals over clusters (runs).
 
-    `n`, `success` and `cluster` have an entry for each scored episode; `cluster` labels the run, within which
-    outcomes depend on one another, and `over` names the clusters (`20 worlds`). The default curve is the exponential.
-    `refit` does the refits of the bootstrap, here or elsewhere.
-    Raises `ConfigError` where there is no episode, and for an `interval` that the curve does not have.
+    `n`, `success` and `cluster` have one entry per scored episode; outcomes within a cluster are dependent, and `over`
+    describes the clusters (`20 worlds`). The default curve is the exponential. `refit` runs the bootstrap refits.
+    Raises `ConfigError` without episodes, and for an `interval` method that the curve does not support.
     """
     if interval not in get_args(Method):
-        raise ConfigError(f"interval {interval!r}: there are {', '.join(get_args(Method))}")
+        raise ConfigError(f"interval {interval!r}: choose one of {', '.join(get_args(Method))}")
     curve = curve or Exponential()
     counts = count_outcomes(n, success, cluster)
     runs = len(counts.trials)
@@ -98,7 +97,7 @@ def fit_curve(
 
 
 class Episodes(NamedTuple):
-    """The scored episodes of one fit, an entry each; `cluster` and `over` are those of `series.clusters_of`."""
+    """The scored episodes of one fit, one entry each; `cluster` and `over` come from `series.clusters_of`."""
 
     n: Array
     success: npt.NDArray[np.bool_]
@@ -120,8 +119,8 @@ class Episodes(NamedTuple):
 
 
 def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn") -> dict[str, Episodes]:
-    """The scored episodes of each series of `load_episodes`, or of each series and each value of the column `by`."""
-    # In the log lanes stand as they happened to finish; a seeded bootstrap is the same for the same outcomes.
+    """The scored episodes of each series of `load_episodes`, or of each series and value of column `by`."""
+    # The log has lanes in the order they finished; sorting makes a seeded bootstrap reproducible.
     scored = frame[frame["success"].notna() & (frame["phase"] == phase)].sort_values("lane", kind="stable")
     names = series_of(scored)
     if by != "series":
@@ -151,7 +150,7 @@ def fit_series(
 
 
 def _bootstrap(curve: Curve, counts: Counts, starts_S_P: Array, draws: int, seed: int, refit: Refit) -> Array:
-    """Refits on resampled runs, none where the runs are too few."""
+    """Refits on resampled runs; none if there are too few runs."""
     runs = len(counts.trials)
     weights_B_C = cluster_weights(runs, draws if runs >= MIN_CLUSTERS else 0, seed)
     return refit(curve, counts, weights_B_C, starts_S_P)

@@ -1,6 +1,6 @@
-"""A fitted learning curve and its estimates: what `fit`, `profile` and `wald` share.
+"""A fitted learning curve and its estimates, shared by `fit`, `profile` and `wald`.
 
-Arrays end in their axes: B bootstrap draws, C clusters, N values of experience, P parameters.
+Array names end in their axes: B bootstrap draws, C clusters, N values of experience, P parameters.
 """
 
 import math
@@ -15,11 +15,11 @@ from hermes_lab.analysis.stats.bootstrap import levels
 from hermes_lab.analysis.stats.intervals import Interval
 
 Method = Literal["bootstrap", "profile", "wald"]
-"""How intervals of parameters are made."""
+"""The method for parameter intervals."""
 
 
 class Estimate(NamedTuple):
-    """One fitted parameter in natural units. `interval` is None where runs are too few for one."""
+    """One fitted parameter in natural units. `interval` is None with too few runs."""
 
     name: str
     value: float
@@ -33,9 +33,9 @@ class Estimate(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """Tasks until success reaches a probability, infinite where it never does.
+    """Tasks until success reaches a probability; infinite if it never does.
 
-    `reached` is the share of bootstrap draws in which it does.
+    `reached` is the share of bootstrap draws that reach it.
     """
 
     probability: float
@@ -45,7 +45,7 @@ class Threshold(NamedTuple):
 
     def sentence(self) -> str:
         """The answer in one line."""
-        level, share = f"{100 * self.probability:.0f} %", f"reached in {100 * self.reached:.0f} % of the draws"
+        level, share = f"{100 * self.probability:.0f} %", f"reached in {100 * self.reached:.0f} % of bootstrap draws"
         low, high = (f"{end:.0f}" if math.isfinite(end) else "never" for end in self.interval)
         when = f"after {self.n:.0f} tasks" if math.isfinite(self.n) else "is never reached"
         return f"{level} {when} ({low}-{high}), {share}"
@@ -55,10 +55,10 @@ class Threshold(NamedTuple):
 class Fit:
     """A curve fitted by maximum likelihood, in natural units.
 
-    `counts` are the outcomes of each cluster, shape (C, N): `runs` of them, which `over` names. `draws_B_P` are its
-    refits on resampled clusters, with B = 0 where there are too few to resample. `evidence` is the AICc of a constant
-    success rate less that of the curve. `method` is of the estimates' intervals; bands and thresholds are always the
-    bootstrap's. `reason` says why the fit is not identified; "" where it is.
+    `counts` are the outcomes of each cluster, shape (C, N): `runs` clusters, described by `over`. `draws_B_P` are
+    refits on resampled clusters, with B = 0 if there are too few to resample. `evidence` is the AICc of a constant
+    success rate minus that of the curve. `method` is that of the parameter intervals; bands and thresholds are always
+    bootstrapped. `reason` says why the fit is not identified, or "".
     """
 
     curve: Curve
@@ -77,7 +77,7 @@ class Fit:
 
     @property
     def identified(self) -> bool:
-        """Whether the curve may be spoken of."""
+        """Whether the data identify the curve."""
         return not self.reason
 
     def predict(self, n_N: Array) -> Array:
@@ -85,14 +85,14 @@ class Fit:
         return self.curve.value(self.parameters_P, n_N)
 
     def band(self, n_N: Array) -> Array:
-        """The 95 % bootstrap band of `predict`, shape (2, N); only of an identified fit."""
+        """The 95 % bootstrap band of `predict`, shape (2, N); only for an identified fit."""
         band: Array = np.quantile(self.curve.value(self.draws_B_P, n_N), levels(self.runs), axis=0)
         return band
 
     def threshold(self, probability: float) -> Threshold:
-        """When success reaches `probability`; only of an identified fit."""
+        """When success reaches `probability`; only for an identified fit."""
         draws_B = np.array([self.curve.threshold(draw_P, probability) for draw_P in self.draws_B_P])
-        # No interpolation between draws: infinity less infinity is no number.
+        # No interpolation between draws: infinity minus infinity is NaN.
         lowest, highest = levels(self.runs)
         low = np.quantile(draws_B, lowest, method="lower")
         high = np.quantile(draws_B, highest, method="higher")
@@ -100,7 +100,7 @@ class Fit:
         return Threshold(probability, n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
 
     def report(self) -> dict[str, Any]:
-        """The fit for JSON. Where it is not identified, its numbers are there but `identified` is false."""
+        """The fit for JSON. Numbers are included even if `identified` is false."""
         return {
             "curve": self.curve.name,
             "identified": self.identified,
@@ -119,12 +119,12 @@ class Fit:
         """The fit in one line."""
         if not self.identified:
             return f"not identified: {self.reason}"
-        told = f"{', '.join(map(str, self.estimates))}, over {self.over}"
-        return told if self.method == "bootstrap" else f"{told}, {self.method} intervals"
+        text = f"{', '.join(map(str, self.estimates))}, over {self.over}"
+        return text if self.method == "bootstrap" else f"{text}, {self.method} intervals"
 
 
 def aicc(log_likelihood: float, parameters: int, episodes: int) -> float:
-    """Akaike's criterion corrected for small samples (Hurvich and Tsai 1989); infinite where undefined."""
+    """AIC corrected for small samples (Hurvich and Tsai 1989); infinite if undefined."""
     spare = episodes - parameters - 1
     if spare <= 0:
         return math.inf
@@ -132,7 +132,7 @@ def aicc(log_likelihood: float, parameters: int, episodes: int) -> float:
 
 
 def degrees(curve: Curve) -> int:
-    """The parameters that AICc counts. A place counts for three, as the search for it finds more than a parameter
-    would (Ninomiya 2005, Stat. Probab. Lett. 72:237).
+    """The parameter count for AICc. A changepoint counts as three, since its search overfits more than a smooth
+    parameter does (Ninomiya 2005, Stat. Probab. Lett. 72:237).
     """
     return sum(3 if parameter.kind == "changepoint" else 1 for parameter in curve.parameters)

@@ -152,7 +152,7 @@ def _fitted(
         chosen, extra = curve, {}
         if curve == "best":
             forms = choose_form(episodes.n, episodes.success, episodes.cluster, over=episodes.over)
-            chosen = forms.best.name if forms.told else "exponential"
+            chosen = forms.best.name if forms.identified else "exponential"
             extra["forms"] = forms.report()
             lines += [forms.table(), f"{name}: {forms.sentence()}; below, the {chosen}"]
         fits[name] = fitted = fit_episodes(episodes, CURVES[chosen])

@@ -130,8 +130,8 @@ def test_the_right_form_is_chosen_as_often_as_was_published_and_a_wrong_one_is_s
             success = np.random.default_rng([seed, lanes, 7]).random((lanes, TASKS)) < p
             forms = choose_form(np.tile(N, lanes), success.ravel(), np.repeat(np.arange(lanes), TASKS))
             right += forms.best.name == name
-            told += forms.told
-            wrong += forms.told and forms.best.name != name
+            told += forms.identified
+            wrong += forms.identified and forms.best.name != name
         cells.append(f"{right}/{seed + 1} ({told})")
         assert wrong <= 3
         assert not (lanes == 1 and told)

@@ -158,11 +158,11 @@ def test_a_round_without_a_usable_group_keeps_the_adapter(config: GrpoConfig) ->
     assert rounds[1].refused == {"with equal rewards": 2}
     assert rounds[1].version == rounds[0].version == rounds[2].policy
     assert [each.steps for each in rounds] == [1, 1, 2]
-    assert any("no group to train on; the adapter stays as it is" in line for line in said)
+    assert any("no usable group; the adapter is unchanged" in line for line in said)
 
 
 def test_no_usable_group_at_all_is_an_error(config: GrpoConfig) -> None:
-    with pytest.raises(ConfigError, match="no group of 3 rounds could be trained on"):
+    with pytest.raises(ConfigError, match="no usable group in 3 rounds"):
         train(config, MadeUp(dull=(1, 2, 3)))
 
 
@@ -204,7 +204,7 @@ def test_a_lock_that_is_replaced_under_way_changes_nothing(config: GrpoConfig, t
     train(config, rollouts)
     sampled = [batch.config.model.sampling for batch in rollouts.batches if batch.config.suite.split == "train"]
     assert [(sampling.temperature, sampling.max_tokens) for sampling in sampled] == [(1.0, 192)] * ROUNDS
-    with pytest.raises(ConfigError, match="was begun with another lock"):
+    with pytest.raises(ConfigError, match="was started with another lock"):
         train(config.model_copy(update={"resume": True}), MadeUp())
 
 
@@ -303,15 +303,15 @@ def outcome(config: GrpoConfig) -> Any:
 
 def test_a_resume_of_another_training_names_the_part(config: GrpoConfig) -> None:
     train(config, MadeUp())
-    with pytest.raises(ConfigError, match="holds a training; continue it with resume=true"):
+    with pytest.raises(ConfigError, match="already contains a training; continue it with resume=true"):
         train(config, MadeUp())
     other = config.model_copy(update={"resume": True, "rollouts": (*config.rollouts, "suite.options.ruled=2")})
-    with pytest.raises(ConfigError, match="was begun with another rollouts"):
+    with pytest.raises(ConfigError, match="was started with another rollouts"):
         train(other, MadeUp())
     other = config.model_copy(update={"resume": True, "heldout": (*config.heldout, "suite.options.ruled=2")})
-    with pytest.raises(ConfigError, match="was begun with another heldout"):
+    with pytest.raises(ConfigError, match="was started with another heldout"):
         train(other, MadeUp())
-    with pytest.raises(ConfigError, match="holds no training"):
+    with pytest.raises(ConfigError, match="contains no training"):
         train(config.model_copy(update={"resume": True, "out": config.out + "-x"}), MadeUp())
 
 
@@ -327,7 +327,7 @@ def test_a_resume_with_another_gate_name_or_registry_is_refused(
     config: GrpoConfig, part: str, change: dict[str, Any]
 ) -> None:
     train(config, MadeUp())
-    with pytest.raises(ConfigError, match=f"was begun with another {part};"):
+    with pytest.raises(ConfigError, match=f"was started with another {part};"):
         train(config.model_copy(update={"resume": True, **change}), MadeUp())
 
 
@@ -336,7 +336,7 @@ def test_a_resume_holds_out_the_same_tasks(config: GrpoConfig, tmp_path: Path) -
     config = config.model_copy(update={"gate": Gate(held_out=(str(tmp_path / "judged"),))})
     train(config, MadeUp())
     train(config.model_copy(update={"resume": True}), MadeUp())
-    with pytest.raises(ConfigError, match="was begun with another gate"):
+    with pytest.raises(ConfigError, match="was started with another gate"):
         train(config.model_copy(update={"resume": True, "gate": Gate()}), MadeUp())
 
 

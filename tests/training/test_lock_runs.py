@@ -121,7 +121,7 @@ def test_a_resume_with_another_chat_template_is_refused(tmp_path: Path, base: Pa
     again = config.model_copy(update={"resume": True})
     TrainingJob.begin("sft", again, load_lock(Path(lock)), None, data, weights.silent, "")
     (base / "chat_template.jinja").write_text("other")
-    with pytest.raises(ConfigError, match="was begun with another tokenizer"):
+    with pytest.raises(ConfigError, match="was started with another tokenizer"):
         TrainingJob.begin("sft", again, load_lock(Path(lock)), None, data, weights.silent, "")
 
 
@@ -140,7 +140,7 @@ def test_a_resume_under_another_lock_is_refused(tmp_path: Path, base: Path) -> N
         "sft", TrainConfig(lock=locks[0], **given), load_lock(Path(locks[0])), None, data, weights.silent, ""
     )
     again = TrainConfig(lock=locks[1], resume=True, **given)
-    with pytest.raises(ConfigError, match="was begun with another lock"):
+    with pytest.raises(ConfigError, match="was started with another lock"):
         TrainingJob.begin("sft", again, load_lock(Path(locks[1])), None, data, weights.silent, "")
 
 
