@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.envs.trl import rollout_columns
-from hermes_lab.training.select import Conversation
+from hermes_lab.training.select import TrainingConversation
 from hermes_lab.training.tokens import IGNORED, tokenize
 from hermes_lab.types import Generation, Message, Reward, TokenBranch
 
@@ -127,7 +127,7 @@ def test_labels_stand_on_the_replies_that_are_learnt_from_and_nowhere_else(
     branches = trace_of(calls)
     turns = tuple(range(len(calls)))
     learnt = data.draw(st.sets(st.sampled_from(turns)))
-    selected = Conversation("key", (), (), "hermes", tuple(sorted(learnt)), branches, turns)
+    selected = TrainingConversation("key", (), (), "hermes", tuple(sorted(learnt)), branches, turns)
     rows, refused = tokenize([selected], None, 1_000_000)[:2]
     assert not refused
     for row in rows:
