@@ -83,7 +83,7 @@ async def test_another_server_is_told_from_an_atropos_one(tmp_path: Path) -> Non
     from fakes.openai_server import FakeOpenAIServer
 
     async with FakeOpenAIServer(["x"]) as other, feeding(other.base_url, LedgerSampler(6), tmp_path) as fed:
-        with pytest.raises(AtroposError, match="register-env: refused with status 404"):
+        with pytest.raises(AtroposError, match="register-env: rejected with status 404"):
             await fed.feeder.run()
 
 
