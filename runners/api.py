@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hermes_lab.analysis.comparison.verdict import Verdict
-    from hermes_lab.analysis.fitting.fit import Fit, Method
+    from hermes_lab.analysis.fitting.result import Fit, Method
     from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan
 
 Source = str | Path | Mapping[str, Any] | RunConfig

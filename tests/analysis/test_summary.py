@@ -214,7 +214,7 @@ def test_a_review_that_was_cut_is_counted(write_run: WriteRun) -> None:
     found = summarize(write_run([make_episode(True, review=cut)]))
     assert found["review_stop_reasons"] == {"length": 1}
     (warning,) = found["warnings"]
-    assert warning.startswith("1 of 1 reviews (100 %) did not end well (1 reply cut (length))")
+    assert warning.startswith("1 of 1 reviews (100 %) ended without a result (1 reply cut (length))")
 
 
 def test_summary_is_json(write_run: WriteRun) -> None:

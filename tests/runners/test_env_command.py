@@ -160,7 +160,7 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("model.provider=scripted", "model.provider: scripted samples no tokens"),
+        ("model.provider=scripted", "model.provider: scripted returns no token ids"),
         ("model.token_ids=false", "model.token_ids: must be true"),
         ("suite.split=heldout", "suite.split: heldout is what `env evaluate` judges by"),
         ("env.group_size=0", "env.group_size: "),
