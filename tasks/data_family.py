@@ -1,11 +1,12 @@
 """The base of families whose words are data."""
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, SupportsIndex
 
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, S, TaskInstance, sentence
@@ -57,9 +58,12 @@ class DataFamily(Family[H, S]):
         self.prompt = load_words(module_file, dict[str, Phrases], "prompt")
         self._explore = load_words(module_file, tuple[Look, ...], "explore") if "explore" in sections else None
 
-    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        """Pickled by the name of its module, whose `FAMILY` it is: rules hold functions, which have no pickle."""
-        return _family_of, (type(self).__module__,)
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """The `FAMILY` of a module is pickled by the name of the module: rules hold functions, which have no pickle."""
+        module = type(self).__module__
+        if getattr(sys.modules.get(module), "FAMILY", None) is self:
+            return _family_of, (module,)
+        return super().__reduce_ex__(protocol)
 
     def explore(self, instance: S) -> tuple[Action, ...]:
         """The tool calls of the section `explore`."""

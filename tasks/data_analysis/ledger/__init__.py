@@ -28,6 +28,9 @@ class Export(ToolInstance):
 class Ledger(HouseTool[SiteConfig, Export]):
     """Every word, number and repetition that a convention could be about is in every export."""
 
+    def __init__(self) -> None:
+        super().__init__(__file__, CONVENTIONS, "sum", ANSWER)
+
     def file_of(self, entity: Entity) -> str:
         """A desk's export."""
         return f"{entity.slug('export')}.csv"
@@ -83,4 +86,4 @@ def _total(instance: Export, rule: Rule | None) -> float:
     return float(CONVENTIONS[rule.type].apply(instance.rows, dict(rule.literals)))
 
 
-FAMILY = Ledger(__file__, CONVENTIONS, "sum", ANSWER)
+FAMILY = Ledger()
