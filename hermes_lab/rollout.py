@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -66,6 +66,19 @@ class RolloutContext:
     """What tasks without pages of their own can search."""
     auxiliary: ModelClient | None = None
     """The model that writes summaries, where it is another one (`auxiliary`)."""
+
+    def model_for(self, task: Task) -> ModelClient:
+        """The model as it works on that task."""
+        return self._task_aware_model.for_task(task) if self._task_aware_model else self.model
+
+    @cached_property
+    def session_suite(self) -> SessionSuite | None:
+        """The suite, where it opens a session for each task."""
+        return self.suite if isinstance(self.suite, SessionSuite) else None
+
+    @cached_property
+    def _task_aware_model(self) -> TaskAwareModel | None:
+        return self.model if isinstance(self.model, TaskAwareModel) else None
 
 
 ReviewWhen = Literal["never", "due", "always"]
@@ -130,11 +143,11 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
 
 async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Outcome:
     config, task = context.config, spec.task
-    model = context.model.for_task(task) if isinstance(context.model, TaskAwareModel) else context.model
+    model = context.model_for(task)
     name = model.identity.name
     skills = SkillSession(knowledge.library, origin="foreground", episode=spec.key, model=name)
     notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=spec.key, model=name)
-    async with _staged(context.suite, task) as stage, context.open_sandbox() as sandbox:
+    async with _staged(context.session_suite, task) as stage, context.open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
         system = partial(_system, context, knowledge, listed, await _context_files(task))
@@ -195,9 +208,9 @@ def errored_episode(
 
 
 @asynccontextmanager
-async def _staged(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]:
-    """The stage of an episode, where the suite has any."""
-    if not isinstance(suite, SessionSuite):
+async def _staged(suite: SessionSuite | None, task: Task) -> AsyncIterator[TaskSession | None]:
+    """The session of a task, where the suite has any."""
+    if suite is None:
         yield None
         return
     stage = await suite.stage(task)

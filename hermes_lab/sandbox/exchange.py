@@ -41,12 +41,11 @@ class Exchange:
         """`workspace`: its path as commands see it. `appended`: process 1 lets a command add to the files of the ones
         before it, where nobody else has them open: to make files, or to empty them, is what disks are slow at."""
         self._appended = appended
-        self._begins = {"output": 0, "state": 0}
+        self._output_begins = self._state_begins = 0
         self._workspace = workspace.encode()
-        self._command = folder / "command"
-        self._prelude = folder / "prelude"
-        self._output = folder / "output"
-        self._state = folder / "state"
+        # As text: every command looks at them a dozen times, and a `Path` is slow to become one.
+        self._command, self._prelude = f"{folder}/command", f"{folder}/prelude"
+        self._output, self._state = f"{folder}/output", f"{folder}/state"
         self._directory = self._workspace
         self._variables = b":"
         self._keep_directory = False
@@ -65,7 +64,7 @@ class Exchange:
         if fresh:  # what it says goes to files that no process of the agent has open, not even to read
             self._unlink()
         if self._appended:
-            self._begins = {path.name: _size(path) for path in (self._output, self._state)}
+            self._output_begins, self._state_begins = _size(self._output), _size(self._state)
         self._keep_directory = bool(workdir)
         self._fresh = fresh
         _write(self._command, encoded)
@@ -84,22 +83,22 @@ class Exchange:
     def output_bytes(self) -> int:
         """The size of the command's output; `SandboxError` where the command could not be started."""
         try:
-            return self._output.stat().st_size - self._begins["output"]
+            return os.stat(self._output).st_size - self._output_begins  # noqa: PTH116
         except OSError as error:
             raise SandboxError(f"sandbox: the command did not start: {error.strerror}") from None
 
     def answer(self, limit: int) -> Clipped:
         """The command's output; its directory and variables are kept, where it lived to tell them."""
-        with self._output.open("rb") as file:
-            output = read_clipped(file, limit, self._begins["output"])
+        with open(self._output, "rb") as file:  # noqa: PTH123
+            output = read_clipped(file, limit, self._output_begins)
         if not self._fresh:
             self._take_state()
         return output
 
     def touch(self) -> None:
         """Gives a command that was killed at once the empty output that it did not come to."""
-        self._output.touch()
-        self._state.touch()
+        Path(self._output).touch()
+        Path(self._state).touch()
 
     def clear(self, *, last: bool = False) -> None:
         """Unlinks what background processes hold open, which keep writing to files of their own; and what a verifier's
@@ -110,13 +109,13 @@ class Exchange:
 
     def _unlink(self) -> None:
         for path in (self._output, self._state):
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
 
     def _take_state(self) -> None:
-        with self._state.open("rb") as file:
-            if os.fstat(file.fileno()).st_size - self._begins["state"] > _LARGEST_STATE:
+        with open(self._state, "rb") as file:  # noqa: PTH123
+            if os.fstat(file.fileno()).st_size - self._state_begins > _LARGEST_STATE:
                 return
-            file.seek(self._begins["state"])
+            file.seek(self._state_begins)
             state = file.read(_LARGEST_STATE)
         directory, nul, variables = state.partition(b"\0")
         if nul and variables.endswith(_END):
@@ -125,7 +124,7 @@ class Exchange:
                 self._directory = directory
 
 
-def _is_held(path: Path) -> bool:
+def _is_held(path: str) -> bool:
     """Whether a process may still write to a file: the kernel grants a read lease only where none can."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -141,14 +140,14 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def _size(path: Path) -> int:
+def _size(path: str) -> int:
     try:
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116
     except FileNotFoundError:
         return 0
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: str, content: bytes) -> None:
     """Puts `content` in place of a file's, with a NUL after it where it would be empty.
 
     A file that was emptied and written anew is sent to the disk at once by ext4; one that shrinks is not.

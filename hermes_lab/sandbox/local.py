@@ -80,11 +80,13 @@ class LocalSandbox(PipedSandbox):
         environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self._mark}
         exchange = os.open(self.folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
+            started = spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
         except OSError as error:
             raise SandboxError(f"sandbox: /bin/bash cannot be started: {error.strerror}") from None
         finally:
             os.close(exchange)
+        _sessions[str(started.pid)] = self._mark
+        return started
 
     async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
         """The shell must not stop `all` processes here: they are the machine's."""
@@ -117,22 +119,23 @@ def _send(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-_sessions: dict[int, str] = {}
-"""The session that each of the machine's processes was seen to belong to, "" for none: it does not change as long as
-there is the process, so that each is looked into once."""
+_sessions: dict[str, str] = {}
+"""The session that each entry of /proc was seen to belong to, "" for none: it does not change as long as there is the
+process, so that each is looked into once. Entries that are no process have no environment, and so belong to none."""
 
 
 def _marked(session: str) -> list[int]:
     """The processes of a session, the dead that nobody has waited for left out."""
-    alive = {int(name) for name in os.listdir("/proc") if name.isdecimal()}  # noqa: PTH208
-    for pid in _sessions.keys() - alive:
-        _sessions.pop(pid, None)
-    for pid in alive - _sessions.keys():
-        _sessions[pid] = _mark_of(pid)
-    return [pid for pid in alive if _sessions.get(pid) == session and not _is_dead(pid)]
+    alive = set(os.listdir("/proc"))  # noqa: PTH208
+    for name in _sessions.keys() - alive:
+        _sessions.pop(name, None)
+    for name in alive - _sessions.keys():
+        _sessions[name] = _mark_of(name)
+    pids = [int(name) for name in alive if _sessions.get(name) == session]
+    return [pid for pid in pids if not _is_dead(pid)]
 
 
-def _mark_of(pid: int) -> str:
+def _mark_of(pid: str) -> str:
     start = f"{_MARK}=".encode()
     try:
         marks = [entry for entry in _environment(pid).split(b"\0") if entry.startswith(start)]
@@ -141,7 +144,7 @@ def _mark_of(pid: int) -> str:
     return os.fsdecode(marks[0].removeprefix(start)) if marks else ""
 
 
-def _environment(pid: int) -> bytes:
+def _environment(pid: str) -> bytes:
     """What a process was told; one that begins another program at this moment seems to have been told nothing."""
     for _ in range(_PASSES):
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
@@ -152,7 +155,7 @@ def _environment(pid: int) -> bytes:
     return environment
 
 
-def _has_none(pid: int) -> bool:
+def _has_none(pid: str) -> bool:
     """Whether it has no environment for certain: it is the kernel's, or dead, or was started with an empty one."""
     try:
         os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
