@@ -403,8 +403,11 @@ class RunSection(Section):
     """Draws what is drawn for each rollout, such as its toolsets."""
     concurrency: Annotated[int, Field(ge=1)] = 16
     """Rollouts at once."""
-    executor: Literal["local", "ray"] = "local"
-    """Where rollouts run: in this process, or on a Ray cluster. It decides no row."""
+    executor: Literal["local", "processes", "ray"] = "local"
+    """Where rollouts run: in this process, in several processes of this machine, or on a Ray cluster. It decides no
+    row."""
+    processes: Annotated[int, Field(ge=0)] = 0
+    """The number of processes of executor `processes`; 0: one for each CPU."""
     ray: RayConfig = RayConfig()
     """The cluster of executor `ray`."""
     out: OutputPath = ""
@@ -573,7 +576,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         "agent": _as_before("agent", content["agent"]),
         "learning": _without(content["learning"], "expect"),
         "web": _without(content.get("web", {}), *_REACHING),
-        "run": _without(content["run"], "out", "concurrency", "executor", "ray"),
+        "run": _without(content["run"], "out", "concurrency", "executor", "processes", "ray"),
     }
 
 
