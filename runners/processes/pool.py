@@ -120,11 +120,11 @@ class _ProcessConnection(Connection):
             raise WorkerGone(self._how_it_ended())
         key, call = next(self._numbers), _Call()
         self._calls[key] = call
-        self._outbox.send_nowait(frames.Run(key, number, request))
+        self._send(frames.Run(key, number, request))
         try:
             await call.answered.wait()
         except anyio.get_cancelled_exc_class():
-            self._outbox.send_nowait(frames.Cancel(key))
+            self._send(frames.Cancel(key))
             raise
         finally:
             del self._calls[key]
@@ -135,7 +135,7 @@ class _ProcessConnection(Connection):
         return call.reply.episode
 
     async def close(self) -> None:
-        self._outbox.send_nowait(frames.Close())
+        self._send(frames.Close())
         await self._gone.wait()
 
     def kill(self) -> None:
@@ -165,7 +165,13 @@ class _ProcessConnection(Connection):
             for call in self._calls.values():
                 call.answered.set()
             self._sending.cancel()
+            self._outbox.close()
+            self._queued.close()
             await self._stream.aclose()
+
+    def _send(self, message: frames.ToWorker) -> None:
+        if not self._gone.is_set():
+            self._outbox.send_nowait(message)
 
     def _take(self, message: frames.ToDriver) -> None:
         match message:
