@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -90,7 +91,7 @@ async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int 
         return seconds
 
 
-KINDS = {
+KINDS: Mapping[str, Callable[..., Awaitable[object]]] = {
     "floor: bare bash": partial(bare, isolated=False),
     "floor: bash in bwrap": partial(bare, isolated=True),
     "harness: local": partial(harness, backend="local"),
