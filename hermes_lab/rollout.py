@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +67,19 @@ class RolloutContext:
     """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None
     """The model that writes summaries (`auxiliary`), if it differs from `model`."""
+
+    def model_for(self, task: Task) -> ModelClient:
+        """The model as it works on that task."""
+        return self._task_aware_model.for_task(task) if self._task_aware_model else self.model
+
+    @cached_property
+    def session_suite(self) -> SessionSuite | None:
+        """The suite, where it opens a session for each task."""
+        return self.suite if isinstance(self.suite, SessionSuite) else None
+
+    @cached_property
+    def _task_aware_model(self) -> TaskAwareModel | None:
+        return self.model if isinstance(self.model, TaskAwareModel) else None
 
 
 ReviewWhen = Literal["never", "due", "always"]
@@ -133,11 +146,11 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
 
 async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Outcome:
     config, task = context.config, spec.task
-    model = context.model.for_task(task) if isinstance(context.model, TaskAwareModel) else context.model
+    model = context.model_for(task)
     name = model.identity.name
     skills = SkillSession(knowledge.library, origin="foreground", episode=spec.key, model=name)
     notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=spec.key, model=name)
-    async with _open_session(context.suite, task) as session, context.open_sandbox() as sandbox:
+    async with _open_session(context.session_suite, task) as session, context.open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
         system = partial(_system, context, knowledge, listed, await _context_files(task))
@@ -198,9 +211,9 @@ def errored_episode(
 
 
 @asynccontextmanager
-async def _open_session(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]:
+async def _open_session(suite: SessionSuite | None, task: Task) -> AsyncIterator[TaskSession | None]:
     """The task's session; None if the suite has none."""
-    if not isinstance(suite, SessionSuite):
+    if suite is None:
         yield None
         return
     session = await suite.open_session(task)

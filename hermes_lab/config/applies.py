@@ -96,6 +96,7 @@ RULES = (
         ("tavily", "brave", "exa"),
         ("web.api_key_env", "web.base_url", "web.timeout", "web.max_retries"),
     ),
+    Rule("run.executor", ("processes",), ("run.processes",)),
     Rule("run.executor", ("ray",), ("run.ray",)),
 )
 

@@ -410,8 +410,11 @@ class RunSection(Section):
     """Seed of draws per rollout, such as toolsets."""
     concurrency: Annotated[int, Field(ge=1)] = 16
     """Number of concurrent rollouts."""
-    executor: Literal["local", "ray"] = "local"
-    """Where rollouts run: in this process or on a Ray cluster. Does not affect results."""
+    executor: Literal["local", "processes", "ray"] = "local"
+    """Where rollouts run: in this process, in several processes on this machine, or on a Ray cluster. Does not affect
+    results."""
+    processes: Annotated[int, Field(ge=0)] = 0
+    """The number of processes of executor `processes`; 0: one per CPU."""
     ray: RayConfig = RayConfig()
     """The cluster for executor `ray`."""
     out: OutputPath = ""
@@ -585,7 +588,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         "agent": _as_before("agent", content["agent"]),
         "learning": _without(content["learning"], "expect"),
         "web": _without(content.get("web", {}), *_REACHING),
-        "run": _without(content["run"], "out", "concurrency", "executor", "ray"),
+        "run": _without(content["run"], "out", "concurrency", "executor", "processes", "ray"),
     }
 
 

@@ -45,7 +45,7 @@ def ending_of(reason: object, sound: Collection[str] = ()) -> Ending:
     for a missing reason.
     """
     name = reason.strip().lower() if isinstance(reason, str) else "null" if reason is None else ""
-    if name in {each.lower() for each in sound}:
+    if sound and name in {each.lower() for each in sound}:
         return "stop"
     word, colon, _ = name.partition(": ")  # Gemini writes `content_filter: PROHIBITED_CONTENT`
     ending = _BY_WORD.get(word, "unknown")

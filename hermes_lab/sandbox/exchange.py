@@ -41,12 +41,11 @@ class Exchange:
         """`workspace`: its path as seen by commands. `appended`: process 1 lets commands append to the files of earlier
         ones if nobody else has them open, since creating and truncating files is slow."""
         self._appended = appended
-        self._begins = {"output": 0, "state": 0}
+        self._output_begins = self._state_begins = 0
         self._workspace = workspace.encode()
-        self._command = folder / "command"
-        self._prelude = folder / "prelude"
-        self._output = folder / "output"
-        self._state = folder / "state"
+        # As text: every command looks at them a dozen times, and a `Path` is slow to become one.
+        self._command, self._prelude = f"{folder}/command", f"{folder}/prelude"
+        self._output, self._state = f"{folder}/output", f"{folder}/state"
         self._directory = self._workspace
         self._variables = b":"
         self._keep_directory = False
@@ -65,7 +64,7 @@ class Exchange:
         if fresh:  # its output goes to files that no process of the agent has open, not even for reading
             self._unlink()
         if self._appended:
-            self._begins = {path.name: _size(path) for path in (self._output, self._state)}
+            self._output_begins, self._state_begins = _size(self._output), _size(self._state)
         self._keep_directory = bool(workdir)
         self._fresh = fresh
         _write(self._command, encoded)
@@ -84,22 +83,22 @@ class Exchange:
     def output_bytes(self) -> int:
         """The size of the command's output. Raises `SandboxError` if the command could not be started."""
         try:
-            return self._output.stat().st_size - self._begins["output"]
+            return os.stat(self._output).st_size - self._output_begins  # noqa: PTH116
         except OSError as error:
             raise SandboxError(f"sandbox: the command did not start: {error.strerror}") from None
 
     def answer(self, limit: int) -> Clipped:
         """The command's output. Stores its directory and variables, if it lived to report them."""
-        with self._output.open("rb") as file:
-            output = read_clipped(file, limit, self._begins["output"])
+        with open(self._output, "rb") as file:  # noqa: PTH123
+            output = read_clipped(file, limit, self._output_begins)
         if not self._fresh:
             self._take_state()
         return output
 
     def touch(self) -> None:
         """Creates the empty output of a command that was killed immediately."""
-        self._output.touch()
-        self._state.touch()
+        Path(self._output).touch()
+        Path(self._state).touch()
 
     def clear(self, *, last: bool = False) -> None:
         """Unlinks files held open by background processes, which keep writing to their own copies, and the output of a
@@ -110,13 +109,13 @@ class Exchange:
 
     def _unlink(self) -> None:
         for path in (self._output, self._state):
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
 
     def _take_state(self) -> None:
-        with self._state.open("rb") as file:
-            if os.fstat(file.fileno()).st_size - self._begins["state"] > _LARGEST_STATE:
+        with open(self._state, "rb") as file:  # noqa: PTH123
+            if os.fstat(file.fileno()).st_size - self._state_begins > _LARGEST_STATE:
                 return
-            file.seek(self._begins["state"])
+            file.seek(self._state_begins)
             state = file.read(_LARGEST_STATE)
         directory, nul, variables = state.partition(b"\0")
         if nul and variables.endswith(_END):
@@ -125,7 +124,7 @@ class Exchange:
                 self._directory = directory
 
 
-def _is_held(path: Path) -> bool:
+def _is_held(path: str) -> bool:
     """Whether a process may still write to a file: the kernel grants a read lease only if none can."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -141,14 +140,14 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def _size(path: Path) -> int:
+def _size(path: str) -> int:
     try:
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116
     except FileNotFoundError:
         return 0
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: str, content: bytes) -> None:
     """Overwrites a file with `content`, with a NUL after it if it would be empty.
 
     ext4 flushes a file that is truncated to zero and rewritten, but not one that shrinks.

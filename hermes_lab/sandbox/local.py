@@ -80,11 +80,13 @@ class LocalSandbox(PipedSandbox):
         environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self._mark}
         exchange = os.open(self.folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
+            started = spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
         except OSError as error:
             raise SandboxError(f"sandbox: /bin/bash cannot be started: {error.strerror}") from None
         finally:
             os.close(exchange)
+        _sessions[str(started.pid)] = self._mark
+        return started
 
     async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
         """As in `WarmSandbox`, but the shell must not stop `all` processes: they include the machine's."""
@@ -117,21 +119,22 @@ def _send(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-_sessions: dict[int, str] = {}
-"""Cache of the session of each process on the machine ("" for none), as it never changes while the process lives."""
+_sessions: dict[str, str] = {}
+"""Cache of the session of each entry of /proc ("" for none), as it never changes while the process lives."""
 
 
 def _marked(session: str) -> list[int]:
     """The live processes of a session, without zombies."""
-    alive = {int(name) for name in os.listdir("/proc") if name.isdecimal()}  # noqa: PTH208
-    for pid in _sessions.keys() - alive:
-        _sessions.pop(pid, None)
-    for pid in alive - _sessions.keys():
-        _sessions[pid] = _mark_of(pid)
-    return [pid for pid in alive if _sessions.get(pid) == session and not _is_dead(pid)]
+    alive = set(os.listdir("/proc"))  # noqa: PTH208
+    for name in _sessions.keys() - alive:
+        _sessions.pop(name, None)
+    for name in alive - _sessions.keys():
+        _sessions[name] = _mark_of(name)
+    pids = [int(name) for name in alive if _sessions.get(name) == session]
+    return [pid for pid in pids if not _is_dead(pid)]
 
 
-def _mark_of(pid: int) -> str:
+def _mark_of(pid: str) -> str:
     start = f"{_MARK}=".encode()
     try:
         marks = [entry for entry in _environment(pid).split(b"\0") if entry.startswith(start)]
@@ -140,7 +143,7 @@ def _mark_of(pid: int) -> str:
     return os.fsdecode(marks[0].removeprefix(start)) if marks else ""
 
 
-def _environment(pid: int) -> bytes:
+def _environment(pid: str) -> bytes:
     """A process's environment; appears empty during an exec."""
     for _ in range(_PASSES):
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
@@ -151,7 +154,7 @@ def _environment(pid: int) -> bytes:
     return environment
 
 
-def _has_none(pid: int) -> bool:
+def _has_none(pid: str) -> bool:
     """Whether a process certainly has no environment: a kernel thread, a dead process, or one started without."""
     try:
         os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115

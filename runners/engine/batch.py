@@ -13,6 +13,7 @@ from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary, read_summaries, summarize
+from hermes_lab.runners.engine.garbage import collect_rarely
 from hermes_lab.runners.engine.lane_history import keep_border
 from hermes_lab.runners.engine.lanes import LaneState, after_round
 from hermes_lab.runners.engine.log_relay import within
@@ -74,10 +75,11 @@ async def run_lanes(
         # Only where a run may end early does it matter that all lanes come equally far; else none waits for another.
         scheduler = Scheduler(contexts[0].config.run.concurrency, lead=LEAD if budget.limited else None)
         batch = _Batch(contexts, log, out, done, scheduler, budget, on_episode, run_episode)
-        async with anyio.create_task_group() as group:
-            for number, lane in enumerate(lanes):
-                scheduler.join()
-                group.start_soon(batch.run_lane, lane, number)
+        with collect_rarely():
+            async with anyio.create_task_group() as group:
+                for number, lane in enumerate(lanes):
+                    scheduler.join()
+                    group.start_soon(batch.run_lane, lane, number)
     finally:
         log.close()
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_COMPILER = "hermes_lab.skills.compiled.compile"
+COMPILER = "hermes_lab.skills.compiled.compile"
+"""The logger of which every line is for the person."""
 _episode: ContextVar[str] = ContextVar("_episode")
 
 
@@ -13,7 +14,7 @@ _episode: ContextVar[str] = ContextVar("_episode")
 def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
     """Passes every line of the compiler to `say` while it is open: `named`, after its episode's name."""
     handler = _Says(say, named)
-    log = logging.getLogger(_COMPILER)
+    log = logging.getLogger(COMPILER)
     before = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)
@@ -33,6 +34,11 @@ def within(episode: str) -> Iterator[None]:
         yield
     finally:
         _episode.reset(token)
+
+
+def current_episode() -> str:
+    """The episode of `within`; "" outside of it."""
+    return _episode.get("")
 
 
 class _Says(logging.Handler):

@@ -110,7 +110,7 @@ def workers() -> list[int]:
     named = [
         process.info
         for process in psutil.process_iter(["pid", "ppid", "cmdline"])
-        if (process.info["cmdline"] or [""])[0].startswith("ray::Worker")
+        if (process.info["cmdline"] or [""])[0].startswith("ray::RayWorker")
     ]
     pids = {process["pid"] for process in named}
     return [process["pid"] for process in named if process["ppid"] not in pids]

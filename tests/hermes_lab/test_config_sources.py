@@ -113,6 +113,7 @@ def test_what_acts_is_none(overrides: tuple[str, ...]) -> None:
         (["sandbox.image=debian"], "sandbox.image", "sandbox.backend=bubblewrap"),
         (["sandbox.allow_local=true"], "sandbox.allow_local", "sandbox.backend=bubblewrap"),
         (["run.ray.workers=2"], "run.ray.workers", "run.executor=local"),
+        (["run.processes=2"], "run.processes", "run.executor=local"),
         (["memory.top_k=3"], "memory.top_k", "memory.vectors=off"),
         (["memory.vectors=sqlite", "memory.url_env=X"], "memory.url_env", "memory.vectors=sqlite"),
         (["web.timeout=3"], "web.timeout", "web.provider=none"),

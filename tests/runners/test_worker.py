@@ -1,11 +1,11 @@
-"""What a worker of a cluster says where it cannot begin."""
+"""What a worker says where it cannot begin."""
 
 import anyio
 import pytest
 
 from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import SandboxError
-from hermes_lab.runners.ray.worker import Setup, Worker
+from hermes_lab.runners.engine.worker import Setup, Worker
 from hermes_lab.tasks.registry import load_suite
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ async def test_whatever_is_in_the_way_of_a_worker_is_told_and_nobody_waits_for_i
     async def fail(_: object) -> None:
         raise error
 
-    monkeypatch.setattr("hermes_lab.runners.ray.worker.probe", fail)
+    monkeypatch.setattr("hermes_lab.runners.engine.worker.probe", fail)
     worker = Worker(Setup(RunConfig(), "", load_suite(SuiteConfig(name="ledger")), (), {}))
     with anyio.fail_after(10):
         await worker.serve()

@@ -1,24 +1,27 @@
-"""A worker: a process of a Ray cluster that runs many rollouts at once, as the local executor does."""
+"""A worker: a process that runs many rollouts at once for a driver in another process, on this machine or elsewhere."""
 
 import logging
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import anyio
 import msgspec
-import ray
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_again, open_auxiliary
+from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
+from hermes_lab.runners.engine.garbage import collect_rarely
+from hermes_lab.runners.engine.log_relay import within
 from hermes_lab.runners.engine.open_files import allow_open_files
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.types import ModelIdentity
@@ -29,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is made from. `models` has an adapter and an identity for each lab of the driver, which has opened
-    them already; `environment` has the keys that the configuration names."""
+    """What a worker is made from. `models` has an adapter and an identity for each context of the driver, which has
+    opened them already; `environment` has the keys that the configuration names."""
 
     config: RunConfig
     digest: str
@@ -39,13 +42,26 @@ class Setup:
     environment: Mapping[str, str]
 
 
+def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
+    """The setup for workers of `contexts`, whose models were opened under `adapters`."""
+    names = (config.model.api_key_env, config.web.api_key_env)
+    environment = {name: value for name in names if name and (value := os.environ.get(name))}
+    models = tuple((_anywhere(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
+    return Setup(config, contexts[0].config_digest, contexts[0].suite, models, environment)
+
+
+def encode_request(spec: RolloutSpec, knowledge: Knowledge) -> bytes:
+    """What `Worker.run_episode` takes."""
+    return pickle.dumps((spec, knowledge), pickle.HIGHEST_PROTOCOL)
+
+
 class Worker:
-    """The class of the actors; all of its methods run in one event loop."""
+    """Runs rollouts once `serve` has opened what they need; all methods run in one event loop."""
 
     def __init__(self, setup: Setup) -> None:
         os.environ.update(setup.environment)
         self._setup = setup
-        self._labs: list[RolloutContext] = []
+        self._contexts: list[RolloutContext] = []
         self._opened, self._closing, self._closed = anyio.Event(), anyio.Event(), anyio.Event()
         self._rollouts: set[anyio.CancelScope] = set()
         self._left = anyio.Event()
@@ -57,6 +73,7 @@ class Worker:
         try:
             allow_open_files(config.run.concurrency)
             async with AsyncExitStack() as stack:
+                stack.enter_context(collect_rarely())
                 await probe(config.sandbox)
                 opened = open_again(
                     config.model,
@@ -64,12 +81,12 @@ class Worker:
                     [identity for _, identity in self._setup.models],
                     tool_format=config.agent.tool_format,
                     concurrency=config.run.concurrency,
-                    say=_log.warning,
+                    say=_log.info,  # the driver has said it
                 )
                 models = await stack.enter_async_context(opened)
-                auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.warning))
+                auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.info))
                 sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
-                self._labs = [
+                self._contexts = [
                     RolloutContext(config, self._setup.digest, self._setup.suite, model, sandbox, web, auxiliary)
                     for model in models
                 ]
@@ -89,13 +106,13 @@ class Worker:
         return self._failure
 
     async def run_episode(self, number: int, request: bytes) -> bytes | None:
-        """The record of a rollout of the lab of that number, as JSON; None where it was closed meanwhile. `request`
-        is a pickled job and knowledge."""
+        """The record of a rollout of the context of that number, as JSON; None where it was closed meanwhile.
+        `request` is of `encode_request`."""
         spec, knowledge = cast(tuple[RolloutSpec, Knowledge], pickle.loads(request))
-        with anyio.CancelScope() as scope:
+        with anyio.CancelScope() as scope, within(spec.key):
             self._rollouts.add(scope)
             try:
-                return msgspec.json.encode(await run_episode(self._labs[number], spec, knowledge))
+                return msgspec.json.encode(await run_episode(self._contexts[number], spec, knowledge))
             finally:
                 self._rollouts.discard(scope)
                 self._left.set()
@@ -111,6 +128,8 @@ class Worker:
         self._closing.set()
         await self._closed.wait()
 
-    async def where(self) -> tuple[str, str]:
-        """Host and process, for a person, and the id of the node."""
-        return f"{os.uname().nodename}, process {os.getpid()}", ray.get_runtime_context().get_node_id()
+
+def _anywhere(adapter: str) -> str:
+    """What names the adapter in every working directory: an absolute path where it is a folder here."""
+    folder: Path | None = None if adapter in ("", PACKAGED) else adapter_folder(adapter)
+    return str(folder.resolve()) if folder else adapter
