@@ -12,7 +12,7 @@ from msgspec import Struct
 from hermes_lab.analysis.stats.intervals import Rate
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class LibraryClaims(Struct, frozen=True, kw_only=True):
     """A library at the beginning of a round, and what is true there.
 
     `rules` are the ids of the hidden rules in force in the lane's worlds; `met` those of them that a task of the lane
@@ -58,12 +58,12 @@ class Capture(Struct, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in names} | rates
 
 
-def captures(told: Iterable[Told]) -> list[Capture]:
+def captures(told: Iterable[LibraryClaims]) -> list[Capture]:
     """One for each library, in their order."""
     return [_capture(each) for each in told]
 
 
-def _capture(told: Told) -> Capture:
+def _capture(told: LibraryClaims) -> Capture:
     claims = [claim for skill in told.claims.values() for claim in skill]
     true = {claim for claim in claims if claim in told.rules}
     return Capture(
