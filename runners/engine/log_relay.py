@@ -1,4 +1,4 @@
-"""What the agent's own machinery says as it works, such as the compiler of skills, as lines for the person."""
+"""Relays log messages of the skill compiler to the user."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ _episode: ContextVar[str] = ContextVar("_episode")
 
 @contextmanager
 def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
-    """Passes every line of the compiler to `say` while it is open: `named`, after its episode's name."""
+    """Passes log messages of the compiler to `say`; `named` prefixes the episode's key."""
     handler = _RelayHandler(say, named)
     log = logging.getLogger(_COMPILER)
     before = log.level, log.propagate
@@ -27,7 +27,7 @@ def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[N
 
 @contextmanager
 def episode_context(episode: str) -> Iterator[None]:
-    """Names the episode from which the lines are."""
+    """Sets the episode that log messages of this context belong to."""
     token = _episode.set(episode)
     try:
         yield

@@ -210,7 +210,7 @@ def test_an_interrupt_ends_workers_and_sandboxes(nodes: Nodes, tmp_path: Path) -
     process.send_signal(signal.SIGINT)
     code, errors = finish(process)
     assert code == 130, errors
-    assert "go on with --resume" in errors
+    assert "continue with --resume" in errors
     wait_until(lambda: not workers() and not nodes.sandboxes())
 
 

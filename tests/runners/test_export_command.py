@@ -40,7 +40,7 @@ def test_what_is_there_stays_unless_forced(run: Path, tmp_path: Path, format: An
     out = tmp_path / "out"
     export(run, format, out)
     before = contents(out)
-    with pytest.raises(ConfigError, match=r"is there already.*--force"):
+    with pytest.raises(ConfigError, match=r"already exists.*--force"):
         export(make_run(tmp_path / "other", episode("t", started_at="2026-01-01")), format, out)
     assert contents(out) == before
     export(tmp_path / "other", format, out, force=True)
