@@ -211,7 +211,7 @@ def test_an_override_of_a_locked_value_is_refused(lock: Path, override: str, fie
 
 
 def test_a_server_of_its_own_is_refused_under_a_lock(lock: Path) -> None:
-    with pytest.raises(ConfigError, match="the rollout server is locked at"):
+    with pytest.raises(ConfigError, match="locks the rollout server to"):
         load_locked(["model.provider=vllm"], lock)
 
 

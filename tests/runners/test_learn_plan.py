@@ -221,7 +221,7 @@ def test_a_suite_makes_the_tasks_of_a_world_once(order: str, loads: int) -> None
         (
             {"order": "latin", "rounds": 4},
             {"suite": {"name": "ledger", "options": {"drift_at": 2}}},
-            "learning.order: ledger drifts at a task",
+            "learning.order: ledger drifts at a given task",
         ),
     ],
 )
@@ -270,7 +270,7 @@ def test_the_briefing_tells_size_power_and_lanes() -> None:
     assert "held out: 6 tasks, before round 0, 2, 3, 4 and after the last" in lines
     assert "in all: 1008 episodes, 7 of them finished" in lines
     assert any("you will detect +16 points (60 % -> 76 %) with probability" in line for line in lines)
-    assert any(line.startswith("curve: 6 lanes an arm") and "not identified" in line for line in lines)
+    assert any(line.startswith("curve: 6 lanes per arm") and "not identified" in line for line in lines)
     assert lines[-1] == "budget used: 0 of 500 tasks"
 
 

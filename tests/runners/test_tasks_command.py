@@ -180,12 +180,12 @@ def test_the_rubric_of_a_run_is_counted_from_its_episodes(tmp_path: Path) -> Non
             ("show", "ledger", "-c", "suite.options.rulled=3"),
             "option 'rulled', did you mean 'ruled'?; there are: ruled, ",
         ),
-        (("show", "ledger", "--split", "test"), "--split: ledger has no split 'test'; there are: train, validation"),
+        (("show", "ledger", "--split", "test"), "--split: ledger has no split 'test'; choose from train, validation"),
         (("check", "ledger", "--split", "test"), "--split: ledger has no split 'test'"),
         (("show", "ledger", "-c", "suite.options.pieces=9"), "suite.options.pieces: a task is about 9 places of 7"),
-        (("show", "ledger", "-c", "suite.name=repair"), "suite: it is named as the argument"),
+        (("show", "ledger", "-c", "suite.name=repair"), "suite: given as the argument"),
         (("show", "none.jsonl"), "suite.path: none.jsonl cannot be read"),
-        (("check",), "name a suite or a JSONL file"),
+        (("check",), "give a suite, a JSONL file"),
         (("check", "--runs", "nowhere"), "--runs: nowhere: no run here"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_task_beyond_the_end_of_a_file_names_the_option(tmp_path: Path) -> Non
 
 def test_play_needs_an_oracle(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"prompt": "Go."}\n')
-    assert "has no oracle to play" in tasks("show", tmp_path / "rows.jsonl", "--play", code=2).stderr
+    assert "--play: not available, since" in tasks("show", tmp_path / "rows.jsonl", "--play", code=2).stderr
     assert "> Go." in tasks("show", tmp_path / "rows.jsonl").stdout
 
 

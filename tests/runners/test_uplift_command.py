@@ -255,7 +255,7 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     series, *cells = told.split("Cost, reviews included")[1].splitlines()[2].split("  ")
     assert [cell.strip() for cell in cells if cell.strip()][2:5] == ["-", "-", "-"], series
     assert "gain from learning +0 points (no interval)" in told
-    assert f"frozen-r0-w0: memo tells {leak['literals'][0]} of {leak['task_id']}" in told
+    assert f"frozen-r0-w0: memo contains {leak['literals'][0]} from {leak['task_id']}" in told
     assert f"state a wrong rule: frozen-r0-w0: {plain.skill_name}" in told
 
 
