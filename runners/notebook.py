@@ -1,4 +1,4 @@
-"""The commands from a notebook: the same program, in a process of its own, with this kernel's Python."""
+"""Runs `hermes-lab` commands from a notebook, in a subprocess with the kernel's Python."""
 
 import subprocess
 import sys
@@ -8,9 +8,9 @@ from hermes_lab.errors import ConfigError
 
 
 def lab(*words: str | Path) -> str:
-    """Runs `hermes-lab` with these words and gives what it printed.
+    """Runs `hermes-lab` with these arguments and returns its stdout.
 
-    Raises `ConfigError` with its error line where it fails. An exit code of 3, owed episodes, is a failure too.
+    Raises `ConfigError` with the error message if the exit code is not 0. That includes 3, unfinished episodes.
     """
     command = [sys.executable, "-m", "hermes_lab", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -8,7 +8,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.engine.execute import RunPlan
-from hermes_lab.runners.engine.libraries import begin_with
+from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import plan_run
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, plan_experiment
@@ -22,20 +22,20 @@ def plan_of(
     *,
     only_shown: bool = False,
 ) -> RunPlan:
-    """The plan of a run, or of an experiment (`learn`). `sources` are YAML files and `key=value` overrides.
+    """Plans a run, or an experiment (`learn`). `sources` are YAML files and `key=value` overrides.
 
-    Raises `ConfigError` for a mistake in them, and for a run without a folder unless the plan is `only_shown`.
+    Raises `ConfigError` for an invalid configuration, and for a missing folder unless the plan is `only_shown`.
     """
     config = sources if isinstance(sources, RunConfig) else load_config(sources)
     folder = out or (Path(config.run.out) if config.run.out else None)
     if folder is None and not only_shown:
-        raise ConfigError("run.out: say where the run is written, with --out DIR")
-    suite, library = load_suite(config.suite), begin_with(config.skills.library)
+        raise ConfigError("run.out: no folder for the run; give one with --out DIR")
+    suite, library = load_suite(config.suite), load_initial_library(config.skills.library)
     lanes = (plan_learn if command == "learn" else plan_run)(config, suite, library)
     return RunPlan(command, config, folder, suite, lanes, library.snapshot)
 
 
 def describe(plan: RunPlan) -> ExperimentPlan:
-    """The size and the power of a planned experiment, and how much of it is finished already."""
+    """The size and power of a planned experiment, and how much of it is already finished."""
     finished = plan.finished()
     return plan_experiment(plan.config, plan.lanes, plan.tally().budget, finished)

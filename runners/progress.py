@@ -18,7 +18,7 @@ from hermes_lab.runners.engine.tally import Quiet, Tally, endings_of, share
 
 @dataclass
 class Plain(Quiet):
-    """A line every tenth of the way, and every 15 seconds."""
+    """Prints a line at every 10 % of the episodes, and every 15 seconds."""
 
     say: Callable[[str], None]
     _tenths: int = 0
@@ -49,7 +49,7 @@ class Plain(Quiet):
 
 
 class LiveTable(Quiet):
-    """A table of arms, redrawn four times a second."""
+    """A table with a row per arm, redrawn four times a second."""
 
     def __init__(self, tally: Tally, console: Console) -> None:
         super().__init__(tally)
@@ -90,7 +90,7 @@ class LiveTable(Quiet):
 
 
 class NotebookTable(LiveTable):
-    """The same table in the output of a notebook's cell, redrawn twice a second."""
+    """The same table as the output of a notebook cell, redrawn twice a second."""
 
     def __init__(self, tally: Tally) -> None:
         super().__init__(tally, Console(file=io.StringIO()))
@@ -120,7 +120,7 @@ class NotebookTable(LiveTable):
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook."""
+    """Whether this process is a notebook kernel."""
     shell = sys.modules.get("IPython")
     found = shell.get_ipython() if shell else None
     return getattr(found, "kernel", None) is not None

@@ -1,4 +1,4 @@
-"""`skills health`: what is wrong with skills, and how far they came."""
+"""`skills health`: problems with skills, and their funnel in a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -18,50 +18,50 @@ from hermes_lab.runners.terminal import printable
 from hermes_lab.skills.storage.index import Entry
 
 COUNTS = (*STAGES, "helped", "hurt", "astray")
-"""Columns of the table of funnels."""
+"""Columns of the funnel table."""
 
 
 def health(
     library: Lib = "",
-    test: Annotated[bool, typer.Option("--test", help="Run the skills' own tests, in a sandbox.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Run the skills' own tests in a sandbox.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """`hermes-lab skills health`."""
-    places = find_all(library)
-    found = {place.name: _tested(place) if test else _entries(place) for place in places}
-    run, lane = places[0].run, places[0].lane if len(places) == 1 else ""
+    refs = find_all(library)
+    found = {ref.name: _tested(ref) if test else _entries(ref) for ref in refs}
+    run, lane = refs[0].run, refs[0].lane if len(refs) == 1 else ""
     came = funnels(seen for seen in read_seen(run) if lane in ("", seen.lane)) if run else None
     if json:
         content: dict[str, Any] = {
             "libraries": {name: list(map(report, entries)) for name, entries in found.items()},
-            "broken": {place.name: place.broken for place in places if place.broken},
+            "broken": {ref.name: ref.broken for ref in refs if ref.broken},
         }
         print_json(content if came is None else content | {"funnels": [funnel.report() for funnel in came]})
         return
-    for place in places:
-        entries = found[place.name]
-        _show(place.name if len(found) > 1 else "", entries, place.broken)
+    for ref in refs:
+        entries = found[ref.name]
+        _show(ref.name if len(found) > 1 else "", entries, ref.broken)
         if not quiet:
             sick = sum(any(problem.severity == "error" for problem in entry.problems) for entry in entries)
-            count = counted(len(entries) + len(place.broken), "skill")
-            output.say(f"{place.name}: {count}, {sick + len(place.broken)} with errors")
+            count = counted(len(entries) + len(ref.broken), "skill")
+            output.say(f"{ref.name}: {count}, {sick + len(ref.broken)} with errors")
     if came:
         typer.echo("")
         for line in _funnel_table(came):
             typer.echo(line)
     elif came is not None and not quiet:
-        output.say(f"{run}: its episodes tell nothing of skills (no skill was eligible or loaded)")
+        output.say(f"{run}: no skill was eligible or loaded in any episode")
 
 
-def _entries(place: LibraryRef) -> list[Entry]:
-    with place.index() as index:
+def _entries(ref: LibraryRef) -> list[Entry]:
+    with ref.index() as index:
         return index.entries()
 
 
-def _tested(place: LibraryRef) -> list[Entry]:
-    """A skill whose own tests fail is broken."""
-    failed = skill_tests.failures(place.library.skills.values(), instead="without --test nothing is run")
+def _tested(ref: LibraryRef) -> list[Entry]:
+    """The entries of a library; a skill whose own tests fail counts as broken."""
+    failed = skill_tests.failures(ref.library.skills.values(), instead="leave out --test to skip the tests")
     return [
         msgspec.structs.replace(
             entry,
@@ -71,7 +71,7 @@ def _tested(place: LibraryRef) -> list[Entry]:
         )
         if entry.name in failed
         else entry
-        for entry in _entries(place)
+        for entry in _entries(ref)
     ]
 
 
@@ -79,7 +79,7 @@ def _show(title: str, entries: Sequence[Entry], broken: Mapping[str, str]) -> No
     if title and entries:
         typer.echo(f"\n{title}")
     rows: list[tuple[str, ...]] = [(entry.name, entry.health, entry.state, entry.reason) for entry in entries]
-    rows += [(name, "broken", "-", "it cannot be read") for name in broken]
+    rows += [(name, "broken", "-", "cannot be read") for name in broken]
     for line in table(("NAME", "HEALTH", "STATE", "WHY"), rows) if rows else ():
         typer.echo(line)
     for entry in entries:

@@ -1,4 +1,4 @@
-"""What the agent's own machinery says as it works, such as the compiler of skills, as lines for the person."""
+"""Relays log messages of the skill compiler to the user."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ _episode: ContextVar[str] = ContextVar("_episode")
 
 @contextmanager
 def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
-    """Passes every line of the compiler to `say` while it is open: `named`, after its episode's name."""
-    handler = _Says(say, named)
+    """Passes log messages of the compiler to `say`; `named` prefixes the episode's key."""
+    handler = _RelayHandler(say, named)
     log = logging.getLogger(COMPILER)
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -27,8 +27,8 @@ def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[N
 
 
 @contextmanager
-def within(episode: str) -> Iterator[None]:
-    """Names the episode from which the lines are."""
+def episode_context(episode: str) -> Iterator[None]:
+    """Sets the episode that log messages of this context belong to."""
     token = _episode.set(episode)
     try:
         yield
@@ -37,11 +37,11 @@ def within(episode: str) -> Iterator[None]:
 
 
 def current_episode() -> str:
-    """The episode of `within`; "" outside of it."""
+    """The episode of `episode_context`; "" outside of it."""
     return _episode.get("")
 
 
-class _Says(logging.Handler):
+class _RelayHandler(logging.Handler):
     def __init__(self, say: Callable[[str], None], named: bool) -> None:
         super().__init__()
         self._say = say

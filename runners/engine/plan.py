@@ -1,5 +1,5 @@
-"""What a run is made of: lanes, their rounds, and the tasks of each round. `runners/experiments/experiment.py` plans
-those of an experiment."""
+"""The plan of a run: lanes, their rounds, and the tasks of each round. `runners/experiments/experiment.py` plans the
+lanes of an experiment."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from hermes_lab.protocols import Suite
 from hermes_lab.rollout import ReviewWhen, RolloutSpec
 from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.skills.library import Library
-from hermes_lab.tasks.registry import blaming
+from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.types import Task
 
 Command = Literal["run", "learn", "uplift"]
@@ -27,12 +27,12 @@ Command = Literal["run", "learn", "uplift"]
 
 @dataclass(frozen=True)
 class Lane:
-    """A sequence of rounds that share one growing library. Lanes are independent of each other and run in parallel.
-    It begins with `library` and `notes`.
+    """A sequence of rounds that share one growing library, initially `library` and `notes`. Lanes are independent and
+    run in parallel.
 
-    `known` has, where the lane goes through several worlds, what an oracle knows in each, in place of `library`.
-    `heldout` are the tasks of each of its worlds that are only measured, in each of the `checks`: before that round, or
-    at the number of rounds after the last one.
+    `known`: an oracle's library in each world of the lane, used instead of `library`. `heldout`: the held-out tasks of
+    each world. They are run in each of the `checks`: before the round with that number, or after the last round for
+    the number of rounds.
     """
 
     name: str
@@ -54,15 +54,15 @@ class Lane:
 
     @property
     def steps(self) -> range:
-        """The rounds, and the time after the last one."""
+        """The rounds, plus one step after the last one."""
         return range(len(self.rounds) + 1)
 
     def jobs(self, step: int) -> list[RolloutSpec]:
-        """All rollouts against the snapshot that a round begins with: those to learn from, and the held-out ones."""
+        """All rollouts against the snapshot at the start of a round: training and held-out ones."""
         return [*self.training_jobs(step), *self.eval_jobs(step)]
 
     def training_jobs(self, step: int) -> Iterator[RolloutSpec]:
-        """The rollouts of a round, in the order in which their writes are merged."""
+        """The training rollouts of a round, in merge order."""
         review: ReviewWhen = "due" if self.learns else "never"
         for place, task in enumerate(self.rounds[step] if step < len(self.rounds) else ()):
             for sample in range(self.samples):
@@ -71,7 +71,7 @@ class Lane:
                 )
 
     def eval_jobs(self, step: int) -> Iterator[RolloutSpec]:
-        """The held-out rollouts, if the round has a check: nothing is learnt from them."""
+        """The held-out rollouts of a round, if it has a check. The lane does not learn from them."""
         if step not in self.checks:
             return
         tasks = ((block, task) for block, tasks in enumerate(self.heldout) for task in tasks)
@@ -79,7 +79,7 @@ class Lane:
             yield RolloutSpec(task, self.name, step, 0, self._learnt(step), place, "never", "heldout", block)
 
     def block(self, step: int) -> int:
-        """Which of its worlds a round is in; after the last round, the last one."""
+        """The index of the world that a round is in; after the last round, the last one."""
         return min(step * self.blocks // max(len(self.rounds), 1), self.blocks - 1)
 
     def _learnt(self, step: int) -> int:
@@ -92,14 +92,14 @@ class Lane:
 
     @property
     def measured(self) -> int:
-        """Those of them that are held out."""
+        """Held-out episodes of the whole lane."""
         return len(self.checks) * sum(map(len, self.heldout))
 
 
 def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
-    """`run`: one lane, one round, `library` as it is."""
+    """Plans `run`: one lane with one round and a fixed `library`."""
     wanted = config.suite
-    with blaming(suite.name):
+    with wrap_suite_errors(suite.name):
         tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
     return [Lane("main", "frozen", library, config.run.samples, [tasks])]
 

@@ -21,8 +21,8 @@ from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners.engine.garbage import collect_rarely
-from hermes_lab.runners.engine.log_relay import within
-from hermes_lab.runners.engine.open_files import allow_open_files
+from hermes_lab.runners.engine.log_relay import episode_context
+from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.types import ModelIdentity
 from hermes_lab.web import open_web
@@ -71,7 +71,7 @@ class Worker:
         """Holds the models open until `close`; they are closed by the task that opened them."""
         config = self._setup.config
         try:
-            allow_open_files(config.run.concurrency)
+            raise_open_file_limit(config.run.concurrency)
             async with AsyncExitStack() as stack:
                 stack.enter_context(collect_rarely())
                 await probe(config.sandbox)
@@ -109,7 +109,7 @@ class Worker:
         """The record of a rollout of the context of that number, as JSON; None where it was closed meanwhile.
         `request` is of `encode_request`."""
         spec, knowledge = cast(tuple[RolloutSpec, Knowledge], pickle.loads(request))
-        with anyio.CancelScope() as scope, within(spec.key):
+        with anyio.CancelScope() as scope, episode_context(spec.key):
             self._rollouts.add(scope)
             try:
                 return msgspec.json.encode(await run_episode(self._contexts[number], spec, knowledge))

@@ -1,4 +1,4 @@
-"""What only the suite knows of a run: which rules held in its worlds, and what its held-out tasks have as answers."""
+"""Ground truth of a run, from its suite: the rules of its worlds and the answers of its held-out tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +34,8 @@ class _Snapshot(Struct, frozen=True):
     snapshot: str = ""
 
 
-class _Met(Struct, frozen=True, kw_only=True):
-    """A view of an `Episode` that holds what its lane met, and with which library."""
+class _LaneEpisode(Struct, frozen=True, kw_only=True):
+    """The fields of an `Episode` that tell which rules a lane met, and with which library."""
 
     v: int = 1
     lane: str
@@ -48,28 +48,28 @@ class _Met(Struct, frozen=True, kw_only=True):
     skills: _Snapshot = _Snapshot()
 
 
-def told_in(run: Path) -> list[LibraryClaims] | None:
-    """What the libraries of a run tell of its rules: for every lane that may have skills, at the beginning of each
-    round and after the last one. None where the suite cannot tell.
+def library_claims(run: Path) -> list[LibraryClaims] | None:
+    """The rules that the libraries of a run state: for each lane with skills, at the start of each round and after the
+    last one. None if the suite does not expose its rules.
 
-    Raises `ConfigError` where the run cannot be read, or its suite is no longer there.
+    Raises `ConfigError` if the run cannot be read, or its suite is no longer available.
     """
     suite = load_suite(config_of(run).suite)
     if not isinstance(suite, RuleAwareSuite):
         return None
-    lanes: dict[str, dict[tuple[int, str], _Met]] = {}
-    for met in read_attempts(run, _Met):
-        if met.phase == "learn":  # of two records of one task the last
+    lanes: dict[str, dict[tuple[int, str], _LaneEpisode]] = {}
+    for met in read_attempts(run, _LaneEpisode):
+        if met.phase == "learn":  # a later record of a task replaces the earlier one
             lanes.setdefault(met.lane, {})[met.round, met.task_id] = met
     reader = _Reader(suite, run)
-    return [told for name in sorted(lanes) for told in _told_in_lane(reader, name, list(lanes[name].values()))]
+    return [claims for name in sorted(lanes) for claims in _lane_claims(reader, name, list(lanes[name].values()))]
 
 
-def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterator[LibraryClaims]:
-    place = lane_key(name)
-    if place and place.arm == "off":
+def _lane_claims(reader: "_Reader", name: str, episodes: list[_LaneEpisode]) -> Iterator[LibraryClaims]:
+    key = lane_key(name)
+    if key and key.arm == "off":
         return
-    rounds: dict[int, list[_Met]] = {}
+    rounds: dict[int, list[_LaneEpisode]] = {}
     for met in sorted(episodes, key=lambda met: (met.round, met.place)):
         rounds.setdefault(met.round, []).append(met)
     split = episodes[0].task.split
@@ -81,7 +81,7 @@ def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterato
         rules = reader.rules(split, numbers)
         yield LibraryClaims(
             lane=name,
-            arm=place.arm if place else name,
+            arm=key.arm if key else name,
             round=round_,
             experience=sum(numbers.values()),
             rules=rules,
@@ -90,17 +90,17 @@ def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterato
         )
         for met in tasks:
             numbers[met.task.world] += 1
-            so_far.update(_named(met.task.world, met.task.triggers))
+            so_far.update(_rule_ids(met.task.world, met.task.triggers))
 
 
 @dataclass
 class _Reader:
-    """Asks the suite, each question once. Ids of rules have their world before them: worlds may share names."""
+    """Caches queries to the suite. Rule ids are prefixed with their world, since worlds may share names."""
 
     suite: RuleAwareSuite
     run: Path
     _libraries: dict[str, Library] = field(default_factory=dict)
-    _told: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+    _claims: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def snapshot(self, snapshot: str) -> Library:
         if snapshot not in self._libraries:
@@ -111,48 +111,49 @@ class _Reader:
         return self.snapshot((self.run / "lanes" / lane / "home" / "skills").resolve().name)
 
     def rules(self, split: str, numbers: Mapping[int, int]) -> frozenset[str]:
-        """The rules in force in all worlds; `numbers` has the number of the next task of each."""
+        """The rules in force in all worlds; `numbers` maps each world to the number of its next task."""
         return frozenset(
             rule
             for world, number in numbers.items()
-            for rule in _named(world, self.suite.rules(split=split, world=world, number=number))
+            for rule in _rule_ids(world, self.suite.rules(split=split, world=world, number=number))
         )
 
     def claims(self, library: Library, name: str, split: str, numbers: Mapping[int, int]) -> tuple[str, ...]:
-        """What a skill tells. What is true of one world is no untrue word about another."""
+        """The rules that a skill states. A rule that is true in one world does not count as wrong in another."""
         of_world = [self._ask(library, name, split, world, number) for world, number in numbers.items()]
-        true = [told for told in of_world if any(told)]
-        return tuple(claim for told in true for claim in told) if true else max(of_world, key=len, default=())
+        true = [claims for claims in of_world if any(claims)]
+        return tuple(claim for claims in true for claim in claims) if true else max(of_world, key=len, default=())
 
     def _ask(self, library: Library, name: str, split: str, world: int, number: int) -> tuple[str, ...]:
         rules = self.suite.rules(split=split, world=world, number=number)
         key = (library.digests[name], split, world, rules)
-        if key not in self._told:
-            told = self.suite.stated_rules(library.skills[name], split=split, world=world, number=number)
-            self._told[key] = tuple(claim and next(iter(_named(world, [claim]))) for claim in told)
-        return self._told[key]
+        if key not in self._claims:
+            claims = self.suite.stated_rules(library.skills[name], split=split, world=world, number=number)
+            self._claims[key] = tuple(claim and next(iter(_rule_ids(world, [claim]))) for claim in claims)
+        return self._claims[key]
 
 
-def _named(world: int, rules: Sequence[str] | frozenset[str]) -> Iterator[str]:
+def _rule_ids(world: int, rules: Sequence[str] | frozenset[str]) -> Iterator[str]:
     return (f"w{world}/{rule}" for rule in rules)
 
 
 class LeakScan(Struct, frozen=True, kw_only=True):
-    """Each lane's last library against the answers of its held-out tasks. `answers` of the `tasks` are known, and
-    `findable` of them hold a literal by which a leak would be found."""
+    """The search of each lane's final library for answers of its held-out tasks. Of `tasks`, `answers` have a known
+    answer, and `findable` have one with a literal that a leak could be recognised by."""
 
     lanes: int
     tasks: int
     answers: int
     findable: int
     leaks: dict[str, tuple[Leak, ...]]
-    """By lane, of those lanes that have some."""
+    """By lane; only lanes with leaks."""
 
 
 def scan_leaks(run: Path) -> LeakScan | None:
-    """None where the run holds out no tasks. The answers are made in sandboxes, in a second or so for ten tasks.
+    """Searches a run's skills for leaked answers; None if the run holds out no tasks. The answers are computed in
+    sandboxes, about 0.1 s per task.
 
-    Raises `ConfigError` where the run cannot be read, `InfraError` where a sandbox fails.
+    Raises `ConfigError` if the run cannot be read, `InfraError` if a sandbox fails.
     """
     config = config_of(run)
     if read_manifest(run).command != "learn" or not config.learning.heldout.tasks:
@@ -173,12 +174,12 @@ def scan_leaks(run: Path) -> LeakScan | None:
 
 
 async def _make_answers(config: RunConfig, suite: Suite, tasks: Sequence[Task]) -> dict[str, Answer]:
-    """By task, the answers that the suite knows."""
+    """The known answers by task id."""
     answers: dict[str, Answer] = {}
-    scheduler = anyio.Semaphore(config.run.concurrency)
+    slots = anyio.Semaphore(config.run.concurrency)
 
     async def make(task: Task) -> None:
-        async with scheduler:
+        async with slots:
             if key := await answer_key(suite, task, partial(open_sandbox, config.sandbox)):
                 answers[task.id] = Answer(task_id=task.id, answer=key.answer, known=key.known)
 
@@ -198,25 +199,25 @@ def _last_skills(run: Path, lane: Lane) -> list[Skill]:
 
 
 def from_suite(runs: list[Path]) -> "FromSuite":
-    """What only the suite knows, of one run. Where it cannot be asked, the page is complete without it."""
+    """The report's ground-truth section for a single run. If the suite is unavailable, the report works without it."""
     from hermes_lab.analysis.report.findings import FromSuite
     from hermes_lab.analysis.skill_effects.capture import captures
 
     if len(runs) > 1:
-        return FromSuite(searched="this is done of one run at a time")
+        return FromSuite(searched="only available for a single run")
     try:
-        told = told_in(runs[0])
+        claims = library_claims(runs[0])
         scan = scan_leaks(runs[0])
     except (ConfigError, InfraError) as error:
         return FromSuite(searched=str(error))
-    found = None if told is None else captures(told)
+    found = None if claims is None else captures(claims)
     if scan is None:
         return FromSuite(captures=found, searched="the run holds out no tasks")
     leaks = [
-        f"{lane}: {leak.skill} tells {', '.join(leak.literals)}, of the answer of {leak.task_id}"
+        f"{lane}: {leak.skill} contains {', '.join(leak.literals)} from the answer of {leak.task_id}"
         for lane, several in scan.leaks.items()
         for leak in several
     ]
     against = f"against the answers of {scan.findable} of {scan.tasks} held-out tasks"
-    searched = f"The last libraries of {scan.lanes} lanes {against}"
+    searched = f"The final libraries of {scan.lanes} lanes {against}"
     return FromSuite(captures=found, leaks=leaks, searched=searched)

@@ -17,8 +17,8 @@ def rows(source: Source) -> Iterator[dict[str, Any]]:
 
 
 def row(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
-    """One row. `completed`: the agent answered; `partial`: something else ended the episode. `prompt_index` is the
-    task's place in its lane."""
+    """One row. `completed`: the agent answered; `partial`: the episode ended otherwise. `prompt_index` is the task's
+    position in its lane."""
     stats = _tool_stats(trajectory)
     answered = trajectory.stop_reason == "answered"
     return {
@@ -40,18 +40,18 @@ def row(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def parse_row(row: Mapping[str, Any]) -> list[Message]:
-    """The messages of a row, ours or upstream's. Of a result it knows id, name, content and whether it is a failure.
+    """The messages of a row of ours or of upstream. Results have only id, name, content and whether they failed.
 
-    Raises `ValueError` or `KeyError` for what is no row.
+    Raises `ValueError` or `KeyError` for an invalid row.
     """
-    told = row["metadata"]
+    meta = row["metadata"]
     turns = [(turn["from"], turn["value"]) for turn in row["conversations"]]
-    native = told.get("tool_format", "native") == "native"
-    return read_turns(turns, native=native, thoughts=told.get("think") or ["apart"] * len(turns))
+    native = meta.get("tool_format", "native") == "native"
+    return read_turns(turns, native=native, thoughts=meta.get("think") or ["apart"] * len(turns))
 
 
 def _tool_stats(trajectory: Trajectory) -> dict[str, dict[str, int]]:
-    """Counts for every tool that was offered; calls of anything else are counted as `unknown`."""
+    """Counts per offered tool; calls of other tools are counted as `unknown`."""
     offered = [tool["function"]["name"] for tool in trajectory.tools]
     stats = {name: {"count": 0, "success": 0, "failure": 0} for name in [*offered, "unknown"]}
     for message in trajectory.messages:

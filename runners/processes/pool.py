@@ -21,7 +21,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, WorkerError
 from hermes_lab.models.weights import Say
 from hermes_lab.rollout import RolloutContext, RunEpisode
-from hermes_lab.runners.engine.log_relay import within
+from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.pool import Connection, Pool, WorkerGone
 from hermes_lab.runners.engine.worker import setup_of
 from hermes_lab.runners.processes import frames
@@ -183,7 +183,7 @@ class _ProcessConnection(Connection):
                     waiting.reply = message
                     waiting.answered.set()
             case frames.Logged(name, level, text, episode):
-                with within(episode):
+                with episode_context(episode):
                     logging.getLogger(name).log(level, "%s", text)
 
     def _how_it_ended(self) -> str:

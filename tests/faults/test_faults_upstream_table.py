@@ -141,7 +141,7 @@ def test_other_data_under_the_same_name_are_refused_and_the_difference_named(
         file.write_bytes(kept)
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
-    assert "the suite's tasks are not those" in line
+    assert "the suite's tasks have changed since" in line
     assert (rows(finished.folder), len(finished.server.requests)) == (before, asked)
 
 

@@ -122,7 +122,7 @@ def test_after_ten_tool_calls_the_agent_looks_back_with_a_log_of_its_own(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     requests = chat(many_calls([call(*SAVE), "Saved."]), "Work.", "--session", "work")
-    assert "learnt: create green-tea" in capsys.readouterr().err
+    assert "learned: create green-tea" in capsys.readouterr().err
     assert said(requests[11]).startswith("The work is delivered.")
     session = SessionStore().load(SessionStore().find("work").id)
     assert session.messages[-1].content == "Done."  # the review is no part of the session
@@ -164,12 +164,12 @@ def test_ctrl_c_in_a_review_leaves_the_answer_and_is_heeded_from_then_on(home: P
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stderr is not None
-            while "looking back" not in (line := process.stderr.readline()):
+            while "reviewing this session" not in (line := process.stderr.readline()):
                 assert line
             while len(server.requests) < 12:
                 time.sleep(0.01)
             process.send_signal(signal.SIGINT)
-            assert "the review was left out\n" in process.stderr.read()
+            assert "review skipped\n" in process.stderr.read()
             assert process.stdout.read() == "Done.\n"
         assert process.returncode == 0
     assert len(chat(["Hello."], "Hello.", "--session", "work")) == 1  # the person is not asked for it again

@@ -93,7 +93,7 @@ def test_nothing_that_is_held_out_is_learnt_from_in_a_file_of_tasks(tmp_path: Pa
     for order in ("drawn", "random", "latin"):
         for lane in planned(shape | {"order": order}, suite):
             assert Counter(ids(lane.rounds) + ids(lane.heldout)) == Counter(f"row-{n:06d}" for n in range(1, 11))
-    with pytest.raises(ConfigError, match=r"^learning.heldout.tasks: 7 tasks to learn from and 4 held-out"):
+    with pytest.raises(ConfigError, match=r"^learning.heldout.tasks: 7 training tasks and 4 held-out"):
         planned(shape | {"rounds": 7}, suite)
 
 
@@ -211,10 +211,10 @@ def test_a_suite_makes_the_tasks_of_a_world_once(order: str, loads: int) -> None
 @pytest.mark.parametrize(
     ("learning", "sections", "message"),
     [
-        ({"rounds": 10, "blocks": 3}, {}, "learning.rounds: 10 rounds cannot be shared among 3 blocks"),
+        ({"rounds": 10, "blocks": 3}, {}, "learning.rounds: 10 rounds cannot be divided into 3 blocks"),
         ({"adapters": ["", "a"]}, {"model": {"provider": "scripted"}}, "learning.adapters: provider `scripted` has no"),
         ({"adapters": ["a"]}, {"model": {"provider": "replay"}}, "learning.adapters: provider `replay` has no weights"),
-        ({"adapters": ["a"]}, {"model": {"adapter": "b"}}, "model.adapter: give the weights there or in learning"),
+        ({"adapters": ["a"]}, {"model": {"adapter": "b"}}, "model.adapter: set either model.adapter or learning"),
         (
             {"adapters": ["", "a"]},
             {"model": {"provider": "vllm", "merge": True}},
@@ -223,7 +223,7 @@ def test_a_suite_makes_the_tasks_of_a_world_once(order: str, loads: int) -> None
         (
             {"order": "latin", "rounds": 4},
             {"suite": {"name": "ledger", "options": {"drift_at": 2}}},
-            "learning.order: ledger drifts at a task",
+            "learning.order: ledger drifts at a given task",
         ),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_suite_without_worlds_has_no_blocks(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text("".join(f'{{"prompt": "Task {n}."}}\n' for n in range(10)))
     for shape in ({"worlds": 2}, {"blocks": 2}):
-        with pytest.raises(ConfigError, match="tasks has no worlds, all have the same tasks"):
+        with pytest.raises(ConfigError, match="all worlds of tasks have the same tasks"):
             planned(shape | {"rounds": 4}, JsonlSuite(file))
 
 
@@ -272,7 +272,7 @@ def test_the_briefing_tells_size_power_and_lanes() -> None:
     assert "held out: 6 tasks, before round 0, 2, 3, 4 and after the last" in lines
     assert "in all: 1008 episodes, 7 of them finished" in lines
     assert any("you will detect +16 points (60 % -> 76 %) with probability" in line for line in lines)
-    assert any(line.startswith("curve: 6 lanes an arm") and "not identified" in line for line in lines)
+    assert any(line.startswith("curve: 6 lanes per arm") and "not identified" in line for line in lines)
     assert lines[-1] == "budget used: 0 of 500 tasks"
 
 
@@ -287,7 +287,7 @@ def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> No
     assert told("drawn", 4, 5) == (power_of_pairs(80, 0.4, 0.3, lanes=Lanes(20)), told("drawn", 4, 5)[1])
     value, sentence = told("latin", 4, 5)
     assert value == power_of_pairs(20, 0.4, 0.3)
-    assert sentence.endswith("; 80 pairs, but replicates may answer alike: each of 20 tasks counts once")
+    assert sentence.endswith("; 80 pairs, but replicates share tasks, so each of 20 tasks counts once")
     value, sentence = told("drawn", 2, 10)
     assert value == power_of_pairs(80, 0.4, 0.3, lanes=Lanes(10))
     assert sentence.startswith("with 80 pairs in 10 worlds you will detect")

@@ -88,7 +88,7 @@ def test_a_tool_that_answers_otherwise_now_is_said_and_the_replay_goes_on(run: P
 
 
 def test_an_episode_that_is_not_there_is_named(run: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no 'nothing'"):
+    with pytest.raises(ConfigError, match="has no episode 'nothing'"):
         invoke("replay", str(run), "--episode", "nothing")
 
 

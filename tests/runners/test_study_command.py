@@ -165,7 +165,7 @@ def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(
     assert said["parts"][1]["rates"]["attentive"] == whole["parts"][1]["rates"]["attentive"]
     assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]
     assert sorted(path for path in runs.rglob("episodes/*.jsonl")) == there
-    assert "not finished, and left out: " in study_command(study, "--so-far").stdout
+    assert "not finished, left out: " in study_command(study, "--so-far").stdout
 
 
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
@@ -203,12 +203,12 @@ def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_o
     ("change", "error"),
     [
         ("parts: {}", r"study.yaml:3: parts: give at least one"),
-        ("parts: {../up: []}", r"study.yaml:3: parts: '../up' is no name of a folder"),
+        ("parts: {../up: []}", r"study.yaml:3: parts: '../up' is not a valid folder name"),
         (
             "parts: {near: []}\nextra: 1",
             r"study.yaml:4: extra: unknown field; valid fields: out, shared, parts, variants",
         ),
-        ("parts: {far: []}", r"groups.both wordings: there is no part 'near'; there are: far"),
+        ("parts: {far: []}", r"groups.both wordings: no part 'near'; choose from far"),
         ("part: {near: []}", r"parts: is required \(also invalid: part\)"),
     ],
 )
@@ -237,5 +237,5 @@ def test_an_override_holds_in_parts_and_variants_that_say_otherwise_too(study: P
 
 def test_variants_that_are_compared_must_be_there(study: Path) -> None:
     study.write_text(study.read_text().replace("[forgetful, attentive]", "[forgetful, tuned]"))
-    with pytest.raises(ConfigError, match=r"compare: there is no variant 'tuned'; there are: forgetful, attentive$"):
+    with pytest.raises(ConfigError, match=r"compare: no variant 'tuned'; choose from forgetful, attentive$"):
         read_study(study, [], {})

@@ -19,7 +19,7 @@ from hermes_lab.lane import lane_key
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.experiments.experiment import plan_learn
-from hermes_lab.runners.experiments.ground_truth import told_in
+from hermes_lab.runners.experiments.ground_truth import library_claims
 from hermes_lab.runners.experiments.uplift import open_source, plan_uplift
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
@@ -163,21 +163,21 @@ def test_mistakes_get_one_line(source: Path, uplift: Path, tmp_path: Path) -> No
     frozen = open_source(str(source), "frozen", [])
     with pytest.raises(ConfigError, match="did you mean memo"):
         plan_uplift(frozen, skills=["mem"])
-    with pytest.raises(ConfigError, match="so there is nothing to run again"):
+    with pytest.raises(ConfigError, match="so there is nothing to rerun"):
         plan_uplift(open_source(str(source), "off", []))
     for text, arm, override, told in (
         (tmp_path / "nothing", "on", [], r"nothing: no run here \(no such folder\)"),
-        (f"{source}:on-r0-w0", "on", [], "has no lane 'on-r0-w0'; there are: off-r0-w0, frozen-r0-w0"),
-        (source, "on", [], "has no arm 'on'; --arm takes: off, frozen"),
-        (source, "frozen", ["suite.seed=7"], "its tasks are not made any more"),
-        (uplift, "on", [], "is a run of `uplift`"),
+        (f"{source}:on-r0-w0", "on", [], "has no lane 'on-r0-w0'; choose from off-r0-w0, frozen-r0-w0"),
+        (source, "on", [], "has no arm 'on'; choose --arm from off, frozen"),
+        (source, "frozen", ["suite.seed=7"], "its tasks cannot be regenerated"),
+        (uplift, "on", [], "is a `uplift` run"),
     ):
         with pytest.raises(ConfigError, match=told):
             open_source(str(text), arm, override)
     for args, told in (
-        ((source, "--arm", "frozen"), "--out: say where"),
+        ((source, "--arm", "frozen"), "--out: give a folder"),
         ((tmp_path / "nope",), "nope: no run here (no such folder)"),
-        ((uplift, "--out", out), "is an uplift itself"),
+        ((uplift, "--out", out), "is an uplift run"),
         ((source, "--arm", "frozen", "--tasks", "3", "--out", uplift, "--resume"), "choose another --out"),
     ):
         with pytest.raises(ConfigError) as raised:
@@ -254,14 +254,14 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     told, _ = looked("skills", "effects", source)
     series, *cells = told.split("Cost, reviews included")[1].splitlines()[2].split("  ")
     assert [cell.strip() for cell in cells if cell.strip()][2:5] == ["-", "-", "-"], series
-    assert "gained by learning +0 points (no interval)" in told
-    assert f"frozen-r0-w0: memo tells {leak['literals'][0]} of {leak['task_id']}" in told
-    assert f"tell a rule that is not so: frozen-r0-w0: {plain.skill_name}" in told
+    assert "gain from learning +0 points (no interval)" in told
+    assert f"frozen-r0-w0: memo contains {leak['literals'][0]} from {leak['task_id']}" in told
+    assert f"state a wrong rule: frozen-r0-w0: {plain.skill_name}" in told
 
 
 def test_recall_rises_as_rules_are_met_and_written(tmp_path: Path) -> None:
     done("learn", *BASE, "-c", "learning.arms=[on]", "-c", "learning.rounds=4", "--out", tmp_path / "run", "--quiet")
-    told = told_in(tmp_path / "run")
+    told = library_claims(tmp_path / "run")
     assert told is not None
     course = captures(told)
     assert [each.round for each in course] == [0, 1, 2, 3, 4]
@@ -283,7 +283,7 @@ def test_a_suite_without_known_rules_has_no_capture(tmp_path: Path) -> None:
         "learning.rounds=1",
     )
     done("learn", "-c", f"suite.path={rows}", *model, "--out", tmp_path / "run", "--quiet")
-    assert told_in(tmp_path / "run") is None
+    assert library_claims(tmp_path / "run") is None
     told, _ = looked("skills", "effects", tmp_path / "run")
     assert "not measured: the suite does not know its rules" in told
     assert "not measured: the run holds out no tasks" in told

@@ -199,7 +199,7 @@ def test_the_command_lists_how_each_is_started(capsys: pytest.CaptureFixture[str
     assert "no proposals" in capsys.readouterr().err
     proposal = write_proposal("sft", config(), "Good.")
     command()
-    assert capsys.readouterr().out == f"lessons  sft, waits for you\n  {proposal.command}\n"
+    assert capsys.readouterr().out == f"lessons  sft, not started\n  {proposal.command}\n"
 
 
 def test_a_path_with_a_blank_is_quoted_in_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
