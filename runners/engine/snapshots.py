@@ -53,7 +53,7 @@ def load_notes(folder: Path) -> Notes:
     except OSError as error:
         raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from None
     if notes.snapshot != folder.name:
-        raise ConfigError(f"{folder}: has been changed since the run wrote it")
+        raise ConfigError(f"{folder}: was changed since the run wrote it")
     return notes
 
 

@@ -259,7 +259,7 @@ def test_a_person_talks_answers_questions_interrupts_compresses_and_leaves(at_te
         assert "out of order" in shown
         assert "turn discarded" in shown
         person.types("/compress\n")
-        assert "now a summary" in person.waits_for("> ")
+        assert "now summarised" in person.waits_for("> ")
         person.types("really\n")
         person.waits_for("Sure?")
         person.waits_for("? ")

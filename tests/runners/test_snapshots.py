@@ -22,7 +22,7 @@ def test_skills_that_were_changed_in_a_run_are_not_taken_for_those_of_the_episod
     assert knowledge_of(tmp_path, began).library.snapshot == library.snapshot
     path = folder / "tea" / "SKILL.md"
     path.write_text(path.read_text().replace("Brew", "Drink"))
-    with pytest.raises(ConfigError, match="has been changed since the run wrote it"):
+    with pytest.raises(ConfigError, match="was changed since the run wrote it"):
         knowledge_of(tmp_path, began)
 
 
