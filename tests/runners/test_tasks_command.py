@@ -12,7 +12,7 @@ from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.registry import domains, load_family, load_suite
-from hermes_lab.tasks.subtasks import pieces_of
+from hermes_lab.tasks.subtasks import subtasks_of
 
 
 def tasks(*args: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -35,9 +35,9 @@ def test_list_names_every_family_under_its_domain_with_its_summary() -> None:
 def test_show_tells_one_task_in_full_and_marks_the_spoiler() -> None:
     shown = tasks("show", "ledger").stdout
     task = load_suite(SuiteConfig(name="ledger")).load(split="train", count=1, seed=0, world=0)[0]
-    place = pieces_of(task.truth)[0].place
+    site = subtasks_of(task.truth)[0].site
     export = next(text for path, text in task.files.items() if path.endswith(".csv"))
-    for part in (task.prompt, export.splitlines()[5], place.drawn.recipe, "Hidden rule (a spoiler)"):
+    for part in (task.prompt, export.splitlines()[5], site.drawn.instruction, "Hidden rule (a spoiler)"):
         assert part in shown
     assert shown.startswith(f"{task.id}  data_analysis  triggers: {task.triggers[0]}")
     assert "| criterion |" not in shown
