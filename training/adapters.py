@@ -1,4 +1,4 @@
-"""The adapter registry: a folder of versions, each with a card that says what it was made from."""
+"""The adapter registry: a folder of adapter versions, each with a card of its provenance."""
 
 import re
 from pathlib import Path
@@ -25,13 +25,13 @@ def versions(root: Path, name: str) -> list[Path]:
 
 
 def name_of(folder: Path) -> str:
-    """The name of the adapter that a folder is a version of, or ""."""
+    """The adapter name of a version's folder, or ""."""
     match = _VERSION.fullmatch(folder.name)
     return match["name"] if match else ""
 
 
 def new_version(root: Path, name: str) -> Path:
-    """Makes the folder of the next version. Two trainings at once never get the same."""
+    """Creates the folder of the next version; safe for concurrent trainings."""
     while True:
         newest = versions(root, name)
         number = int(newest[-1].name.rpartition("-v")[2]) + 1 if newest else 1
@@ -44,18 +44,18 @@ def new_version(root: Path, name: str) -> Path:
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Writes README.md, then card.json: its presence says that the adapter is finished."""
+    """Writes README.md, then card.json, which marks the adapter as finished."""
     write_atomic(folder / "README.md", readme(card))
     write_json(folder / CARD, card)
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether training came to its end."""
+    """Whether training is finished."""
     return has_card(folder)
 
 
 def list_adapters(root: Path) -> list[tuple[Path, Card]]:
-    """The folders and cards of all finished adapters below a folder, oldest first."""
+    """Folders and cards of all finished adapters below a folder, oldest first."""
     found = [(path.parent, read_card(path.parent)) for path in root.rglob(CARD)]
     return sorted(found, key=lambda item: (item[1].created_at, item[0]))
 
@@ -63,7 +63,7 @@ def list_adapters(root: Path) -> list[tuple[Path, Card]]:
 def find_adapter(wanted: str, root: Path) -> Path:
     """The folder of an adapter: `packaged`, a folder, a version `sft-v2`, or a name `sft` for its newest version.
 
-    Raises `ConfigError` where there is none, or where it is not what its card tells of.
+    Raises `ConfigError` if there is none, or if it does not match its card.
     """
     given = adapter_folder(wanted)
     candidates = [*([given] if given else []), root / wanted, *reversed(versions(root, wanted))]
@@ -76,7 +76,7 @@ def find_adapter(wanted: str, root: Path) -> Path:
 
 
 def readme(card: Card) -> str:
-    """The model card, for a person."""
+    """The model card in Markdown."""
     refused = "".join(f"| refused: {reason} | {count} |\n" for reason, count in card.refused.items())
     locked = "\n".join(f"| {name} | {value} |" for name, value in flat_values(card.locked).items())
     compressed = f"| compressed rows | {card.compressed} |\n" if card.compressed else ""

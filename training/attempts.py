@@ -1,4 +1,4 @@
-"""Attempts to change what a lock holds: by a training's configuration, a run's, or the environment. All are refused."""
+"""Rejects attempts to change locked values by a training's configuration, a run's, or the environment."""
 
 import json
 import os
@@ -25,24 +25,24 @@ from hermes_lab.training.lock import (
 _SECTIONS: dict[str, type[Section]] = {"grpo": GrpoLock, "preference": PreferenceLock}
 _PROCESSES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 _LAUNCHERS = {
-    "ACCELERATE_USE_DEEPSPEED": "learning_rate",  # a file that it names may bring another optimiser and schedule
+    "ACCELERATE_USE_DEEPSPEED": "learning_rate",  # its file may set another optimiser and schedule
     "ACCELERATE_USE_FSDP": "batch_size",
     "ACCELERATE_USE_MEGATRON_LM": "batch_size",
     "ACCELERATE_USE_PARALLELISM_CONFIG": "batch_size",
 }
 _LOCKED_AS = {
     "model.name": "base_model",
-    "model.sampling.top_p": "grpo.temperature",  # it, too, shapes what is sampled from
+    "model.sampling.top_p": "grpo.temperature",  # also changes the sampling distribution
     "suite.seed": "seed",
     "run.seed": "seed",
 }
 _SAMPLING = ("model.sampling.temperature", "model.sampling.top_p", "run.samples")
-"""What an evaluation chooses itself."""
+"""Fields that an evaluation may choose."""
 _FALSE = ("", "0", "false", "no", "n", "off", "f")
 
 
 class Given(Section):
-    """Takes any field, to see what a source tries to set."""
+    """Accepts any field, to see what a source sets."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -53,9 +53,9 @@ class Given(Section):
 
 
 def locked_fields(given: Mapping[str, Any]) -> list[str]:
-    """The locked fields that a training's configuration tries to set: `learning_rate`, `grpo.temperature`.
+    """The locked fields that a training's configuration tries to set, e.g. `learning_rate` or `grpo.temperature`.
 
-    They are found at the top, in `lock` and in their section; a section's field also without its section.
+    Looks at the top level, in `lock` and in their section; also for a section's field without its section.
     """
     given = dict(given)
     if isinstance(given.get("lock"), Mapping):
@@ -73,16 +73,16 @@ def locked_fields(given: Mapping[str, Any]) -> list[str]:
 
 
 def refusal(field: str, lock: str) -> str:
-    """What an attempt is told: the field, its value by the lock, if one is given, and the remedy."""
+    """The error message: the field, its locked value if `lock` is given, and the remedy."""
     locked = load_lock(Path(lock)) if lock else None
     value = f" at {_shown(locked, field)} by {lock}" if locked else ""
     return f"{field} is locked{value}; {HOW_TO_CHANGE}"
 
 
 def refuse_environment(locked: LockedConfig) -> None:
-    """Raises `ConfigError` where an environment variable would have the libraries train by other values.
+    """Raises `ConfigError` if an environment variable would override locked values in the libraries.
 
-    Most of their variables change nothing: an argument that a training gives goes before them. These do not.
+    Most of their variables have no effect, since our arguments take precedence. These do.
     """
     for name in _PROCESSES:
         if os.environ.get(name, "1").strip() not in ("", "0", "1"):
@@ -99,25 +99,24 @@ def refuse_environment(locked: LockedConfig) -> None:
 
 
 def locked_run_config(sources: Sequence[str], locked: LockedConfig, lock: str) -> RunConfig:
-    """The configuration of a run that samples for GRPO: `load_config`, with what `locked` decides.
+    """The configuration of a run that samples for GRPO: `load_config` with the values of `locked`.
 
-    That is what the file `lock` held when the training began, whatever it holds now.
+    `locked` has the values of the file `lock` at the start of the training, even if the file has changed since.
 
-    Raises `ConfigError` where a source sets one of these fields to another value.
+    Raises `ConfigError` if a source sets one of these fields to another value.
     """
     seeds = {"suite.seed": locked.seed, "run.seed": locked.seed}
     return _held(sources, lock, _decided(locked) | seeds)
 
 
 def locked_evaluation_config(sources: Sequence[str], locked: LockedConfig, lock: str) -> RunConfig:
-    """The same for a run that judges what GRPO makes, but for temperature, top-p, samples and seeds."""
+    """The same for a GRPO evaluation run, except for temperature, top-p, samples and seeds."""
     decided = {name: value for name, value in _decided(locked).items() if name not in _SAMPLING}
     return _held(sources, lock, decided)
 
 
 def refuse_server_options(run: RunConfig, lock: str) -> None:
-    """Raises `ConfigError` where a run gives options to the server: one could put another model, or other sampling, in
-    the place of what is locked."""
+    """Raises `ConfigError` if a run passes options to the server, which could replace the locked model or sampling."""
     if run.model.server.args:
         raise ConfigError(f"model.server.args {list(run.model.server.args)}: {refusal('base_model', lock)}")
 
@@ -125,7 +124,7 @@ def refuse_server_options(run: RunConfig, lock: str) -> None:
 def refuse_other_values(
     sources: Sequence[str], lock: str, decided: Mapping[str, Any], names: Mapping[str, str] | None = None
 ) -> None:
-    """Raises `ConfigError` where a source sets one of a run's fields to another value than the lock decides.
+    """Raises `ConfigError` if a source sets one of a run's fields to another value than the locked one.
 
     `names` maps a field to its locked one, where it is not one of `RUN_FIELDS`.
     """
@@ -143,9 +142,9 @@ def _decided(locked: LockedConfig) -> dict[str, Any]:
 
 def _held(sources: Sequence[str], lock: str, decided: Mapping[str, Any]) -> RunConfig:
     refuse_other_values(sources, lock, decided)
-    # A name is quoted: one that looks like a number stays a name.
+    # Quote names, so that one that looks like a number stays a string.
     texts = {name: json.dumps(value) if isinstance(value, str) else value for name, value in decided.items()}
-    # The locked server is an endpoint, whatever the sources say; what they set for another provider is then left alone.
+    # The locked server is an endpoint; settings of the sources for another provider are ignored.
     run = load_config([*sources, "model.provider=openai", *(f"{name}={text}" for name, text in texts.items())])
     refuse_server_options(run, lock)
     return run

@@ -1,17 +1,17 @@
-"""The order of rows in a training: fixed before it begins, so that a resume continues it exactly."""
+"""The order of training rows, fixed up front so that a resume continues it exactly."""
 
 import random
 from collections.abc import Sequence
 from itertools import islice
 
 _GROUPED = 8
-"""Batches whose rows are sorted by length together: enough to save most padding, few enough to stay mixed."""
+"""Batches to sort by length together: enough to save most padding, few enough to stay shuffled."""
 
 
 def batch_order(lengths: Sequence[int], *, batch_size: int, steps: int, seed: int) -> list[int]:
-    """Indices of rows, `batch_size` for each of `steps`: shuffled epochs, rows of like length together.
+    """Row indices, `batch_size` for each of `steps`: shuffled epochs, with rows of similar length together.
 
-    Every row is met once before any is met again.
+    Every row occurs once before any occurs again.
     """
     draw = random.Random(seed)
     wanted = batch_size * steps

@@ -1,23 +1,20 @@
-"""The seal of a checkpoint: the digests of its files and what the training is made from, written when it is whole.
+"""Checkpoint manifests: digests of a complete checkpoint's files and of the training's inputs.
 
-A resume takes learning rate, schedule, steps and weights from these files. With a seal it refuses a file that was
-changed, added or taken away since, and a checkpoint of another training. Like a lock's digest a seal guards against
-accident and against an edit of a value; it is no signature.
+A resume takes learning rate, schedule, steps and weights from these files. It verifies the manifest and rejects
+changed, added or removed files and checkpoints of another training. Like a lock's digest, a manifest guards against
+accidents and edits; it is not a signature.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
 from hermes_lab.training.attempts import refusal
-
-if TYPE_CHECKING:
-    from hermes_lab.training.training_run import TrainingRun
 
 SEAL = "seal.json"
 
@@ -31,56 +28,59 @@ _HOLDS = {
     "tokenizer_config.json": "tokenizer",
     "chat_template.jinja": "tokenizer",
 }
-"""A locked field that a file of a checkpoint could change."""
+"""Locked fields that a checkpoint's files could change."""
 
 
 def write_manifest(checkpoint: Path, made_from: Mapping[str, str]) -> None:
-    """Seals a checkpoint that is whole."""
+    """Writes the manifest of a complete checkpoint."""
     write_json(checkpoint / SEAL, {"made_from": dict(made_from), "files": _digests(checkpoint)})
 
 
 def check_manifest(checkpoint: Path, made_from: Mapping[str, str], lock: str) -> None:
-    """Raises `ConfigError` where a sealed checkpoint is not what the training that is resumed wrote.
+    """Raises `ConfigError` if a checkpoint does not match its manifest or belongs to another training.
 
-    `lock` is the path of the locked file, for the message.
+    `lock` is the path of the lock file, for the message.
     """
     try:
         seal = json.loads((checkpoint / SEAL).read_text())
         files, belongs_to = dict(seal["files"]), dict(seal["made_from"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ConfigError(f"resume: {checkpoint / SEAL} is no seal; start without resume") from None
+        raise ConfigError(f"resume: {checkpoint / SEAL} is not a checkpoint manifest; start without resume") from None
     if belongs_to != made_from:
-        raise ConfigError(f"resume: {checkpoint} is of another training; start without resume")
+        raise ConfigError(f"resume: {checkpoint} belongs to another training; start without resume")
     found = _digests(checkpoint)
     for name in sorted(files.keys() | found.keys()):
         if files.get(name) != found.get(name):
             field = _HOLDS.get(name, "")
             tried = f" It holds {field}: {refusal(field, lock)}." if field else ""
             raise ConfigError(
-                f"resume: {checkpoint / name} is not what the training wrote.{tried} Start without resume"
+                f"resume: {checkpoint / name} was changed after training wrote it.{tried} Start without resume"
             )
 
 
-def manifest_callback(training_run: "TrainingRun") -> Any:
-    """A callback that seals each checkpoint, and looks at what a resume restored before the first step."""
+def manifest_callback(write: Callable[[int], None], lock: str) -> Any:
+    """A callback that calls `write` with the step of each saved checkpoint, and checks what a resume restored.
+
+    Raises `ConfigError` before the first step where the restored learning rate is not the one in `lock`.
+    """
     from transformers import TrainerCallback
 
-    class Sealing(TrainerCallback):  # type: ignore[misc]
+    class ManifestCallback(TrainerCallback):  # type: ignore[misc]
         """Runs after the trainer has written, or read, the last file."""
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-            training_run.write_manifest(state.global_step)
+            write(state.global_step)
 
         def on_train_begin(
             self, args: Any, _state: Any, _control: Any, optimizer: Any = None, lr_scheduler: Any = None, **_: Any
         ) -> None:
-            check_rates(args.learning_rate, optimizer.param_groups, lr_scheduler, training_run.lock)
+            check_rates(args.learning_rate, optimizer.param_groups, lr_scheduler, lock)
 
-    return Sealing()
+    return ManifestCallback()
 
 
 def check_rates(learning_rate: float, param_groups: list[dict[str, Any]], scheduler: Any, lock: str) -> None:
-    """Raises `ConfigError` where optimiser or schedule do not stand at the locked learning rate."""
+    """Raises `ConfigError` if optimiser or schedule differ from the locked learning rate."""
     now = [
         base * rate(scheduler.last_epoch) for base, rate in zip(scheduler.base_lrs, scheduler.lr_lambdas, strict=True)
     ]
@@ -90,7 +90,7 @@ def check_rates(learning_rate: float, param_groups: list[dict[str, Any]], schedu
         math.isclose(g["lr"], lr, rel_tol=1e-9, abs_tol=1e-15) for g, lr in zip(param_groups, now, strict=True)
     )
     if not (at_peak and in_step):
-        raise ConfigError(f"resume: the checkpoint brings another learning rate: {refusal('learning_rate', lock)}")
+        raise ConfigError(f"resume: the checkpoint has another learning rate: {refusal('learning_rate', lock)}")
 
 
 def _digests(checkpoint: Path) -> dict[str, str]:

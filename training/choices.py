@@ -1,4 +1,4 @@
-"""What an agent may choose of a training it proposes. Everything else is a person's: the template, and the lock."""
+"""The fields that an agent may choose in a training it proposes. The template and the lock are set by a person."""
 
 import re
 import unicodedata
@@ -22,7 +22,7 @@ from hermes_lab.training.lock import HOW_TO_CHANGE, RUN_FIELDS, LockedConfig, lo
 from hermes_lab.training.proposals import SCHEMAS
 
 TEMPLATES = Path("configs/train")
-"""Where a person's configuration for each method lies: `<method>.yaml`. It names the lock."""
+"""The folder of each method's template `<method>.yaml`, which names the lock."""
 RUNS = Path("runs")
 METHODS: tuple[Method, ...] = get_args(Method)
 
@@ -34,7 +34,7 @@ _PREFIXES = ("lock", "locked", "config", "train", "training")
 
 
 class Choice:
-    """What was chosen in one episode (`ToolContext.state`)."""
+    """The choices made in one episode (`ToolContext.state`)."""
 
     def __init__(self) -> None:
         self.method: Method = "grpo"
@@ -42,7 +42,7 @@ class Choice:
         self.edits: dict[str, Any] = {}
 
     def select(self, environment: str, method: Method) -> None:
-        """Begins anew. Raises `ConfigError` where there is no such environment, or no template for the method."""
+        """Starts a new choice. Raises `ConfigError` for an unknown environment or a method without a template."""
         from hermes_lab.tasks.registry import list_suites
 
         if environment not in (known := list_suites()):
@@ -52,11 +52,11 @@ class Choice:
         self.edits = {"name": f"{method}-{environment}"}
 
     def fields(self) -> tuple[str, ...]:
-        """Those that an agent may set."""
+        """The fields that an agent may set."""
         return tuple(_editable(self.method))
 
     def edit(self, field: str, value: Any) -> None:
-        """Sets one field. Raises `ConfigError` for one that is locked, a person's or not there; and for a bad value."""
+        """Sets one field. Raises `ConfigError` for a locked, reserved or unknown field, and for an invalid value."""
         self._require()
         plain = _plain(field)
         if plain not in _editable(self.method):
@@ -68,7 +68,7 @@ class Choice:
         self.edits[plain] = edited if plain != "data" else [_run(name) for name in edited]
 
     def content(self) -> dict[str, Any]:
-        """The template with what was chosen."""
+        """The template with the choices applied."""
         self._require()
         chosen = _template(self.method) | {name: self.edits[name] for name in self.edits if "." not in name}
         if self.method == "grpo":
@@ -81,12 +81,12 @@ class Choice:
         return chosen
 
     def locked(self) -> tuple[str, LockedConfig]:
-        """The lock's file and its values. Raises `ConfigError` where the file was changed."""
+        """The lock file and its values. Raises `ConfigError` if the file was changed."""
         path = str(_template(self.method).get("lock", ""))
         return path, load_lock(Path(path))
 
     def config(self) -> Training:
-        """What would be trained, checked as far as can be without beginning. Raises `ConfigError`."""
+        """The training configuration, validated as far as possible without starting. Raises `ConfigError`."""
         config = load_section(SCHEMAS[self.method], (), self.content())
         _, locked = self.locked()
         if config.parent:
@@ -120,7 +120,7 @@ class Choice:
 
 
 def templates() -> dict[str, str]:
-    """The methods that can be proposed here, with the file of each."""
+    """The methods that can be proposed, with their template files."""
     return {method: str(_template_path(method)) for method in METHODS if _template_path(method).is_file()}
 
 
@@ -137,7 +137,7 @@ def _template(method: Method) -> dict[str, Any]:
 
 
 def _parent(config: Training) -> Path:
-    """An adapter of the registry, or the packaged one. Raises `ConfigError` for a folder anywhere else."""
+    """An adapter of the registry, or the packaged one. Raises `ConfigError` for any other folder."""
     folder, root = find_adapter(config.parent, Path(config.adapters)).resolve(), Path(config.adapters)
     if not folder.is_relative_to(root.resolve()) and folder != packaged_folder().resolve():
         raise ConfigError(f"parent: {config.parent[:80]!r} is no adapter below {root}/, nor `packaged`")
@@ -155,7 +155,7 @@ def _editable(method: Method) -> Mapping[str, TypeAdapter[Any]]:
 
 
 def _plain(field: str) -> str:
-    """One spelling for `learningRate`, `LEARNING-RATE`, ` lock.learning_rate` and the like."""
+    """Normalises `learningRate`, `LEARNING-RATE`, ` lock.learning_rate` etc. to one spelling."""
     text = unicodedata.normalize("NFKC", field).strip()
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()
     text = re.sub(r"[\s-]+", "_", re.sub(r"[/:>]+", ".", text))
@@ -174,7 +174,7 @@ def _nested(field: str, value: Any) -> dict[str, Any]:
 
 
 def _run(name: str) -> str:
-    """A run folder below `runs/`. Raises `ConfigError` for any other place."""
+    """A run folder below `runs/`. Raises `ConfigError` for any other folder."""
     given = Path(name) if Path(name).parts[:1] == RUNS.parts else RUNS / name
     inside = given.resolve().is_relative_to(RUNS.resolve()) and (given / "run.json").is_file()
     if not inside or not (given / "episodes").is_dir():

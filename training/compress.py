@@ -1,6 +1,6 @@
-"""Long conversations brought within a token budget: middle turns are left out, and a note says what they were.
+"""Fits long conversations into a token budget by replacing middle turns with a note.
 
-No model writes the note, so the same conversation gives the same row. Turns that stay are as they were, byte for byte.
+The note is generated without a model, so the result is deterministic. Remaining turns are unchanged byte for byte.
 """
 
 import importlib.util
@@ -23,23 +23,23 @@ from hermes_lab.types import Message, ToolResult, Trajectory
 
 NOTE = "[Turns left out here to fit a token budget: {what}]"
 _LAST_TURNS = 4
-"""Turns at the end that always stay."""
+"""Turns at the end that are always kept."""
 _TOOLS_NAMED, _CODES_NAMED, _NAME_CHARS = 12, 4, 40
-"""Bounds of a note: names of tools are whatever a model wrote."""
+"""Limits of a note, since a model may write any tool name."""
 
 
 class Shortened(NamedTuple):
-    """A conversation after some turns were left out, and where its messages went: index before -> index now."""
+    """A shortened conversation, with a map from old to new message indices."""
 
     messages: tuple[Message, ...]
     places: dict[int, int]
 
 
 def shorten(messages: Sequence[Message], fits: Callable[[Shortened], bool]) -> Shortened | None:
-    """Leaves out middle turns, the oldest first and as few as a bisection finds, until the rest `fits`.
+    """Drops middle turns, oldest first and as few as bisection finds, until the rest `fits`.
 
-    The first system, user, assistant and tool turn stay, and so do the last four; a call stays with its results or
-    goes with them. None where what must stay does not fit, or there is nothing to leave out.
+    The first system, user, assistant and tool turns and the last four turns are kept; a call and its results are kept
+    or dropped together. None if the protected turns do not fit, or there is nothing to drop.
     """
     protected = _protected(messages)
     middle = [unit for unit in _units(messages) if protected.isdisjoint(unit)]
@@ -60,9 +60,9 @@ def shorten(messages: Sequence[Message], fits: Callable[[Shortened], bool]) -> S
 
 
 def compress_selection(selection: Selection, tokenizer: Any, max_tokens: int) -> Selection:
-    """The selection with every conversation whose rows are longer than `max_tokens` compressed to fit, or refused.
+    """Compresses every conversation with rows longer than `max_tokens`, or refuses it.
 
-    A compressed conversation has no sampled tokens any more: its row is rendered.
+    A compressed conversation loses its sampled tokens; its row is rendered by the chat template.
     """
     rows: dict[str, TrainingConversation] = {}
     refused: Counter[str] = Counter(selection.refused)
@@ -82,7 +82,7 @@ def compress_selection(selection: Selection, tokenizer: Any, max_tokens: int) ->
 
 
 def fit(conversation: TrainingConversation, tokenizer: Any, max_tokens: int) -> TrainingConversation:
-    """The conversation itself where its rows fit, else a compressed one. Raises `RefusedError` where neither does."""
+    """The conversation itself if its rows fit, else a compressed one. Raises `RefusedError` if neither fits."""
     if _longest(conversation, tokenizer) <= max_tokens:
         return conversation
     rendered = replace(conversation, branches=(), sampled=())
@@ -100,9 +100,9 @@ def fit(conversation: TrainingConversation, tokenizer: Any, max_tokens: int) -> 
 
 
 def fit_trajectory(trajectory: Trajectory, tokenizer: Any, max_tokens: int) -> Trajectory:
-    """The trajectory itself where its text has at most `max_tokens`, else a compressed one without token ids.
+    """The trajectory itself if its text has at most `max_tokens`, else a compressed one without token ids.
 
-    Raises `RefusedError` where neither fits, or where the model itself saw a compressed one.
+    Raises `RefusedError` if neither fits, or if the rollout itself used compression.
     """
 
     def tokens(messages: Sequence[Message]) -> int:
@@ -122,7 +122,7 @@ def fit_trajectory(trajectory: Trajectory, tokenizer: Any, max_tokens: int) -> T
 
 
 def text_tokens(messages: Sequence[Message], trajectory: Trajectory, tokenizer: Any) -> int:
-    """Tokens of messages as the chat template writes them, and of reasoning that it is not told of."""
+    """Tokens of messages as rendered by the chat template, plus those of separate reasoning."""
     native = trajectory.tool_format == "native"
     sent = wire(messages, trajectory.tool_format)
     for call in (call for message in sent for call in message.get("tool_calls", ())):
@@ -134,7 +134,7 @@ def text_tokens(messages: Sequence[Message], trajectory: Trajectory, tokenizer: 
 
 
 def named_tokenizer(name: str) -> Any:
-    """The tokenizer of `packaged`, a folder or a hub id. Raises `ConfigError` where transformers is missing."""
+    """The tokenizer of `packaged`, a folder or a hub id. Raises `ConfigError` if transformers is missing."""
     if importlib.util.find_spec("transformers") is None:
         raise ConfigError("--max-tokens: needs transformers: pip install 'hermes-lab[train]'")
     from transformers import AutoTokenizer
@@ -152,7 +152,7 @@ def _with(conversation: TrainingConversation, shortened: Shortened) -> TrainingC
 
 
 def _units(messages: Sequence[Message]) -> list[range]:
-    """What stays or goes as one: a message, or a reply with the results of its calls."""
+    """Units kept or dropped together: a message, or a reply with the results of its calls."""
     starts = [i for i, m in enumerate(messages) if i == 0 or m.role == "system" or begins_turn(messages, i)]
     return [range(start, end) for start, end in zip(starts, [*starts[1:], len(messages)], strict=True)]
 
@@ -161,7 +161,7 @@ def _protected(messages: Sequence[Message]) -> set[int]:
     firsts: dict[str, int] = {}
     turns: list[int] = []
     for index, message in enumerate(messages):
-        # In the native format each result of a reply's calls is a message of its own: together they are one turn.
+        # In the native format each tool result is a message; the results of one reply form one turn.
         if not (message.results and index and messages[index - 1].results):
             turns.append(index)
         firsts.setdefault("tool" if message.results else message.role, index)
@@ -187,7 +187,7 @@ def _without(messages: Sequence[Message], left_out: Sequence[range]) -> Shortene
 
 
 def note(left_out: Sequence[Message]) -> str:
-    """What is said in the place of turns: how many replies, which tools they called, and what came of the calls."""
+    """The note in place of dropped turns: number of replies, tools called and their outcomes."""
     replies = sum(message.role == "assistant" for message in left_out)
     others = sum(message.role != "assistant" and not message.results for message in left_out)
     parts = [_count(replies, "reply", "replies")] if replies else []

@@ -1,4 +1,4 @@
-"""What a person may choose for one training; everything else is locked."""
+"""The configuration of a training; everything else is locked."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,20 +23,20 @@ class Gate(Section):
     splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("train",)
     """Splits of the suite; tasks of any other split are held out."""
     held_out: tuple[InputPath, ...] = ()
-    """Run folders that the adapter will be judged by: none of their tasks is trained on."""
+    """Run folders of held-out evaluations: none of their tasks is trained on."""
     compress: bool = False
-    """Leave middle turns out of conversations longer than the locked max_token_length, in place of refusing them."""
+    """Drop middle turns of conversations longer than the locked max_token_length instead of refusing them."""
 
 
 class Training(Section):
-    """What every training is told."""
+    """Fields of every training."""
 
     lock: InputPath
-    """The locked file."""
+    """The lock file."""
     gate: Gate = Gate()
-    """Which of the episodes."""
+    """Which episodes to train on."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "sft"
-    """The adapter's name; each training makes the next version `<name>-v<N>`."""
+    """The adapter's name; each training creates the next version `<name>-v<N>`."""
     adapters: OutputPath = ADAPTERS
     """The folder of all adapters."""
     parent: NameOrPath = ""
@@ -46,10 +46,10 @@ class Training(Section):
 
 
 class TrainConfig(Training):
-    """A training on run folders that are there."""
+    """A training on existing run folders."""
 
     data: Annotated[tuple[InputPath, ...], Field(min_length=1)]
-    """Run folders whose episodes are the data."""
+    """Run folders with the training episodes."""
 
     @field_validator("data")
     @classmethod
@@ -61,14 +61,14 @@ class TrainConfig(Training):
 
 
 def load_train_config(sources: Sequence[str]) -> TrainConfig:
-    """`load_training` of a training on run folders."""
+    """`load_training` for a training on run folders."""
     return load_training(TrainConfig, sources)
 
 
 def load_training(schema: type[T], sources: Sequence[str]) -> T:
     """YAML files and `key=value` overrides, merged left to right.
 
-    Raises `ConfigError` for a mistake, and for every attempt to set what the lock holds.
+    Raises `ConfigError` for a mistake, and for any attempt to set a locked field.
     """
     lock = ""
     attempts: list[tuple[str, str]] = []

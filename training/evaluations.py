@@ -1,4 +1,4 @@
-"""Held-out scores of an adapter: what run folders measured of it, beside its card, which never changes."""
+"""Held-out scores of an adapter, measured by run folders and stored next to its card."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ EVALUATIONS = "evaluations.jsonl"
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one arm of a run measured: of `n` scored episodes `solved` were, at the first submission.
+    """The score of one arm of a run: `solved` of `n` scored episodes, at the first submission.
 
-    `arm` is "main" where the run has none. `low` and `high` are the ends of the 95 % Wilson interval. `unscored` ones
-    ended without a verdict and are not in `n`. `config_digest` and `adapter_digest` are those of the run and of the
-    adapter that served all of it.
+    `arm` is "main" if the run has none. `low` and `high` are the 95 % Wilson interval. `unscored` episodes ended
+    without a verdict and are not in `n`. `config_digest` and `adapter_digest` are those of the run and of the adapter
+    that served all of it.
     """
 
     v: int = 1
@@ -46,7 +46,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_evaluations(folder: Path) -> list[Evaluation]:
-    """The scores of an adapter, in the order in which they were taken."""
+    """The scores of an adapter, in the order they were added."""
     path = folder / EVALUATIONS
     if not path.is_file():
         return []
@@ -57,18 +57,19 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
 
 
 def score(folder: Path, run: Path) -> list[Evaluation]:
-    """Adds what a finished run measured, a line for each suite, split and arm; the same run once.
+    """Adds the scores of a finished run, one per suite, split and arm; adding a run twice has no effect.
 
-    Raises `ConfigError` where the run owes episodes (errored ones too), scored none, or was not all by this adapter.
+    Raises `ConfigError` if the run is incomplete (errored episodes included), has no scored episode, or was not
+    entirely served by this adapter.
     """
     card, manifest = read_card(folder), read_manifest(run)
     counts: dict[tuple[str, str, str], list[int]] = {}
     finished = 0
     for episode in read_episodes(run):
-        finished += episode.status != "errored"  # what errored is owed again
+        finished += episode.status != "errored"  # errored episodes are retried
         if episode.model.adapter_digest != card.digest:
             by = episode.model.adapter or episode.model.name
-            raise ConfigError(f"{run}: {episode.task_id} was by {by}, not by {card.name} ({card.digest[:12]})")
+            raise ConfigError(f"{run}: {episode.task_id} was served by {by}, not by {card.name} ({card.digest[:12]})")
         place = lane_key(episode.lane)
         at = (episode.suite, episode.task.split, place.arm if place else "main")
         count = counts.setdefault(at, [0, 0, 0])
@@ -78,7 +79,7 @@ def score(folder: Path, run: Path) -> list[Evaluation]:
             count[0] += 1
             count[1] += int(episode.success)
     if finished < manifest.wanted:
-        raise ConfigError(f"{run}: owes {manifest.wanted - finished} episodes; finish it with --resume")
+        raise ConfigError(f"{run}: {manifest.wanted - finished} episodes are missing; finish it with --resume")
     if not any(n for n, _, _ in counts.values()):
         raise ConfigError(f"{run}: no episode was scored")
     return _add(folder, [_evaluation(run, manifest.config_digest, card.digest, at, *c) for at, c in counts.items()])

@@ -1,4 +1,4 @@
-"""Which groups of rollouts may be trained on; every refusal is counted by its reason."""
+"""Filters groups of rollouts for training and counts refusals by reason."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -9,10 +9,10 @@ from hermes_lab.types import ScoredGroup
 
 
 class Rules(NamedTuple):
-    """What a group must be.
+    """The criteria for a group.
 
-    `policies` are the adapters (or the bare model) that may have sampled it, `held_out` the keys of episodes whose task
-    the adapter will be judged by.
+    `policies` are the adapters (or the base model) that may have sampled it; `held_out` are keys of episodes with
+    held-out tasks.
     """
 
     group_size: int
@@ -23,9 +23,9 @@ class Rules(NamedTuple):
 
 
 class FilteredGroups(NamedTuple):
-    """The groups to train on, in the order of their tasks, and the count of each reason to refuse.
+    """The groups to train on, in task order, and refusals by reason.
 
-    `left_out` are the sequences of these groups that are not trained on, see
+    `left_out` counts sequences of these groups that are not trained on, see
     `hermes_lab.envs.groups.one_sequence_each`."""
 
     groups: list[ScoredGroup]
@@ -34,7 +34,7 @@ class FilteredGroups(NamedTuple):
 
 
 def filter_groups(groups: Iterable[ScoredGroup], rules: Rules) -> FilteredGroups:
-    """Lets through whole groups only: one that lost a rollout or a turn would be scored against another mean."""
+    """Keeps only complete groups: without a rollout or a turn the advantage baseline would change."""
     usable: list[ScoredGroup] = []
     refused: Counter[str] = Counter()
     left_out = 0
@@ -51,7 +51,7 @@ def filter_groups(groups: Iterable[ScoredGroup], rules: Rules) -> FilteredGroups
 
 
 def refusal(group: ScoredGroup, rules: Rules) -> str | None:
-    """Why a group, of one sequence a rollout, is not trained on, or None."""
+    """Why a group (one sequence per rollout) is not trained on, or None."""
     if group.policy not in rules.policies:
         return "of another policy"
     if group.split not in rules.splits or not rules.held_out.isdisjoint(group.episodes):

@@ -1,6 +1,6 @@
-"""GRPO in short on-policy rounds: rollouts by the newest version, a few steps on them, the next version.
+"""GRPO in short on-policy rounds: rollouts by the newest version, a few optimiser steps, the next version.
 
-Everything is on the disk before it counts: a training that was killed anywhere goes on with `resume=true`.
+All state is on disk, so a killed training can continue with `resume=true`.
 """
 
 import json
@@ -23,33 +23,33 @@ from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
-from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, lesson_batch
-from hermes_lab.training.grpo_steps import Lesson, take_steps
+from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, training_batch
+from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
 from hermes_lab.training.lora import Say, find_parent, require_libraries
-from hermes_lab.training.rounds import Check, Done, Policy, Rounds, RoundTraining
+from hermes_lab.training.rounds import Check, FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals, task_digest
 from hermes_lab.types import Episode, ScoredGroup
 
 
 class Sampler(Protocol):
-    """Makes rollouts, and owns the server that they are sampled from."""
+    """Collects rollouts, and owns the inference server."""
 
     def collect(self, batch: Batch) -> None:
-        """Makes those that the batch's folder still lacks. Some may stay errored. Raises `KeyboardInterrupt`."""
+        """Runs the rollouts missing from the batch's folder. Some may stay errored. Raises `KeyboardInterrupt`."""
         ...
 
     def retire(self, version: Path) -> None:
-        """Takes a version off the server: a later one has come."""
+        """Unloads a superseded version from the server."""
         ...
 
 
 OpenSampler = Callable[[LockedConfig, Path], AbstractContextManager[Sampler]]
-"""Opens a sampler; a server that it starts writes to the log."""
+"""Opens a sampler; the server it starts logs to the given path."""
 
 
 class GrpoRun(NamedTuple):
-    """A training, resolved."""
+    """A training with resolved inputs."""
 
     config: GrpoConfig
     locked: LockedConfig
@@ -67,29 +67,29 @@ class GrpoRun(NamedTuple):
 
 
 def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command: str = "") -> Path:
-    """Trains all rounds and returns the folder of the last version. The cards tell what a person typed as `command`.
+    """Trains all rounds and returns the folder of the last version. Cards record `command`.
 
-    Raises `ConfigError` where the lock was changed, a resume does not fit, a library is missing, or no round had a
-    group to train on.
+    Raises `ConfigError` if the lock was changed, a resume does not match, a library is missing, or no round had a group
+    to train on.
     """
     locked = load_lock(Path(config.lock))
     if config.gate.compress:
-        raise ConfigError("gate.compress: GRPO trains the tokens that were sampled; leave it out for grpo")
+        raise ConfigError("gate.compress: not supported by GRPO, which trains on the sampled tokens")
     require_libraries(locked)
     grpo_run = _prepare(config, locked, say, command)
     if not grpo_run.start.folder:
-        say("no parent: this begins with the bare base model; -c parent=ADAPTER begins with an adapter")
+        say("no parent: training starts from the base model; use -c parent=ADAPTER to start from an adapter")
     with open_sampler(locked, grpo_run.rounds.log) as sampler:
         _evaluate(grpo_run, sampler, say)
         for number in range(len(grpo_run.rounds.done()) + 1, grpo_run.wanted + 1):
             _round(grpo_run, number, sampler, say)
             _evaluate(grpo_run, sampler, say)
-    grpo_run.rounds.write_metrics()  # a kill may have come just before
+    grpo_run.rounds.write_metrics()  # in case a kill came just before
     done = grpo_run.rounds.done()
     if not any(each.used for each in done):
         raise ConfigError(
-            f"train: no group of {grpo_run.wanted} rounds could be trained on, so there is no adapter; all rollouts of "
-            f"a task were alike, or see the refusals above (rollouts: {grpo_run.rounds.out})"
+            f"train: no usable group in {grpo_run.wanted} rounds, so there is no adapter; all rollouts of "
+            f"a task had equal rewards, or see the refusals above (rollouts: {grpo_run.rounds.out})"
         )
     say(_summary(done))
     return Path(done[-1].version.folder)
@@ -99,10 +99,10 @@ def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -
     grpo = grpo_lock(config, locked)
     out = Path(config.out)
     held_out = frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
-    # What is wrong with the runs is said before anything is written.
+    # Report errors in the run configurations before writing anything.
     made_from = {
         "lock": lock_digest(locked),
-        "rollouts": config_digest(lesson_batch(config, locked, 1, "", out).config),
+        "rollouts": config_digest(training_batch(config, locked, 1, "", out).config),
         "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
         "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
         "name": config.name,
@@ -118,7 +118,7 @@ def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -
     )
 
 
-def _policy(grpo_run: GrpoRun, done: list[Done]) -> Policy:
+def _policy(grpo_run: GrpoRun, done: list[FinishedRound]) -> Policy:
     return done[-1].version if done else grpo_run.start
 
 
@@ -136,7 +136,7 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
         gated = gated._replace(refused={**gated.refused, "without a scored rollout": lost})
     write_groups(gated.groups, folder / "groups.jsonl")
     reward, length = _means(groups)
-    finished = Done(
+    finished = FinishedRound(
         round=number,
         policy=policy,
         version=policy,
@@ -148,7 +148,7 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
         length=length,
         seconds=0.0,
     )
-    left_out = f"; {gated.left_out} sequences before a rewritten prompt left out" if gated.left_out else ""
+    left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
     say(
         f"{title}: {len(groups)} groups collected, mean reward {finished.reward:.3f}, {len(gated.groups)} usable"
         f"{refusals(gated.refused)}{left_out}"
@@ -157,7 +157,7 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
         version = _train(grpo_run, finished, gated, folder, say)
         finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
     else:
-        say(f"{title}: no group to train on; the adapter stays as it is")
+        say(f"{title}: no usable group; the adapter is unchanged")
     finished = replace(finished, seconds=round(time.monotonic() - began, 1))
     grpo_run.rounds.finish(finished)
     grpo_run.rounds.write_metrics()
@@ -166,22 +166,22 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
 
 
 def _collect(grpo_run: GrpoRun, number: int, policy: Policy, sampler: Sampler, say: Say) -> list[Episode]:
-    """The round's rollouts; those that errored stay errored once the round was trained on."""
+    """The round's rollouts; errored ones are not retried once the round was trained on."""
     folder = grpo_run.rounds.folder(number)
     run, mark = folder / "run", folder / "collected.json"
     if not mark.exists():
         size = f"{grpo_run.grpo.groups_per_round} groups of {grpo_run.grpo.group_size}"
         say(f"round {number}/{grpo_run.wanted}: {size} by {_name(policy)}")
-        sampler.collect(lesson_batch(grpo_run.config, grpo_run.locked, number, policy.folder, run))
+        sampler.collect(training_batch(grpo_run.config, grpo_run.locked, number, policy.folder, run))
     episodes = list(read_episodes(run))
     ok = sum(episode.status == "ok" for episode in episodes)
     if not ok:
-        raise ModelError(f"{run}: no rollout finished; see its episodes, and go on with resume=true")
+        raise ModelError(f"{run}: no rollout finished; see its episodes, then continue with resume=true")
     write_json(mark, {"finished": ok, "errored": len(episodes) - ok})
     return episodes
 
 
-def _rules(grpo_run: GrpoRun, done: list[Done], episodes: list[Episode]) -> Rules:
+def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]) -> Rules:
     policies = list(dict.fromkeys([grpo_run.start.digest, *(each.version.digest for each in done)]))
     return Rules(
         group_size=grpo_run.grpo.group_size,
@@ -192,8 +192,8 @@ def _rules(grpo_run: GrpoRun, done: list[Done], episodes: list[Episode]) -> Rule
     )
 
 
-def _train(grpo_run: GrpoRun, finished: Done, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
-    """The version that the round makes: steps, adapter, card, each where it is not there yet."""
+def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
+    """The version of the round: optimiser steps, adapter and card, skipping what exists."""
     version = _version(grpo_run, folder)
     constants = {
         "round": finished.round,
@@ -208,14 +208,14 @@ def _train(grpo_run: GrpoRun, finished: Done, gated: FilteredGroups, folder: Pat
     if is_finished(version):
         check_card_of_round(version, grpo_run.locked, finished.policy, gated.groups)
     else:
-        lesson = Lesson(
+        round_batch = RoundBatch(
             gated.groups, finished.policy, begin=finished.steps, end=finished.steps + grpo_run.grpo.steps_per_round
         )
-        take_steps(grpo_run.locked, grpo_run.grpo, grpo_run.base, lesson, round_training, say)
+        take_steps(grpo_run.locked, grpo_run.grpo, grpo_run.base, round_batch, round_training, say)
         card = grpo_card(
             grpo_run.locked,
             grpo_run.base,
-            lesson,
+            round_batch,
             round_training,
             refused=gated.refused,
             run=folder / "run",
@@ -227,11 +227,11 @@ def _train(grpo_run: GrpoRun, finished: Done, gated: FilteredGroups, folder: Pat
 
 
 def _version(grpo_run: GrpoRun, folder: Path) -> Path:
-    """The folder of the version that the round makes, the same one after a kill."""
+    """The folder of the round's version, stable across restarts."""
     path = folder / "version.json"
     if path.exists():
         version = Path(json.loads(path.read_text())["folder"])
-        version.mkdir(parents=True, exist_ok=True)  # someone may have removed what looked left
+        version.mkdir(parents=True, exist_ok=True)  # may have been pruned as unfinished
         return version
     version = new_version(Path(grpo_run.config.adapters), grpo_run.config.name)
     write_json(path, {"folder": str(version)})
@@ -239,7 +239,7 @@ def _version(grpo_run: GrpoRun, folder: Path) -> Path:
 
 
 def _evaluate(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
-    """Before the first round, whenever `steps_per_eval` steps were made since, and after the last one."""
+    """Evaluates before the first round, every `steps_per_eval` steps, and after the last round."""
     done = grpo_run.rounds.done()
     policy, step = _policy(grpo_run, done), done[-1].steps if done else 0
     every = grpo_run.grpo.steps_per_eval
@@ -254,7 +254,7 @@ def _evaluate(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     sampler.collect(batch)
     solved = [episode.success for episode in read_episodes(run) if episode.success is not None]
     if not solved:
-        raise ModelError(f"{run}: no held-out rollout was judged; see its episodes, and go on with resume=true")
+        raise ModelError(f"{run}: no held-out rollout was judged; see its episodes, then continue with resume=true")
     unscored = batch.tasks - len(solved)
     check = Check(
         step=step,
@@ -274,7 +274,7 @@ def _name(policy: Policy) -> str:
 
 
 def _means(groups: Sequence[ScoredGroup]) -> tuple[float, float]:
-    """Reward and sampled tokens of a rollout. One whose prompt was rewritten is several sequences, and counts once."""
+    """Mean reward and sampled tokens per rollout; one with a rewritten prompt has several sequences and counts once."""
     rewards: dict[str, float] = {}
     lengths: Counter[str] = Counter()
     for group in groups:
@@ -288,7 +288,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _summary(done: Sequence[Done]) -> str:
+def _summary(done: Sequence[FinishedRound]) -> str:
     used = [each for each in done if each.used]
     rewards = " -> ".join(f"{each.reward:.3f}" for each in done)
     return (

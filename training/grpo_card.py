@@ -1,4 +1,4 @@
-"""The card of a version that a GRPO round made."""
+"""The card of a version made by a GRPO round."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import Card, read_card
-from hermes_lab.training.grpo_steps import METRICS, Lesson
+from hermes_lab.training.grpo_steps import METRICS, RoundBatch
 from hermes_lab.training.lock import LockedConfig, lock_digest
 from hermes_lab.training.lora import library_versions
 from hermes_lab.training.rounds import Policy, RoundTraining
@@ -21,19 +21,19 @@ from hermes_lab.types import ScoredGroup
 def grpo_card(
     locked: LockedConfig,
     base: Path,
-    lesson: Lesson,
+    round_batch: RoundBatch,
     training_run: RoundTraining,
     *,
     refused: Mapping[str, int],
     run: Path,
     command: str,
 ) -> Card:
-    """What the version was made from. `rows` are the sequences of the groups that were trained on, `steps` its own."""
+    """The card of a round's version: `rows` counts the trained sequences, `steps` the steps of the round."""
     steps = training_run.rows()
     wanted = {*METRICS.values(), "reward", "length"}
-    # The mismatch is measured at the first step alone.
+    # The mismatch is only measured at the first step.
     last = {name: value for row in steps for name, value in row.items() if name in wanted}
-    parent = lesson.policy.folder
+    parent = round_batch.policy.folder
     return Card(
         name=training_run.folder.name,
         method="grpo",
@@ -42,16 +42,16 @@ def grpo_card(
         base_digest=weights.digest(base),
         tokenizer_digest=training_run.made_from()["tokenizer"],
         parent=Path(parent).name,
-        parent_digest=_parent_digest(lesson.policy),
+        parent_digest=_parent_digest(round_batch.policy),
         lock_digest=lock_digest(locked),
         locked=locked.content(),
         runs=(str(run),),
-        data_digest=groups_digest(lesson.groups),
+        data_digest=groups_digest(round_batch.groups),
         refused=dict(refused),
-        rows=sum(len(group.token_ids) for group in lesson.groups),
-        tokens=sum(len(ids_T) for group in lesson.groups for ids_T in group.token_ids),
-        trained_tokens=sum(sum(mask_T) for group in lesson.groups for mask_T in group.masks),
-        steps=lesson.end - lesson.begin,
+        rows=sum(len(group.token_ids) for group in round_batch.groups),
+        tokens=sum(len(ids_T) for group in round_batch.groups for ids_T in group.token_ids),
+        trained_tokens=sum(sum(mask_T) for group in round_batch.groups for mask_T in group.masks),
+        steps=round_batch.end - round_batch.begin,
         metrics=last,
         seconds=sum(row["seconds"] for row in steps),
         versions=library_versions(),
@@ -61,7 +61,7 @@ def grpo_card(
 
 
 def check_card_of_round(version: Path, locked: LockedConfig, policy: Policy, groups: Iterable[ScoredGroup]) -> None:
-    """Raises `ConfigError` where a finished version is not what the round would make of its policy and groups."""
+    """Raises `ConfigError` if a finished version was not made from the round's policy and groups."""
     card = read_card(version)
     wanted = {
         "digest": adapter_digest(version),
@@ -82,5 +82,5 @@ def _parent_digest(policy: Policy) -> str:
 
 
 def groups_digest(groups: Iterable[ScoredGroup]) -> str:
-    """sha256 of the groups in their order."""
+    """sha256 of the groups in order."""
     return hashlib.sha256(msgspec.json.encode(list(groups))).hexdigest()

@@ -1,4 +1,4 @@
-"""What a person may choose for a GRPO training, and the runs that are made of it."""
+"""The configuration of a GRPO training, and of its rollout and evaluation runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,22 +17,22 @@ _NO_LEARNING = ("off", "frozen", "oracle")
 
 
 class GrpoConfig(Training):
-    """One GRPO training. Each round makes a version `<name>-v<N>` of the adapter."""
+    """A GRPO training. Each round makes a version `<name>-v<N>` of the adapter."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "grpo"
     """The adapter's name."""
     out: OutputPath = "runs/grpo"
-    """The folder of rollouts, groups, checkpoints and metrics."""
+    """Output folder for rollouts, groups, checkpoints and metrics."""
     rollouts: Annotated[tuple[Source, ...], Field(min_length=1)]
-    """The run that is sampled from: YAML files and `key=value` overrides, as `experiment` takes them. Tasks are shared
-    among its `learning.arms` and `learning.worlds`; each round has new worlds, from `suite.world` on."""
+    """The run that generates rollouts: YAML files and `key=value` overrides, as for `experiment`. Tasks are divided
+    among its `learning.arms` and `learning.worlds`; each round has new worlds, starting at `suite.world`."""
     heldout: tuple[Source, ...] = ()
-    """The run that versions are judged by, in the same way; empty: none."""
+    """The run that evaluates versions, in the same format; empty: none."""
 
 
 class Batch(NamedTuple):
-    """Rollouts to be made: `samples` of each of `tasks` tasks, which are drawn from worlds from `first_world` on, and
-    written into the run folder `folder`."""
+    """Rollouts to collect: `samples` per task of `tasks` tasks, drawn from worlds starting at `first_world`, in the run
+    folder `folder`."""
 
     config: RunConfig
     tasks: int
@@ -42,19 +42,19 @@ class Batch(NamedTuple):
 
 
 def load_grpo_config(sources: Sequence[str]) -> GrpoConfig:
-    """YAML files and `key=value` overrides; raises `ConfigError` for an attempt to set what the lock holds."""
+    """YAML files and `key=value` overrides; raises `ConfigError` for an attempt to set a locked field."""
     return load_training(GrpoConfig, sources)
 
 
 def grpo_lock(config: GrpoConfig, locked: LockedConfig) -> GrpoLock:
-    """The lock's part for GRPO. Raises `ConfigError` where it has none."""
+    """The lock's GRPO section. Raises `ConfigError` if it has none."""
     if locked.grpo is None:
         raise ConfigError(f"{config.lock}: it has no section grpo; {HOW_TO_CHANGE}")
     return locked.grpo
 
 
-def lesson_batch(config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path) -> Batch:
-    """The rollouts of a round (from 1), sampled as the lock says."""
+def training_batch(config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path) -> Batch:
+    """The rollouts of a round (from 1), with the locked sampling."""
     grpo = grpo_lock(config, locked)
     run = locked_run_config(config.rollouts, locked, config.lock)
     _check("rollouts", run)
@@ -71,7 +71,7 @@ def lesson_batch(config: GrpoConfig, locked: LockedConfig, number: int, adapter:
 
 
 def heldout_batch(config: GrpoConfig, locked: LockedConfig, adapter: str, folder: Path) -> Batch:
-    """The rollouts of an evaluation: the same tasks each time, once each, at the temperature that `heldout` says."""
+    """The rollouts of an evaluation: always the same tasks, one sample each, at the temperature of `heldout`."""
     grpo = grpo_lock(config, locked)
     run = locked_evaluation_config(config.heldout, locked, config.lock)
     run = run.model_copy(update={"run": run.run.model_copy(update={"samples": 1, "out": ""})})
@@ -88,7 +88,7 @@ def _check(field: str, run: RunConfig) -> None:
 
 
 def _served(run: RunConfig, locked: LockedConfig, adapter: str) -> RunConfig:
-    """With the model that is trained, at the locked server."""
+    """The run with the model in training, at the locked server."""
     model = run.model.model_copy(
         update={
             "provider": "openai",

@@ -1,4 +1,4 @@
-"""The optimiser steps of one GRPO round, by TRL, on the groups of the round and nothing else."""
+"""The optimiser steps of one GRPO round, by TRL, on that round's groups."""
 
 import os
 import warnings
@@ -16,7 +16,7 @@ from hermes_lab.training.rounds import Policy, RoundTraining
 from hermes_lab.types import ScoredGroup
 
 MISMATCH = 0.1
-"""Nats a token by which sampler and trainer may differ, in the mean of a group; in bfloat16 it is some 0.05."""
+"""Largest mean log-probability difference of sampler and trainer in a group, in nats per token; bfloat16 has 0.05."""
 
 METRICS = {
     "loss": "loss",
@@ -29,8 +29,8 @@ METRICS = {
 }
 
 
-class Lesson(NamedTuple):
-    """What one round trains: the steps after `begin` up to `end`, on `groups`, from `policy`."""
+class RoundBatch(NamedTuple):
+    """The training batch of one round: steps `begin` (exclusive) to `end` on `groups`, starting from `policy`."""
 
     groups: Sequence[ScoredGroup]
     policy: Policy
@@ -39,53 +39,53 @@ class Lesson(NamedTuple):
 
 
 def take_steps(
-    locked: LockedConfig, grpo: GrpoLock, base: Path, lesson: Lesson, round_training: RoundTraining, say: Say
+    locked: LockedConfig, grpo: GrpoLock, base: Path, round_batch: RoundBatch, round_training: RoundTraining, say: Say
 ) -> None:
-    """Steps to the end of the round, from the last whole checkpoint, and saves the adapter into the draft's folder.
+    """Trains to the end of the round from the last complete checkpoint, and saves the adapter.
 
-    Weights, Adam's state and the schedule go from round to round by the checkpoint, in float32. Raises `ConfigError`
-    where the sampler's log-probabilities are not those of the policy that is trained, or a checkpoint is gone.
+    The checkpoint carries weights, Adam state and schedule from round to round, in float32. Raises `ConfigError` if the
+    sampler's log-probabilities do not match the policy, or a checkpoint is missing.
     """
-    _check_begin(lesson, round_training)
-    if round_training.last_step() < lesson.end:
-        model = lora_model(locked, base, Path(lesson.policy.folder) if lesson.policy.folder else None)
-        train(_trainer(model, locked, grpo, lesson, round_training, say), model, round_training)
-    # From the checkpoint, so that it is the same adapter where a kill came between.
+    _check_begin(round_batch, round_training)
+    if round_training.last_step() < round_batch.end:
+        model = lora_model(locked, base, Path(round_batch.policy.folder) if round_batch.policy.folder else None)
+        train(_trainer(model, locked, grpo, round_batch, round_training, say), model, round_training)
+    # From the checkpoint, so that the adapter is the same after a restart.
     save_adapter(lora_model(locked, base, round_training.last_checkpoint()), round_training.folder, locked)
 
 
-def _check_begin(lesson: Lesson, round_training: RoundTraining) -> None:
-    """From an earlier checkpoint more steps would be made on this round's groups than the lock says."""
+def _check_begin(round_batch: RoundBatch, round_training: RoundTraining) -> None:
+    """An earlier checkpoint would mean more steps on this round's groups than the lock allows."""
     step = round_training.last_step()
-    if not lesson.begin <= step <= lesson.end:
+    if not round_batch.begin <= step <= round_batch.end:
         raise ConfigError(
-            f"resume: the newest whole checkpoint in {round_training.checkpoints} is of step {step}, but the round "
-            f"takes the steps from {lesson.begin} to {lesson.end}: "
+            f"resume: the newest complete checkpoint in {round_training.checkpoints} is at step {step}, but the round "
+            f"trains steps {round_batch.begin} to {round_batch.end}: "
             f"{refusal('grpo.steps_per_round', round_training.lock)}. "
             "Start without resume, with another out"
         )
 
 
 def _trainer(
-    model: Any, locked: LockedConfig, grpo: GrpoLock, lesson: Lesson, round_training: RoundTraining, say: Say
+    model: Any, locked: LockedConfig, grpo: GrpoLock, round_batch: RoundBatch, round_training: RoundTraining, say: Say
 ) -> Any:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
     from trl.trainer.utils import split_tensor_dict
 
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollout_func
-    sequences = len(lesson.groups) * grpo.group_size
+    sequences = len(round_batch.groups) * grpo.group_size
     size = micro_batch(sequences, locked.batch_size)
 
     class Trainer(GRPOTrainer):  # type: ignore[misc]
-        """TRL's, on sequences that are there: nothing is generated, and ratios are to the policy that sampled."""
+        """TRL's trainer on given rollouts: nothing is generated, and ratios are relative to the sampling policy."""
 
         _buffered_inputs: Any = None
-        _wanted: Any = None  # the tokens that a loss is taken of, and
-        _current: Any = None  # their log-probabilities
+        _wanted: Any = None  # mask of the tokens with a loss
+        _current: Any = None  # log-probabilities of these tokens
 
         def _prepare_inputs(self, generation_batch: Any) -> Any:
-            # A round is one generation. In the order of the groups, so that the rows of a micro-batch share a prompt.
+            # A round is one generation, in group order, so that the rows of a micro-batch share a prompt.
             if self._buffered_inputs is None:
                 whole = self._generate_and_score_completions(generation_batch)
                 self._buffered_inputs = split_tensor_dict(whole, self.args.steps_per_generation)
@@ -97,11 +97,13 @@ def _trainer(
             output = super()._generate_and_score_completions(inputs)
             sampled_NC = output["sampling_per_token_logps"]
             mask_NC = (output["completion_mask"] * output["tool_mask"]).bool()
-            if self.state.global_step == lesson.begin:  # else the policy has moved since it sampled
+            if self.state.global_step == round_batch.begin:  # otherwise the policy has changed since sampling
                 ids_NT = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
                 attention_NT = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
                 own_NC = self._own_logprobs(ids_NT, attention_NT, mask_NC)
-                self._metrics["train"]["mismatch"].append(_check_sampler(own_NC, sampled_NC, mask_NC, lesson, grpo))
+                self._metrics["train"]["mismatch"].append(
+                    _check_sampler(own_NC, sampled_NC, mask_NC, round_batch, grpo)
+                )
             output["old_per_token_logps"] = sampled_NC
             return output
 
@@ -120,7 +122,7 @@ def _trainer(
         def _get_per_token_logps_and_entropies(
             self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *_: Any, **__: Any
         ) -> Any:
-            if self._wanted is None:  # for its own old ones, in place of which the sampler's are taken
+            if self._wanted is None:  # old log-probabilities: the sampler's are used
                 return input_ids.new_zeros((len(input_ids), logits_to_keep)).float(), None, None
             base_model = self.accelerator.unwrap_model(model).get_base_model()
             with self.accelerator.autocast():
@@ -133,17 +135,17 @@ def _trainer(
             try:
                 loss = super()._compute_loss(model, inputs)
                 ratio_N = (self._current - inputs["old_per_token_logps"])[self._wanted]
-                # The estimator k3 of KL(sampler || policy): http://joschu.net/blog/kl-approx.html
+                # The k3 estimator of KL(sampler || policy): http://joschu.net/blog/kl-approx.html
                 self._metrics["train"]["kl"].append((ratio_N.exp() - 1 - ratio_N).mean().item())
             finally:
                 self._wanted = None
             return loss
 
         def create_model_card(self, *_: Any, **__: Any) -> None:
-            """None: the registry writes the adapter's card."""
+            """Does nothing: the registry writes the card."""
 
-    columns = rollout_columns(lesson.groups)
-    columns.pop("advantage")  # TRL makes the same from the rewards
+    columns = rollout_columns(round_batch.groups)
+    columns.pop("advantage")  # TRL recomputes it from the rewards
 
     def rewarded(reward: list[float], **_: Any) -> list[float]:
         return reward
@@ -156,7 +158,7 @@ def _trainer(
                 "per_device_train_batch_size": size,
                 "gradient_accumulation_steps": sequences // size,
                 "steps_per_generation": sequences // size,
-                # Each round has an epoch of its own, of its own groups.
+                # Each round is an epoch over its own groups.
                 "ignore_data_skip": True,
             },
             num_generations=grpo.group_size,
@@ -173,29 +175,29 @@ def _trainer(
         model=model,
         args=args,
         reward_funcs=[rewarded],
-        train_dataset=Dataset.from_list([{"prompt": group.task_id} for group in lesson.groups]),
+        train_dataset=Dataset.from_list([{"prompt": group.task_id} for group in round_batch.groups]),
         processing_class=load_tokenizer(locked, say),
         rollout_func=lambda *_: {name: list(column) for name, column in columns.items()},
-        callbacks=[progress(round_training, METRICS, say), _end_of_round(lesson.end)],
+        callbacks=[progress(round_training, METRICS, say), _end_of_round(round_batch.end)],
     )
 
 
 def micro_batch(sequences: int, most: int) -> int:
-    """Sequences that run at once: the largest size up to `most` that divides them. All make one optimiser step."""
+    """The micro-batch size: the largest divisor of `sequences` up to `most`. All sequences form one optimiser step."""
     return next(size for size in range(min(most, sequences), 0, -1) if sequences % size == 0)
 
 
-def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, lesson: Lesson, grpo: GrpoLock) -> float:
-    """Mean difference, in nats a token; raises `ConfigError` where a group's was sampled by other weights."""
+def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, round_batch: RoundBatch, grpo: GrpoLock) -> float:
+    """Mean difference in nats per token; raises `ConfigError` if a group was sampled by other weights."""
     apart_NC = (own_NC - sampled_NC).abs() * mask_NC
     for group, apart_GC, mask_GC in zip(
-        lesson.groups, apart_NC.split(grpo.group_size), mask_NC.split(grpo.group_size), strict=True
+        round_batch.groups, apart_NC.split(grpo.group_size), mask_NC.split(grpo.group_size), strict=True
     ):
         apart = float(apart_GC.sum() / mask_GC.sum())
-        if group.policy == lesson.policy.digest and apart > MISMATCH:
+        if group.policy == round_batch.policy.digest and apart > MISMATCH:
             raise ConfigError(
-                f"{group.task_id}: the sampler's log-probabilities differ from the policy's by {apart:.2f} nats a "
-                f"token (at most {MISMATCH}): the server had other weights; start a new one, and a new training"
+                f"{group.task_id}: the sampler's log-probabilities differ from the policy's by {apart:.2f} nats per "
+                f"token (at most {MISMATCH}): the server had other weights; start a new server and a new training"
             )
     return float(apart_NC.sum() / mask_NC.sum())
 
@@ -204,7 +206,7 @@ def _end_of_round(end: int) -> Any:
     from transformers import TrainerCallback
 
     class EndOfRound(TrainerCallback):  # type: ignore[misc]
-        """Ends the steps, with a checkpoint."""
+        """Stops training at the end of the round, with a checkpoint."""
 
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step >= end:

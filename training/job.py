@@ -1,4 +1,4 @@
-"""A training on rows, resolved: what it is made from, where it goes, and the card at its end."""
+"""A training on fixed rows (SFT, DPO): its inputs, its output folder and its card."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from hermes_lab.training.training_run import TrainingRun, unfinished
 
 
 class Data(NamedTuple):
-    """What is trained on: the digest of it, how many rows, their sequences, and what was refused by its reason."""
+    """Training data: digest, number of rows, token sequences, and refusals by reason."""
 
     digest: str
     rows: int
@@ -26,11 +26,11 @@ class Data(NamedTuple):
     compressed: int = 0
 
     def sentence(self) -> str:
-        """For a person."""
-        return f"{self.rows} rows, {self._tokens()} tokens, {self._trained()} trained on"
+        """The data in one line."""
+        return f"{self.rows} rows, {self._tokens()} tokens, {self._trained()} with a loss"
 
     def counts(self) -> dict[str, Any]:
-        """What the card says of it."""
+        """The card's fields about the data."""
         return {
             "data_digest": self.digest,
             "refused": dict(sorted(self.refused.items())),
@@ -47,15 +47,16 @@ class Data(NamedTuple):
         return sum(label != IGNORED for row in self.sequences for label in row.labels)
 
 
-def check_start(config: TrainConfig, locked: LockedConfig) -> None:
-    """Raises `ConfigError` for what can be seen before the data are read: no such parent, nothing to resume."""
-    find_parent(config, locked)
+def check_start(config: TrainConfig, locked: LockedConfig) -> Path | None:
+    """The parent adapter, if any. Raises `ConfigError` for a missing parent, or nothing to resume."""
+    parent = find_parent(config, locked)
     if config.resume:
         unfinished(config)
+    return parent
 
 
 class TrainingJob(NamedTuple):
-    """One training. `command` is what a person typed."""
+    """One training. `command` is the command line, for the card."""
 
     method: Method
     config: TrainConfig
@@ -68,10 +69,16 @@ class TrainingJob(NamedTuple):
 
     @classmethod
     def begin(
-        cls, method: Method, config: TrainConfig, locked: LockedConfig, data: Data, say: Say, command: str
+        cls,
+        method: Method,
+        config: TrainConfig,
+        locked: LockedConfig,
+        parent: Path | None,
+        data: Data,
+        say: Say,
+        command: str,
     ) -> "TrainingJob":
-        """A new draft, or with `resume` the unfinished one, which must be made from the same things."""
-        parent = find_parent(config, locked)
+        """A new training, or with `resume` the unfinished one, which must have the same inputs."""
         base = weights.resolve(locked.base_model, say)
         made_from = {
             "lock": lock_digest(locked),
@@ -88,7 +95,7 @@ class TrainingJob(NamedTuple):
         return lora_model(self.locked, self.base, self.parent)
 
     def run(self, trainer: Any, model: Any, say: Say) -> Path:
-        """Trains and saves, and writes the card: from here on it is an adapter. Returns its folder."""
+        """Trains, saves the adapter and writes its card. Returns the adapter's folder."""
         train(trainer, model, self.training_run)
         save_adapter(model, self.training_run.folder, self.locked)
         card = self._card()

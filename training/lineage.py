@@ -1,4 +1,4 @@
-"""Where an adapter comes from: itself, its parent, the parent's parent, to the bare model; each with its scores."""
+"""The lineage of an adapter: its chain of parents down to the base model, each with its scores."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +19,13 @@ class Ancestor(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """`chain` begins with the adapter itself. `lost` is the parent that is not in the registry, or ""."""
+    """`chain` starts with the adapter itself. `lost` is a parent missing from the registry, or ""."""
 
     chain: list[Ancestor]
     lost: str
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """The lineage as text lines."""
         shown = [line for ancestor in self.chain for line in _lines(ancestor)]
         if self.lost:
             return [*shown, f"{self.lost}: not in the registry"]
@@ -33,7 +33,7 @@ class Lineage(NamedTuple):
         return [*shown, f"{card.base_model}: the base model, sha256 {card.base_digest}"]
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The lineage for JSON."""
         chain = [
             {
                 "folder": str(ancestor.folder),
@@ -46,7 +46,7 @@ class Lineage(NamedTuple):
 
 
 def lineage(folder: Path, root: Path) -> Lineage:
-    """Parents are found by their digest, below `root` and beside the adapter; a name may be taken twice."""
+    """The lineage of an adapter. Parents are found by digest, below `root` and next to the adapter."""
     known = {card.digest: path for place in (folder.parent, root) for path, card in list_adapters(place)}
     chain: list[Ancestor] = []
     at: Path | None = folder
@@ -55,7 +55,7 @@ def lineage(folder: Path, root: Path) -> Lineage:
         chain.append(Ancestor(at, card, read_evaluations(at)))
         at = known.get(card.parent_digest)
         if any(at == ancestor.folder for ancestor in chain):
-            break  # cards that name each other are not followed for ever
+            break  # cards may form a cycle
     last = chain[-1].card
     return Lineage(chain, f"{last.parent} ({last.parent_digest[:12]})" if last.parent else "")
 

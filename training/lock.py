@@ -1,7 +1,7 @@
-"""The locked file: the hyperparameters of training, which no run, agent or override can change.
+"""The lock file: training hyperparameters that no run, agent or override can change.
 
-A lock is YAML that ends with the digest of its own values. Only a person makes one, with `hermes-lab train
-lock`; training refuses a file whose digest does not match.
+A lock is a YAML file that ends with the digest of its values. Only a person creates one, with `hermes-lab train lock`;
+training rejects a file whose digest does not match.
 """
 
 import json
@@ -28,7 +28,7 @@ RUN_FIELDS = {
     "run.concurrency": "grpo.max_num_workers",
     "agent.max_seconds": "grpo.worker_timeout",
 }
-"""What the lock decides of a run that samples for GRPO: the run's field, and the locked one."""
+"""Fields of a GRPO rollout run that the lock sets: the run's field and the locked field."""
 
 Positive = Annotated[int, Field(gt=0)]
 
@@ -131,12 +131,12 @@ def lock_digest(locked: LockedConfig) -> str:
 
 
 def lock_metadata(locked: LockedConfig) -> dict[str, str]:
-    """What an adapter's safetensors file says of the lock that it was made with; `check_card` reads it."""
+    """The lock's metadata in an adapter's safetensors file; `check_card` reads it."""
     return {LOCK_KEY: lock_digest(locked), LOCKED_KEY: json.dumps(locked.content(), sort_keys=True)}
 
 
 def load_lock(path: Path) -> LockedConfig:
-    """Reads a lock. Raises `ConfigError` where a value is missing, unknown, or was changed by hand."""
+    """Reads a lock. Raises `ConfigError` if a value is missing, unknown or was edited."""
     locked, digest = _read(path)
     if lock_digest(locked) != digest:
         problem = "a locked field was changed by hand: its digest differs" if digest else "it has no digest"
@@ -145,9 +145,9 @@ def load_lock(path: Path) -> LockedConfig:
 
 
 def write_lock(source: Path, out: Path) -> str:
-    """Makes the lock `out` from the values in `source`, which may be an edited lock. Returns its digest.
+    """Creates the lock `out` from the values in `source`, which may be an edited lock. Returns its digest.
 
-    Raises `ConfigError` where `out` exists: a lock that something was trained with is not replaced.
+    Raises `ConfigError` if `out` exists: locks are never replaced.
     """
     locked, _ = _read(source)
     if out.exists():
@@ -159,15 +159,15 @@ def write_lock(source: Path, out: Path) -> str:
 
 
 def locked_overrides(locked: LockedConfig) -> dict[str, Any]:
-    """The fields of a run's configuration that the lock decides where it samples for GRPO, and their values.
+    """The configuration fields of a GRPO rollout run that the lock sets, with their values.
 
-    Raises `ConfigError` where the lock is for no GRPO training.
+    Raises `ConfigError` if the lock has no GRPO section.
     """
     return {name: locked_value(locked, field) for name, field in RUN_FIELDS.items()} | {"model.sampling.top_p": 1.0}
 
 
 def locked_value(locked: LockedConfig, field: str) -> Any:
-    """The value of `learning_rate` or `grpo.temperature`. Raises `ConfigError` where the lock has no such section."""
+    """The value of a field such as `grpo.temperature`. Raises `ConfigError` if the lock has no such section."""
     section, _, inner = field.rpartition(".")
     within = getattr(locked, section) if section else locked
     if within is None:
@@ -176,7 +176,7 @@ def locked_value(locked: LockedConfig, field: str) -> Any:
 
 
 def _fields(section: Section, indent: str = "") -> Iterator[str]:
-    """YAML lines of a section's fields, each under what it means."""
+    """YAML lines of a section's fields, each below its description."""
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if value is None:

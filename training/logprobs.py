@@ -1,4 +1,4 @@
-"""Log-probabilities of sampled tokens under the policy that is trained, at a fraction of the usual cost."""
+"""Log-probabilities of sampled tokens under the policy, at a fraction of the usual cost."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Scored(NamedTuple):
-    """Of each completion token, in nats; 0 where it was not asked for. `entropies` are without gradient."""
+    """Per completion token, in nats; 0 for tokens that were not requested. Entropies have no gradient."""
 
     logprobs_BC: "Tensor"
     entropies_BC: "Tensor"
@@ -19,10 +19,10 @@ class Scored(NamedTuple):
 def score(
     model: Any, input_ids_BT: "Tensor", attention_BT: "Tensor", wanted_BC: "Tensor", temperature: float
 ) -> Scored:
-    """Scores the wanted tokens of completions, as TRL pads them: prompts on the left, completions on the right.
+    """Scores the wanted tokens of completions padded as in TRL: prompts on the left, completions on the right.
 
-    The padding is taken off, the tokens that all rows begin with run once, and the head runs on what is wanted. The
-    sampler's log-probabilities are those after the temperature, and so are these.
+    Removes padding, runs the shared prefix once, and applies the head only to wanted tokens. Log-probabilities are
+    after temperature scaling, like the sampler's.
     """
     import torch
 
@@ -36,7 +36,7 @@ def score(
     logprobs_N = log_softmax_NV.gather(1, next_BT[scored_BT].unsqueeze(1)).squeeze(1)
     with torch.no_grad():
         entropies_N = -(log_softmax_NV.exp() * log_softmax_NV).sum(1)
-    # Rows and tokens have the same order in both shapes.
+    # Rows and tokens are in the same order in both shapes.
     empty_BC = torch.zeros(wanted_BC.shape, device=wanted_BC.device)
     return Scored(
         empty_BC.masked_scatter(wanted_BC, logprobs_N),
@@ -45,7 +45,7 @@ def score(
 
 
 def _unpadded(input_ids_BT: "Tensor", attention_BT: "Tensor", wanted_BC: "Tensor") -> tuple["Tensor", "Tensor"]:
-    """The rows from their first real token on, and as labels the tokens that are wanted."""
+    """The rows without left padding, with the wanted tokens as labels."""
     import torch
 
     prompt = input_ids_BT.shape[1] - wanted_BC.shape[1]

@@ -1,4 +1,4 @@
-"""What every training has in common: the libraries, the LoRA model, the trainer's arguments, progress, saving."""
+"""Shared by all trainings: libraries, LoRA model, trainer arguments, progress and saving."""
 
 import copy
 import importlib.metadata
@@ -23,33 +23,33 @@ from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.training_run import TrainingRun
 
 Say = Callable[[str], None]
-"""Takes a line of progress."""
+"""Receives a line of progress."""
 
 _SILENCE = 30.0
-"""Seconds after which a person wants to know how far it is."""
+"""Seconds between progress lines at most."""
 
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 
 
 def require_libraries(locked: LockedConfig) -> None:
-    """Raises `ConfigError` where one is missing, or told by the environment to train otherwise; before torch loads."""
+    """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before torch loads."""
     refuse_environment(locked)
     wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
         extra = "wandb" if missing == ["wandb"] else "train"
         raise ConfigError(f"train: needs {', '.join(missing)}: pip install 'hermes-lab[{extra}]'")
-    # OpenMP reads this when torch loads. Threads that spin while they wait slow whatever else runs here.
+    # OpenMP reads this when torch loads. Spinning threads would slow other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def library_versions() -> dict[str, str]:
-    """Of the libraries that decide what a training does."""
+    """Versions of the libraries that determine a training."""
     return {name: importlib.metadata.version(name) for name in _LIBRARIES}
 
 
 def find_parent(config: Training, locked: LockedConfig) -> Path | None:
-    """The adapter to begin from, if any. Raises `ConfigError` where its shape or its base is not the locked one."""
+    """The adapter to start from, if any. Raises `ConfigError` if its shape or base is not the locked one."""
     if not config.parent:
         return None
     folder = find_adapter(config.parent, Path(config.adapters))
@@ -59,13 +59,13 @@ def find_parent(config: Training, locked: LockedConfig) -> Path | None:
         if before.get(field) != getattr(locked, field):
             raise ConfigError(
                 f"train.parent: {folder} has {field} {before.get(field)!r}, not {getattr(locked, field)!r}; "
-                "a child keeps the shape of its parent"
+                "it must have the same LoRA shape as the lock"
             )
     base = weights.resolve(locked.base_model)
     if (found := weights.training_digest(locked.base_model, base)) != card.base_digest:
         raise ConfigError(
             f"train.parent: {folder} was trained on weights of sha256 {card.base_digest[:12]}, but base_model "
-            f"{locked.base_model!r} is {found[:12]} here; a child keeps the base of its parent"
+            f"{locked.base_model!r} is {found[:12]} here; parent and lock must have the same base"
         )
     return folder
 
@@ -78,7 +78,7 @@ def load_tokenizer(locked: LockedConfig, say: Say) -> Any:
 
 
 def training_dtype() -> str:
-    """The type of the base model's weights, and of what is computed with them."""
+    """The dtype of the base model's weights and of computation."""
     import torch
 
     return "bfloat16" if torch.cuda.is_available() else cpu_dtype()
@@ -96,7 +96,7 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype())
     if parent:
         child = PeftModel.from_pretrained(model, parent, is_trainable=True)
-        # The parent's names the base; a checkpoint looks for the folder, and asks a hub where there is none.
+        # The parent names its base model; a checkpoint needs the local folder, or PEFT would ask the hub.
         child.peft_config["default"].base_model_name_or_path = str(base)
         return child
     lora = LoraConfig(
@@ -109,9 +109,9 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
 
 
 def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
-    """Writes the two files that PEFT and vLLM load: the same bytes for the same adapter, on any machine.
+    """Writes the two files that PEFT and vLLM load, reproducibly on any machine.
 
-    The tensors are bfloat16, the type that they are served in. The weights name the lock that they were made with.
+    Tensors are bfloat16, as served. The weights' metadata name their lock.
     """
     import torch
     from peft import get_peft_model_state_dict
@@ -123,12 +123,12 @@ def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
     config.inference_mode = True
     config.base_model_name_or_path = _base_name(Path(config.base_model_name_or_path))
     if not isinstance(config.target_modules, str):
-        config.target_modules = sorted(config.target_modules)  # a set has another order in every process
+        config.target_modules = sorted(config.target_modules)  # set order differs between processes
     config.save_pretrained(folder)
 
 
 def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> bytes:
-    """A safetensors file. The library writes the metadata in another order in every process; here it is sorted."""
+    """A safetensors file with sorted metadata, whose order otherwise differs between processes."""
     from safetensors.torch import save
 
     content = save(dict(tensors), metadata=dict(metadata))
@@ -141,13 +141,13 @@ def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> byt
 
 
 def _base_name(base: Path) -> str:
-    """What others call the base model: of a hub's snapshot `owner/name`, else its folder's name."""
+    """The public name of the base model: `owner/name` for a hub snapshot, else its folder name."""
     hub = base.parent.parent.name
     return hub.removeprefix("models--").replace("--", "/", 1) if hub.startswith("models--") else base.name
 
 
 def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]:
-    """The arguments that TRL's trainers share."""
+    """The arguments shared by TRL's trainers."""
     import torch
 
     if locked.use_wandb:
@@ -166,7 +166,7 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
         "gradient_checkpointing": False,
         "dataloader_pin_memory": torch.cuda.is_available(),
         "save_steps": locked.save_checkpoint_interval,
-        "save_total_limit": 2,  # the newest may be torn by a kill before it is sealed
+        "save_total_limit": 2,  # a kill may leave the newest one incomplete
         "logging_steps": 1,
         "report_to": ["wandb"] if locked.use_wandb else "none",
         "disable_tqdm": True,
@@ -174,18 +174,18 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
 
 
 def _keep_wandb_here(training_run: TrainingRun) -> None:
-    """Files in the adapter's folder and no network, but where the person's own environment says otherwise."""
+    """Offline wandb files in the adapter's folder, unless the environment says otherwise."""
     os.environ.setdefault("WANDB_MODE", "offline")
     os.environ.setdefault("WANDB_PROJECT", "hermes-lab")
     os.environ.setdefault("WANDB_SILENT", "true")
-    # Not a default: the next training of this process has another folder.
+    # Always set: another training in this process has another folder.
     os.environ["WANDB_DIR"] = str(training_run.folder.absolute())
 
 
 def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
-    """Trains to the last step, from the last whole checkpoint where there is one.
+    """Trains to the last step, resuming from the last complete checkpoint if there is one.
 
-    Raises `ConfigError` where several devices would multiply the locked batch size.
+    Raises `ConfigError` if several devices would multiply the locked batch size.
     """
     from peft.helpers import disable_input_dtype_casting
     from transformers import PrinterCallback
@@ -194,8 +194,8 @@ def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     trainer.remove_callback(PrinterCallback)  # it prints every step to stdout
     checkpoint = training_run.last_checkpoint()
     training_run.rewind(checkpoint)
-    trainer.add_callback(manifest_callback(training_run))
-    # PEFT would copy inputs to float32, the type of its weights; autocast brings the weights to the base's type.
+    trainer.add_callback(manifest_callback(training_run.write_manifest, training_run.lock))
+    # PEFT would cast inputs to float32, the dtype of its weights; autocast casts the weights to the base's dtype.
     with disable_input_dtype_casting(model):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if "wandb" in trainer.args.report_to:
@@ -215,14 +215,14 @@ def _check_one_device(trainer: Any) -> None:
 
 
 def progress(training_run: TrainingRun, names: Mapping[str, str], say: Say) -> Any:
-    """A callback that writes every step to the metrics, and says one in twenty, or one in half a minute.
+    """A callback that writes every step to the metrics, and reports every twentieth of the steps, or every 30 s.
 
-    `names` maps what the trainer logs to what `metrics.jsonl` calls it.
+    `names` maps the trainer's metric names to those in `metrics.jsonl`.
     """
     from transformers import TrainerCallback
 
     class Progress(TrainerCallback):  # type: ignore[misc]
-        """Counts the seconds of each step, resumed ones included."""
+        """Measures seconds per step, also after a resume."""
 
         def on_train_begin(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             self.first, self.began = state.global_step, time.monotonic()
@@ -230,7 +230,7 @@ def progress(training_run: TrainingRun, names: Mapping[str, str], say: Say) -> A
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
             if "loss" not in logs:
-                return  # the summary after the last step
+                return  # TRL's final summary
             step, total = state.global_step, state.max_steps
             now = time.monotonic()
             pace = (now - self.began) / (step - self.first)

@@ -1,9 +1,8 @@
-"""The loss of SFT at a fraction of its usual cost, and equal to it.
+"""The exact SFT loss at a fraction of the usual cost.
 
-TRL scores every position and runs every row whole, all rows of a batch at once. Here the head runs on the positions
-that have a loss, and the tokens that all rows begin with (system prompt and tools: about half of a short episode) run
-once, through a key-value cache that the rows share. The rows go through the model a few at a time, so that memory is
-bounded whatever their lengths; the shared tokens still run once, forward and backward.
+TRL computes logits at every position and runs all rows of a batch in full. Here the head runs only on positions with a
+loss, and the shared prefix (system prompt and tools: about half of a short episode) runs once, with a shared key-value
+cache. Rows run in micro-batches, which bounds memory for any length; the prefix still runs once, forward and backward.
 """
 
 import copy
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MICRO_TOKENS = 2048
-"""Tokens that go through the model at once, at most, beside the shared ones; one row goes whole, however long."""
+"""Most tokens per micro-batch, without the shared prefix; a single longer row still runs whole."""
 
 
 def add_gradients(
@@ -27,11 +26,11 @@ def add_gradients(
     autocast: Callable[[], AbstractContextManager[Any]],
     max_tokens: int = MICRO_TOKENS,
 ) -> "Tensor":
-    """Adds the gradients of a right-padded batch's loss to the parameters', and returns the loss.
+    """Accumulates the gradients of a right-padded batch's loss, and returns the loss.
 
-    The loss is the mean cross-entropy (nats) of all labelled tokens of the batch, however it is split. `model` is a
-    causal language model of transformers, LoRA layers in place. With padding on the right no real token attends to a
-    pad, so that no attention mask is needed.
+    The loss is the mean cross-entropy (nats) over all labelled tokens, independent of micro-batching. `model` is a
+    transformers causal LM with LoRA layers. With right padding no real token attends to padding, so no attention mask
+    is needed.
     """
     import torch
     from torch.nn.functional import cross_entropy
@@ -56,7 +55,7 @@ def add_gradients(
 
 
 def shared_prefix(input_ids_BT: "Tensor", labels_BT: "Tensor") -> int:
-    """How many tokens all rows begin with, short of the position that predicts the first labelled token."""
+    """The length of the rows' common prefix, ending before the position that predicts the first label."""
     differs_T = (input_ids_BT != input_ids_BT[0]).any(0)
     labelled_T = (labels_BT[:, 1:] != IGNORED).any(0)
     first_differing = int(differs_T.int().argmax()) if differs_T.any() else len(differs_T)
@@ -64,7 +63,7 @@ def shared_prefix(input_ids_BT: "Tensor", labels_BT: "Tensor") -> int:
 
 
 def _micro_batches(labels_BT: "Tensor", split: int, max_tokens: int) -> Iterator[tuple[list[int], int]]:
-    """Rows that run together and the end of the longest: behind its last label a row has nothing to say."""
+    """Micro-batches: row indices and the end of the longest row, counted up to its last label."""
     ends_B = [int(labelled_T.nonzero().max()) + 1 for labelled_T in labels_BT != IGNORED]
     rows: list[int] = []
     for row in sorted(range(len(ends_B)), key=ends_B.__getitem__):
@@ -76,10 +75,10 @@ def _micro_batches(labels_BT: "Tensor", split: int, max_tokens: int) -> Iterator
 
 
 class _Prefix:
-    """The keys and values of the tokens that all rows begin with.
+    """The key-value cache of the rows' common prefix.
 
-    The rows' gradients gather on copies of them, so that each micro-batch frees its memory when it is done, and the
-    shared tokens run backward once at the end.
+    Gradients accumulate on detached copies, so that each micro-batch can free its memory; the prefix runs backward once
+    at the end.
     """
 
     def __init__(self, model: Any, input_ids_1T: "Tensor") -> None:
@@ -88,11 +87,11 @@ class _Prefix:
         self._cache = DynamicCache(config=model.config)
         model.base_model(input_ids=input_ids_1T, past_key_values=self._cache, use_cache=True)
         self._made = [tensor for layer in self._cache.layers for tensor in (layer.keys, layer.values)]
-        # In float32: the gradients of several micro-batches are added up here.
+        # In float32, since gradients of several micro-batches accumulate here.
         self._copies = [tensor.detach().float().requires_grad_() for tensor in self._made]
 
     def cache(self, rows: int) -> Any:
-        """A cache of its own for that many rows."""
+        """A separate cache for this many rows."""
         cache = copy.copy(self._cache)
         cache.layers = [copy.copy(layer) for layer in self._cache.layers]
         for layer, keys, values in zip(cache.layers, self._copies[::2], self._copies[1::2], strict=True):
@@ -103,7 +102,7 @@ class _Prefix:
         return cache
 
     def backward(self) -> None:
-        """Takes the gathered gradients through the shared tokens."""
+        """Backpropagates the accumulated gradients through the prefix."""
         import torch
 
         gradients: Sequence[Tensor] = [
@@ -114,7 +113,7 @@ class _Prefix:
 
 
 def _hidden(model: Any, input_ids_BT: "Tensor", prefix: _Prefix | None) -> "Tensor":
-    """The last hidden states of the tokens that follow the shared ones."""
+    """The last hidden states of the tokens after the prefix."""
     cache = prefix.cache(len(input_ids_BT)) if prefix else None
     output = model.base_model(input_ids=input_ids_BT, past_key_values=cache, use_cache=prefix is not None)
     hidden: Tensor = output.last_hidden_state
@@ -122,9 +121,9 @@ def _hidden(model: Any, input_ids_BT: "Tensor", prefix: _Prefix | None) -> "Tens
 
 
 def last_hidden(model: Any, input_ids_BT: "Tensor", split: int) -> "Tensor":
-    """The last hidden states of the tokens from `split` on, where all rows share what is before it.
+    """The last hidden states of the tokens from `split` on, given that all rows share the tokens before it.
 
-    For a trainer that runs backward itself: the gradient goes through the shared tokens too.
+    For a trainer that calls backward itself: gradients flow through the prefix too.
     """
     from transformers import DynamicCache
 

@@ -1,4 +1,4 @@
-"""Pairs of samples of one prompt: the best and the worst, for preference training and for the export of that name."""
+"""Preference pairs: the best and the worst sample of a prompt, for preference training and export."""
 
 import hashlib
 from collections import Counter
@@ -22,21 +22,21 @@ class Pair(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """One scored sample. Among equal scores the one with the least place counts, whenever it finished."""
+    """One scored sample. Ties are broken by `place`, independent of the order of finishing."""
 
     score: float
     place: tuple[str, int, int]
     key: str
     sound: bool
-    """Whether it may be chosen: it ended with an answer, and no reply of it was cut."""
+    """Whether it may be chosen: it ended with an answer and no reply was truncated."""
 
 
 class _Samples(NamedTuple):
-    """What is kept of a group while the log is read: not its conversations."""
+    """A group's state while reading the log, without conversations."""
 
     size: int
     best: _Sample | None
-    """Of those that are sound enough to be chosen."""
+    """The best sample that may be chosen."""
     worst: _Sample
     top: float
     """The best score of all."""
@@ -50,10 +50,10 @@ class _Samples(NamedTuple):
 
 
 def find_pairs(finished: Iterable[tuple[Episode, Trajectory]], left_out: Counter[str]) -> list[tuple[str, str]]:
-    """The keys of chosen and rejected, at most one pair a prompt. What is in no pair is counted by its reason.
+    """Keys of (chosen, rejected), at most one pair per prompt. Episodes without a pair are counted by reason.
 
-    Samples belong together where task, weights, library, configuration, tools and every byte of the prompt are equal.
-    One that did not end with an answer, or with a reply that was cut, is rejected or in no pair, never chosen.
+    Samples are grouped by task, weights, library, configuration, tools and the exact prompt. A sample without a final
+    answer or with a truncated reply is never chosen.
     """
     groups: dict[str, _Samples] = {}
     for episode, trajectory in finished:
@@ -69,7 +69,7 @@ def find_pairs(finished: Iterable[tuple[Episode, Trajectory]], left_out: Counter
 
 
 def join_pairs(keys: Iterable[tuple[str, str]], episodes: Iterable[Episode]) -> Iterator[Pair]:
-    """The pairs as their second half is met: only those whose other half is still to come are held."""
+    """Yields pairs as soon as both episodes were read; keeps only episodes whose partner is still to come."""
     pairs = list(keys)
     partners = dict(pairs) | {rejected: chosen for chosen, rejected in pairs}
     chosen_keys = {chosen for chosen, _ in pairs}
@@ -87,7 +87,7 @@ def join_pairs(keys: Iterable[tuple[str, str]], episodes: Iterable[Episode]) -> 
 
 
 def first_reply(trajectory: Trajectory) -> int:
-    """The index of the first assistant turn: what stands before it is the prompt."""
+    """The index of the first assistant turn; everything before it is the prompt."""
     return next(index for index, message in enumerate(trajectory.messages) if message.role == "assistant")
 
 

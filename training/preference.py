@@ -1,7 +1,7 @@
-"""Preference training (DPO) of a LoRA adapter, by TRL and PEFT, on the best and the worst sample of each task.
+"""Preference training (DPO) of a LoRA adapter, with TRL and PEFT, on the best and the worst sample of each task.
 
-TRL's trainer makes token ids from text, with a loss on everything behind the prompt. Here the rows come tokenised, and
-the loss is on what the model sampled: no token of a tool's result or of the template counts.
+TRL's trainer tokenises text and puts a loss on everything after the prompt. Here rows are already tokenised, and the
+loss is only on sampled tokens, not on tool results or template tokens.
 """
 
 import random
@@ -15,7 +15,7 @@ from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
-from hermes_lab.training.preference_data import PairOfRows, select_pairs, tokenize_pairs
+from hermes_lab.training.preference_data import PairOfRows, SelectedPairs, select_pairs, tokenize_pairs
 from hermes_lab.training.select import refusals
 from hermes_lab.training.tokens import IGNORED
 
@@ -31,58 +31,60 @@ _METRICS = {
 
 
 def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
-    """Trains one adapter and returns its folder in the registry. The card tells what a person typed as `command`.
+    """Trains one adapter and returns its folder in the registry. The card records `command`.
 
-    Raises `ConfigError` where the lock was changed or has no `preference`, no pair is left to train on, a resume does
-    not fit, or a library is missing.
+    Raises `ConfigError` if the lock was changed or has no `preference`, no pair is left to train on, a resume does not
+    match, or a library is missing.
     """
     locked = load_lock(Path(config.lock))
     if locked.preference is None:
-        raise ConfigError(f"{config.lock}: preference: is missing, and holds DPO's beta; {HOW_TO_CHANGE}")
+        raise ConfigError(f"{config.lock}: section preference (DPO's beta) is missing; {HOW_TO_CHANGE}")
     require_libraries(locked)
-    check_start(config, locked)
-    pairs, data = _data(config, locked, say)
-    job = TrainingJob.begin("preference", config, locked, data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, locked.preference, pairs, model, say), model, say)
-
-
-def _data(config: TrainConfig, locked: LockedConfig, say: Say) -> tuple[list[PairOfRows], Data]:
     if config.gate.compress:
-        raise ConfigError("gate.compress: both halves of a pair would lose other turns; leave it out for preference")
+        raise ConfigError("gate.compress: not supported by preference: it would drop different turns from a pair")
+    parent = check_start(config, locked)
     selected = select_pairs(map(Path, config.data), config.gate)
     say(f"{selected.sentence()}{refusals(selected.refused)}")
-    rows, unusable = tokenize_pairs(selected.pairs, load_tokenizer(locked, say), locked.max_token_length)
+    tokenizer = load_tokenizer(locked, say)
+    pairs, data = _data(locked, selected, tokenizer, say)
+    job = TrainingJob.begin("preference", config, locked, parent, data, say, command)
+    model = job.model()
+    return job.run(_trainer(job, locked.preference, pairs, model, tokenizer, say), model, say)
+
+
+def _data(locked: LockedConfig, selected: SelectedPairs, tokenizer: Any, say: Say) -> tuple[list[PairOfRows], Data]:
+    rows, unusable = tokenize_pairs(selected.pairs, tokenizer, locked.max_token_length)
     refused = Counter(selected.refused) + Counter(unusable)
     if not rows:
-        raise ConfigError(f"train.data: no pair is left to train on{refusals(refused)}")
+        raise ConfigError(f"train.data: no pairs left to train on{refusals(refused)}")
     data = Data(selected.digest, len(rows), [row for pair in rows for row in pair], refused)
     say(f"{data.sentence()}{refusals(unusable)}")
     return rows, data
 
 
-def _trainer(job: TrainingJob, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: Any, say: Say) -> Any:
+def _trainer(
+    job: TrainingJob, dpo: PreferenceLock, pairs: Sequence[PairOfRows], model: Any, tokenizer: Any, say: Say
+) -> Any:
     from datasets import Dataset
     from peft import load_peft_weights, set_peft_model_state_dict
     from trl import DPOConfig, DPOTrainer
 
     class Trainer(DPOTrainer):  # type: ignore[misc]
-        """TRL's, for rows that are tokens already and in their order."""
+        """TRL's trainer for ordered, tokenised rows."""
 
         def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
             return dataset
 
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-            # Where a checkpoint has folders of adapters, here TRL's `ref`, transformers restores these alone. The one
-            # that is trained lies beside them; `ref` is the copy of the parent that the trainer began with.
+            # If a checkpoint has adapter folders (here TRL's `ref`), transformers restores only those, not the trained
+            # adapter next to them. `ref` is the initial copy of the parent.
             del model
             set_peft_model_state_dict(
                 self.accelerator.unwrap_model(self.model), load_peft_weights(resume_from_checkpoint)
             )
 
-    tokenizer = load_tokenizer(job.locked, say)
     shared = arguments(job.locked, job.training_run)
-    # A pair at a time bounds the memory; the loss is the mean of all pairs of the step, as of one batch.
+    # One pair at a time bounds memory; the loss is still the mean over all pairs of the step.
     shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": job.locked.batch_size}
     return Trainer(
         model=model,
@@ -101,7 +103,7 @@ def _trainer(job: TrainingJob, dpo: PreferenceLock, pairs: Sequence[PairOfRows],
 
 
 def collate(batch: Sequence[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
-    """A batch as TRL's DPO takes it: all chosen rows, then all rejected ones; the mask is 1 on labelled tokens."""
+    """A batch for TRL's DPO trainer: chosen rows, then rejected ones; the completion mask is 1 on labelled tokens."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -124,7 +126,7 @@ def _columns(pair: PairOfRows) -> dict[str, Any]:
 
 
 def _in_order(pairs: Sequence[PairOfRows], locked: LockedConfig) -> list[PairOfRows]:
-    """`batch_size` pairs for each step: shuffled epochs, fixed before the first step."""
+    """`batch_size` pairs per step: shuffled epochs, fixed before the first step."""
     draw = random.Random(locked.seed)
     wanted = locked.batch_size * locked.total_steps
     order: list[PairOfRows] = []

@@ -1,4 +1,4 @@
-"""From episodes to pairs of token sequences for preference training; every refusal is counted by its reason."""
+"""Pairs of token sequences for preference training; refusals are counted by reason."""
 
 import hashlib
 from collections import Counter
@@ -16,44 +16,44 @@ from hermes_lab.types import Episode, Trajectory
 
 
 class PairOfConversations(NamedTuple):
-    """Two conversations that begin alike, the first with the better end."""
+    """Two conversations with the same prompt; `chosen` is the better one."""
 
     chosen: TrainingConversation
     rejected: TrainingConversation
 
     @property
     def digest(self) -> str:
-        """sha256 of what is trained on."""
+        """sha256 of the training content."""
         return _sha256(self.chosen.digest, self.rejected.digest)
 
 
 class PairOfRows(NamedTuple):
-    """Two sequences; labelled is what the model sampled, all of it, and nothing else."""
+    """Two sequences; labels cover exactly the sampled tokens."""
 
     chosen: Row
     rejected: Row
 
 
 class SelectedPairs(NamedTuple):
-    """What the gate let through, and the count of each reason to refuse an episode or a pair."""
+    """The selected pairs, and refused episodes and pairs by reason."""
 
     pairs: list[PairOfConversations]
     refused: dict[str, int]
 
     @property
     def digest(self) -> str:
-        """sha256 of the pairs, whatever their order and the folders that they came from."""
+        """sha256 of the pairs, independent of order and folders."""
         return _sha256(*sorted(pair.digest for pair in self.pairs))
 
     def sentence(self) -> str:
-        """For a person."""
+        """The selection in one line."""
         return f"{len(self.pairs)} pairs selected"
 
 
 def select_pairs(runs: Iterable[Path], gate: Gate) -> SelectedPairs:
-    """Of each run the best and the worst sample of a prompt, where the best was accepted.
+    """The best and the worst sample of each prompt, if the best was accepted.
 
-    Tasks are held out as they are for `select_rows`. Samples of two runs never make a pair.
+    Held-out tasks are excluded as in `select_rows`. Samples of different runs are never paired.
     """
     runs = list(runs)
     held_out = held_out_tasks((episode for run in runs for episode in read_episodes(run)), gate)
@@ -74,7 +74,7 @@ def select_pairs(runs: Iterable[Path], gate: Gate) -> SelectedPairs:
 def tokenize_pairs(
     pairs: Sequence[PairOfConversations], tokenizer: Any, max_tokens: int
 ) -> tuple[list[PairOfRows], dict[str, int]]:
-    """The pairs as tokens, and the count of each reason to refuse one: nothing is cut to fit."""
+    """Tokenised pairs, and refusals by reason. Nothing is truncated."""
     rows: list[PairOfRows] = []
     refused: Counter[str] = Counter()
     for pair in pairs:
@@ -86,7 +86,7 @@ def tokenize_pairs(
         if max(len(row.input_ids) for row in made) > max_tokens:
             refused[f"pair longer than {max_tokens} tokens"] += 1
         elif _prompt(made.chosen) != _prompt(made.rejected):
-            refused["pair whose prompts are other tokens"] += 1
+            refused["pair with different prompt tokens"] += 1
         else:
             rows.append(made)
     return rows, dict(sorted(refused.items()))
@@ -107,9 +107,10 @@ def _conversations(pair: Pair) -> PairOfConversations:
 
 
 def _conversation(episode: Episode) -> TrainingConversation:
-    """The episode without its review, with every turn to train: the likelihood that DPO compares is of all of them.
+    """The episode without its review, with every turn trained: DPO compares the likelihood of all turns.
 
-    A turn that was cut off is trained only where its tokens are known: text would get an end that was not sampled.
+    A truncated turn is trained only if its tokens are known; rendering it would add an end-of-turn token that was not
+    sampled.
     """
     trajectory = episode.trajectory
     if trajectory is None:
@@ -134,7 +135,7 @@ def _row(conversation: TrainingConversation, tokenizer: Any) -> Row:
 
 
 def _prompt(row: Row) -> list[int]:
-    """The tokens before the first that was sampled."""
+    """The tokens before the first sampled one."""
     return row.input_ids[: next(at for at, label in enumerate(row.labels) if label >= 0)]
 
 

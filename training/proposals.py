@@ -1,7 +1,7 @@
-"""Trainings that an agent proposes: a file each, which a person reads, and starts or not.
+"""Training proposals by an agent: one file each, which a person may start.
 
-`$HERMES_HOME/proposals/<method>/<name>.yaml` is the configuration that `hermes-lab train <method> -c FILE` takes.
-Nothing here starts a training, and nothing of a proposal is trusted: whoever starts one has it checked as any other.
+`$HERMES_HOME/proposals/<method>/<name>.yaml` is a configuration for `hermes-lab train <method> -c FILE`. Nothing here
+starts a training, and proposals are not trusted: starting one applies the usual checks.
 """
 
 import os
@@ -26,20 +26,20 @@ from hermes_lab.training.grpo_config import GrpoConfig
 from hermes_lab.training.rounds import Rounds
 
 SCHEMAS: dict[Method, type[Training]] = {"sft": TrainConfig, "preference": TrainConfig, "grpo": GrpoConfig}
-"""What a training of each kind is told."""
+"""The configuration schema of each method."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MOST = 50
-"""Proposals that wait for a person at one time."""
+"""Most pending proposals."""
 _LARGEST = 1 << 16
-"""Bytes of a file that is read."""
+"""Largest proposal file in bytes."""
 _DEEPEST = 16
 _WITHDRAWN = ".withdrawn"
 
 
 class Proposal(NamedTuple):
-    """A file in the folder of proposals. `problem` says why it could not be started as it is; `started` whether a
-    training of that name is there."""
+    """A proposal file. `problem` says why it could not be started as is; `started` is whether a training of that name
+    exists."""
 
     method: Method
     name: str
@@ -50,19 +50,19 @@ class Proposal(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What a person types to start it."""
+        """The command that starts it."""
         return f"hermes-lab train {self.method} -c {shlex.quote(str(self.path))}"
 
 
 def proposals_folder() -> Path:
-    """Where proposals wait. It need not be there yet."""
+    """The folder of proposals; it may not exist yet."""
     return hermes_home() / "proposals"
 
 
 def write_proposal(method: Method, config: Training, reason: str) -> Proposal:
-    """Writes a new proposal, whole or not at all.
+    """Writes a new proposal atomically.
 
-    Raises `ConfigError` where its name is taken, by a proposal or by a training, or too many wait already.
+    Raises `ConfigError` if its name is taken by a proposal or a training, or too many are pending.
     """
     folder = proposals_folder() / method
     path = folder / f"{config.name}.yaml"
@@ -81,13 +81,13 @@ def write_proposal(method: Method, config: Training, reason: str) -> Proposal:
 
 
 def list_proposals() -> list[Proposal]:
-    """All proposals that were not withdrawn, by method and name, whatever their files hold."""
+    """All proposals that were not withdrawn, by method and name, invalid files included."""
     found = [(method, path) for method in SCHEMAS for path in sorted((proposals_folder() / method).glob("*.yaml"))]
     return [_read(method, path) for method, path in found if _NAME.fullmatch(path.stem)]
 
 
 def find_proposal(name: str) -> Proposal:
-    """The proposal of that name. Raises `ConfigError` where there is none."""
+    """The proposal with this name. Raises `ConfigError` if there is none."""
     proposals = list_proposals()
     found = next((one for one in proposals if one.name == name), None)
     if found is None:
@@ -97,7 +97,7 @@ def find_proposal(name: str) -> Proposal:
 
 
 def withdraw(proposal: Proposal) -> None:
-    """Takes a proposal back; its file stays beside the others, under a name that is not listed."""
+    """Withdraws a proposal by renaming its file, so that it is no longer listed."""
     try:
         proposal.path.replace(proposal.path.with_name(proposal.path.name + _WITHDRAWN))
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def withdraw(proposal: Proposal) -> None:
 
 
 def read_text(proposal: Proposal) -> str:
-    """The file as it is. Raises `ConfigError` where it is no small text file."""
+    """The content of the file. Raises `ConfigError` unless it is a small text file."""
     if proposal.path.is_symlink() or not proposal.path.is_file():
         raise ConfigError(f"{proposal.path}: not a file")
     with proposal.path.open("rb") as file:
@@ -120,7 +120,7 @@ def read_text(proposal: Proposal) -> str:
 
 
 def is_started(config: Training) -> bool:
-    """Whether a training of that name has begun: a name is proposed only while none has."""
+    """Whether a training with this name exists."""
     begun = isinstance(config, GrpoConfig) and Rounds(Path(config.out)).begun
     return begun or bool(versions(Path(config.adapters), config.name))
 
@@ -139,7 +139,7 @@ def _read(method: Method, path: Path) -> Proposal:
 
 
 def _objection(text: str) -> str:
-    """Why YAML is not loaded: a few lines of it may stand for values without end, or nest for minutes."""
+    """Why the YAML is not loaded: aliases may expand without limit, and deep nesting takes minutes to parse."""
     depth = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -149,12 +149,12 @@ def _objection(text: str) -> str:
             if depth > _DEEPEST:
                 return "nested too deeply"
     except yaml.YAMLError:
-        pass  # whoever loads it says what is wrong
+        pass  # loading it reports the error
     return ""
 
 
 def _header(method: Method, path: Path, reason: str) -> str:
-    """Comments for a person. The reason is an agent's text: on one line, or it could write fields of its own."""
+    """Header comments. The agent's reason is kept on one line, so that it cannot add fields."""
     said = "".join(letter if letter.isprintable() else "?" for letter in " ".join(reason.split()))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     command = Proposal(method, path.stem, path, None, "", started=False).command
@@ -167,7 +167,7 @@ def _content(config: Training) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Like `write_atomic`, but never over a file that is there."""
+    """Like `write_atomic`, but never overwrites a file."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

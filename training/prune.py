@@ -1,4 +1,4 @@
-"""Which versions of the registry nobody needs: unfinished ones, and superseded ones that nothing comes from."""
+"""Finds removable versions in the registry: unfinished ones, and superseded ones without children or runs."""
 
 import json
 import shutil
@@ -14,21 +14,21 @@ from hermes_lab.models.cards import Card
 from hermes_lab.training.adapters import is_finished, list_adapters, name_of, versions
 
 _AT_WORK = 3600.0
-"""Seconds since its last change in which an unfinished version may be in training still."""
+"""Seconds since its last change during which an unfinished version may still be training."""
 
 
 class Needless(NamedTuple):
-    """A version that may go, and why."""
+    """A removable version, and why."""
 
     folder: Path
     why: str
 
 
 def needless(root: Path, runs: Path) -> list[Needless]:
-    """The versions right below `root` that may go. `runs` is where run folders are that may name an adapter.
+    """The removable versions directly below `root`. `runs` contains run folders that may refer to adapters.
 
-    Kept are the newest finished version of a name, what has a descendant, finished or not, what a run names, and what
-    came with the package. So is what a GRPO training below `runs` may still resume: its versions and their parents.
+    Kept are the newest finished version of each name, versions with a descendant (finished or not), versions used by a
+    run, the packaged adapter, and versions (with their parents) that a GRPO training below `runs` may still resume.
     """
     cards = list_adapters(root)
     parents = {card.parent_digest for _, card in cards} | set(_parents_of_drafts(root, runs))
@@ -82,7 +82,7 @@ def _field(path: Path, name: str) -> str:
 
 
 class _Named(NamedTuple):
-    """What runs say of adapters: the digests they were made with, and the folders or names they ask for."""
+    """Adapters used by runs: their digests, and configured folders or names."""
 
     digests: set[str]
     wanted: set[str]

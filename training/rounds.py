@@ -1,4 +1,4 @@
-"""A GRPO training on the disk: what it is made from, its rounds, and its metrics."""
+"""The folder of a GRPO training: its inputs, rounds and metrics."""
 
 import json
 from collections.abc import Mapping
@@ -16,19 +16,19 @@ MADE_FROM = "made_from.json"
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What samples a round, and is trained on it: an adapter's folder, or "" for the bare model. `digest` is what its
-    groups call it."""
+    """The policy that samples a round and is trained on it: an adapter's folder, or "" for the base model. `digest`
+    identifies it in groups."""
 
     folder: str
     digest: str
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished round. `version` is the adapter that it made; without a usable group it is the policy it began with.
+class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished round. `version` is the resulting adapter; without a usable group it is the initial policy.
 
-    `steps` counts the optimiser's of the whole training until here; `used` and `refused` count groups, `left_out` the
-    sequences of the used ones that have no gradient (`hermes_lab.envs.groups.one_sequence_each`); `reward` is the mean
-    of all rollouts, and `length` their mean number of sampled tokens."""
+    `steps` counts optimiser steps since the start of the training; `used` and `refused` count groups, `left_out` the
+    sequences of used groups without a gradient (`hermes_lab.envs.groups.one_sequence_each`); `reward` is the mean over
+    all rollouts, `length` their mean number of sampled tokens."""
 
     round: int
     policy: Policy
@@ -43,7 +43,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """A held-out evaluation of the policy that `step` optimiser steps made, over the tasks that were judged."""
+    """A held-out evaluation of the policy after `step` optimiser steps, over the judged tasks."""
 
     step: int
     policy: str
@@ -63,46 +63,48 @@ class Rounds:
 
     @property
     def begun(self) -> bool:
-        """Whether a training is there; a folder alone is none."""
+        """Whether the folder contains a training."""
         return (self.checkpoints / MADE_FROM).exists()
 
     @classmethod
     def begin(cls, out: Path, made_from: Mapping[str, str], *, resume: bool) -> "Rounds":
-        """A new training, or with `resume` the one that is there, which must be made from the same things.
+        """A new training, or with `resume` the existing one, which must have the same inputs.
 
-        `made_from` maps what decides the training (lock, parent, gate, ...) to its digest or name. Raises `ConfigError`
-        where there is nothing to resume or something to overwrite, or one of them differs.
+        `made_from` maps inputs (lock, parent, gate, ...) to digests or names. Raises `ConfigError` if there is nothing
+        to resume, something to overwrite, or an input differs.
         """
         path = out / "checkpoints" / MADE_FROM
         if not resume:
             if path.exists():
-                raise ConfigError(f"out: {out} holds a training; continue it with resume=true, or give another out")
+                raise ConfigError(
+                    f"out: {out} already contains a training; continue it with resume=true, or give another out"
+                )
             write_json(path, made_from)
             return cls(out)
         try:
             before = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError):
-            raise ConfigError(f"resume: {out} holds no training; start without resume") from None
+            raise ConfigError(f"resume: {out} contains no training; start without resume") from None
         for part, digest in made_from.items():
             if before.get(part) != digest:
-                raise ConfigError(f"resume: {out} was begun with another {part}; start without resume")
+                raise ConfigError(f"resume: {out} was started with another {part}; start without resume")
         return cls(out)
 
     def folder(self, number: int) -> Path:
-        """Of a round."""
+        """The folder of a round."""
         return self.out / f"round-{number}"
 
-    def done(self) -> list[Done]:
-        """The finished rounds. Raises `ConfigError` where the version of one was changed since."""
-        found: list[Done] = []
+    def done(self) -> list[FinishedRound]:
+        """The finished rounds. Raises `ConfigError` if the last one's version was changed since."""
+        found: list[FinishedRound] = []
         while (path := self.folder(len(found) + 1) / "done.json").exists():
-            found.append(msgspec.json.decode(path.read_bytes(), type=Done))
+            found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
         if found and (version := found[-1].version).folder and adapter_digest(Path(version.folder)) != version.digest:
             raise ConfigError(f"resume: {version.folder} is not the adapter that round {len(found)} made")
         return found
 
-    def finish(self, done: Done) -> None:
-        """Writes that a round is finished."""
+    def finish(self, done: FinishedRound) -> None:
+        """Records a finished round."""
         write_json(self.folder(done.round) / "done.json", done)
 
     def check(self, step: int) -> Check | None:
@@ -115,11 +117,11 @@ class Rounds:
         return self._check_folder(step) / "run"
 
     def finish_check(self, check: Check) -> None:
-        """Writes that an evaluation is finished."""
+        """Records a finished evaluation."""
         write_json(self._check_folder(check.step) / "check.json", check)
 
     def write_metrics(self) -> None:
-        """The steps of all finished rounds and the evaluations, in their order."""
+        """Writes the steps of all finished rounds and the evaluations, in order."""
         rows: list[dict[str, Any]] = []
         for done in self.done():
             if done.used:
@@ -134,8 +136,8 @@ class Rounds:
 
 
 class RoundTraining(TrainingRun):
-    """The version that a round makes. Checkpoints are those of the training; `constants` stand in every line of the
-    metrics."""
+    """The training run of a round's version. Checkpoints are shared by all rounds; `constants` are added to every line
+    of the metrics."""
 
     def __init__(self, folder: Path, lock: str, checkpoints: Path, constants: Mapping[str, Any]) -> None:
         super().__init__(folder, lock)
@@ -148,6 +150,6 @@ class RoundTraining(TrainingRun):
         super().log({**metrics, **self._constants})
 
     def last_step(self) -> int:
-        """Of the newest whole checkpoint."""
+        """The step of the newest complete checkpoint, or 0."""
         checkpoint = self.last_checkpoint()
         return int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0

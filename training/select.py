@@ -1,4 +1,4 @@
-"""From episodes to conversations that are worth training on; every refusal is counted by its reason."""
+"""Selects conversations for training from episodes; refusals are counted by reason."""
 
 import hashlib
 from collections import Counter
@@ -22,10 +22,10 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 @dataclass(frozen=True)
 class TrainingConversation:
-    """One conversation exactly as the model saw it: an episode, and its review where it has one.
+    """One conversation exactly as the model saw it: an episode, and its review if it has one.
 
-    `trained` holds the indices of the assistant turns to learn from. Where the sampler gave token ids,
-    `branches` are they, and `sampled` the indices of the turns that they hold, in order.
+    `trained` has the indices of the assistant turns to train on. `branches` are the sampler's token ids, if available,
+    and `sampled` the indices of their turns, in order.
     """
 
     episode: str
@@ -38,49 +38,49 @@ class TrainingConversation:
 
     @property
     def digest(self) -> str:
-        """sha256 of what is trained on; two samples of one task may be equal."""
+        """sha256 of the training content; samples of a task may be equal."""
         return _sha256(self._content(), self.trained)
 
     def export(self) -> dict[str, Any]:
-        """A row of JSON Lines, in OpenAI's wire format."""
+        """A JSON Lines row in OpenAI's chat format."""
         return self._content() | {"trained": self.trained, "metadata": {"episode": self.episode}}
 
     def _content(self) -> dict[str, Any]:
-        # In the text format the tools stand in the system prompt.
+        # In the text format the system prompt contains the tools.
         tools = self.tools if self.tool_format == "native" else ()
         return {"messages": wire(self.messages, self.tool_format), "tools": tools}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What the gate let through, and the count of each reason to refuse."""
+    """The selected conversations, and refusals by reason."""
 
     rows: list[TrainingConversation]
     refused: dict[str, int]
     compressed: int = 0
-    """Rows that were brought within a token budget (`training/compress.py`)."""
+    """Rows compressed to a token budget (`training/compress.py`)."""
 
     @property
     def digest(self) -> str:
-        """sha256 of the rows, whatever their order and the folders that they came from."""
+        """sha256 of the rows, independent of order and folders."""
         return _sha256(sorted(row.digest for row in self.rows))
 
     def sentence(self) -> str:
-        """For a person."""
+        """The selection in one line."""
         total = len(self.rows) + sum(self.refused.values())
         return f"{len(self.rows)} of {total} episodes selected{refusals(self.refused)}"
 
 
 def refusals(refused: Mapping[str, int]) -> str:
-    """The second half of a sentence."""
+    """Refusals as the second half of a sentence, or ""."""
     return "; refused: " + ", ".join(f"{n} {reason}" for reason, n in refused.items()) if refused else ""
 
 
 def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
     """The accepted, finished, distinct conversations of the training split.
 
-    A task counts as held out where it is of another split, or was met in one of `gate.held_out`: the same
-    suite, world and first prompt, whatever its id.
+    A task is held out if it is in another split, or occurs in one of `gate.held_out`: same suite, world and first
+    prompt, regardless of its id.
     """
     gate = gate or Gate()
     episodes = [episode for run in runs for episode in read_episodes(run)]
@@ -97,12 +97,12 @@ def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
                 reason = "duplicate"
         if reason is not None:
             refused[reason] += 1
-    # By digest, not as the log has them: that is the order in which a run's episodes happened to finish.
+    # Sorted by digest, since the log's order depends on which episode finished first.
     return Selection([rows[digest] for digest in sorted(rows)], dict(sorted(refused.items())))
 
 
 def held_out_tasks(episodes: Iterable[Episode], gate: Gate) -> set[str]:
-    """The digests of tasks that are not trained on: of another split in these episodes, or met in a held-out run."""
+    """Digests of held-out tasks: in another split of these episodes, or in a held-out run."""
     held_out = {task_digest(episode) for episode in episodes if episode.task.split not in gate.splits}
     return held_out | {task_digest(e) for run in gate.held_out for e in read_episodes(Path(run))}
 
@@ -126,15 +126,15 @@ def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
 
 
 def task_digest(episode: Episode) -> str:
-    """What a task is known by, whatever its id: suite, world and first prompt."""
+    """A task's identity apart from its id: suite, world and first prompt."""
     messages = episode.trajectory.messages if episode.trajectory else ()
-    # An errored episode may have no conversation; its id then stands for its prompt.
+    # An errored episode may have no conversation; then use the task id.
     prompt = next((m.content for m in messages if m.role == "user"), episode.task_id)
     return _sha256(episode.suite, episode.task.world, prompt)
 
 
 def is_held_out(episode: Episode, held_out: Collection[str]) -> bool:
-    """Whether the digests hold its task, also where it was known by its id alone when it was held out."""
+    """Whether the episode's task is held out, by content or by id."""
     known = {task_digest(episode), _sha256(episode.suite, episode.task.world, episode.task_id)}
     return not known.isdisjoint(held_out)
 
@@ -155,16 +155,16 @@ def _conversation(episode: Episode, trajectory: Trajectory) -> TrainingConversat
 
 
 def _unread(messages: Sequence[Message], review: Trajectory | None) -> set[int]:
-    """The last turn of a review that ended with a call which was not read, or with nothing."""
+    """The last turn of a review that ended with an unparsed call or an empty reply."""
     if review is None or review.stop_reason not in ("unparsed", "empty"):
         return set()
     return {max(index for index, message in enumerate(messages) if message.role == "assistant")}
 
 
 def _trained(messages: Sequence[Message], unsound: Collection[int]) -> Iterator[int]:
-    """Assistant turns, but none with a call that was refused unexecuted, and none that is `unsound`, such as cut off.
+    """Assistant turns without rejected calls that are not `unsound` (e.g. truncated).
 
-    A call that ran and failed stays: recovering from a failure is worth learning, a broken call is not.
+    Calls that ran and failed are kept: recovery is worth learning, malformed calls are not.
     """
     for index, message in enumerate(messages):
         if message.role != "assistant" or index in unsound or _says_nothing(message):
@@ -175,7 +175,7 @@ def _trained(messages: Sequence[Message], unsound: Collection[int]) -> Iterator[
 
 
 def _says_nothing(message: Message) -> bool:
-    """Whether a turn has neither a call nor an answer, but reasoning at most."""
+    """Whether a turn has neither calls nor an answer, at most reasoning."""
     return not message.tool_calls and not part(message.content).answer.strip()
 
 
@@ -187,7 +187,7 @@ def _results(following: Sequence[Message]) -> Iterator[Any]:
 
 
 def _join(episode: Sequence[TokenBranch], review: Sequence[TokenBranch]) -> tuple[TokenBranch, ...]:
-    """One branch where the review's tokens extend the episode's: both of their masks hold."""
+    """Merges branches if the review's tokens extend the episode's; both masks are kept."""
     if not episode or not review:
         return (*episode, *review)
     last, first = episode[-1], review[0]

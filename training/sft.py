@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of a LoRA adapter, by TRL and PEFT, on selected episodes."""
+"""Supervised fine-tuning of a LoRA adapter, with TRL and PEFT, on selected episodes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,49 +20,45 @@ _METRICS = {"loss": "loss", "grad_norm": "grad_norm", "learning_rate": "learning
 
 
 def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
-    """Trains one adapter and returns its folder in the registry. The card tells what a person typed as `command`.
+    """Trains one adapter and returns its folder in the registry. The card records `command`.
 
-    Raises `ConfigError` where the lock was changed, no row is left to train on, a resume does not fit, or a
-    library is missing.
+    Raises `ConfigError` if the lock was changed, no row is left to train on, a resume does not match, or a library is
+    missing.
     """
     locked = load_lock(Path(config.lock))
     require_libraries(locked)
-    check_start(config, locked)
-    selection = _select(config, locked, say)
-    data = _data(locked, selection, say)
-    job = TrainingJob.begin("sft", config, locked, data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, model, say), model, say)
-
-
-def _select(config: TrainConfig, locked: LockedConfig, say: Say) -> Selection:
+    parent = check_start(config, locked)
     selection = select_rows(map(Path, config.data), config.gate)
     say(selection.sentence())
+    tokenizer = load_tokenizer(locked, say)
     if config.gate.compress:
-        selection = compress_selection(selection, load_tokenizer(locked, say), locked.max_token_length)
+        selection = compress_selection(selection, tokenizer, locked.max_token_length)
         say(f"{selection.compressed} conversations compressed to {locked.max_token_length} tokens")
-    return selection
+    data = _data(locked, selection, tokenizer, say)
+    job = TrainingJob.begin("sft", config, locked, parent, data, say, command)
+    model = job.model()
+    return job.run(_trainer(job, model, tokenizer, say), model, say)
 
 
-def _data(locked: LockedConfig, selection: Selection, say: Say) -> Data:
-    rows, unusable = tokenize(selection.rows, load_tokenizer(locked, say), locked.max_token_length)
+def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) -> Data:
+    rows, unusable = tokenize(selection.rows, tokenizer, locked.max_token_length)
     refused = Counter(selection.refused) + Counter(unusable)
     if not rows:
-        raise ConfigError(f"train.data: no conversation is left to train on{refusals(refused)}")
+        raise ConfigError(f"train.data: no conversations left to train on{refusals(refused)}")
     data = Data(selection.digest, len(rows), rows, refused, selection.compressed)
     say(f"{data.sentence()}{refusals(unusable)}")
     return data
 
 
-def _trainer(job: TrainingJob, model: Any, say: Say) -> Any:
+def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
     class Trainer(SFTTrainer):  # type: ignore[misc]
-        """TRL's, with the step of `hermes_lab.training.loss`."""
+        """TRL's trainer with the training step of `hermes_lab.training.loss`."""
 
         def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-            del num_items_in_batch  # the batch is the optimiser's: its own mean is the loss
+            del num_items_in_batch  # the batch is a whole optimiser step, so its mean is the loss
             model.train()
             inputs = self._prepare_inputs(inputs)
             base = self.accelerator.unwrap_model(model).get_base_model()
@@ -73,13 +69,13 @@ def _trainer(job: TrainingJob, model: Any, say: Say) -> Any:
         model=model,
         args=SFTConfig(
             **arguments(job.locked, job.training_run),
-            # The rows are ready: tokenised, labelled, short enough and in their order.
+            # Rows are already tokenised, labelled, short enough and ordered.
             max_length=None,
             dataset_kwargs={"skip_prepare_dataset": True},
             train_sampling_strategy="sequential",
         ),
         train_dataset=Dataset.from_list([row._asdict() for row in rows]),
-        processing_class=load_tokenizer(job.locked, say),
+        processing_class=tokenizer,
         callbacks=[progress(job.training_run, _METRICS, say)],
     )
 

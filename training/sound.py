@@ -1,4 +1,4 @@
-"""Which conversations and replies are sound enough to learn from: whole, and the model's own."""
+"""Checks whether conversations and replies are complete and the model's own, so usable for training."""
 
 from collections.abc import Iterable
 
@@ -6,19 +6,19 @@ from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.types import Step, Trajectory
 
 _A_TURN_ALONE = ("length", "malformed_call")
-"""Ends that spoil their own turn: those after it may show how it is mended."""
+"""Finish reasons that exclude only their own turn; later turns may show the recovery."""
 
 
 def unfinished(trajectory: Trajectory) -> str | None:
-    """Why a conversation is no example: it ended in another way than with an answer. None where it is one."""
+    """Why a conversation is not usable: it ended without an answer. None if it is usable."""
     return None if trajectory.stop_reason == "answered" else f"ended as {trajectory.stop_reason}"
 
 
 def spoilt(trajectory: Trajectory) -> str | None:
-    """Why nothing of a conversation may be learnt from, on either side of a pair; None where something may.
+    """Why no turn of a conversation is usable, on either side of a pair; None if some are.
 
-    A reply that a filter withheld, that the endpoint marked as a refusal, or whose end nobody knows is not what the
-    model would say; a call that was not read says nothing of whether it was a good one.
+    A filtered or refused reply, or one with an unknown finish reason, is not the model's own; the quality of an
+    unparsed call is unknown.
     """
     if trajectory.stop_reason in ("filtered", "refused", "unparsed"):
         return f"ended as {trajectory.stop_reason}"
@@ -27,10 +27,10 @@ def spoilt(trajectory: Trajectory) -> str | None:
 
 
 def unsound_turns(steps: Iterable[Step]) -> set[int]:
-    """The indices of assistant turns that are not whole: their end was not the model's."""
+    """Indices of incomplete assistant turns, which the model did not end itself."""
     return {step.message for step in steps if ending_of(step.finish_reason) not in SOUND}
 
 
 def is_whole(trajectory: Trajectory) -> bool:
-    """Whether no reply was cut, or is in another way not whole."""
+    """Whether all replies are complete."""
     return not unsound_turns(trajectory.steps)

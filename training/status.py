@@ -1,4 +1,4 @@
-"""How trainings stand, read from what they write: metrics, rounds and cards. Nothing is asked of a process."""
+"""The status of trainings, from their files only: metrics, rounds and cards."""
 
 import json
 import time
@@ -12,11 +12,11 @@ import msgspec
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import CARD, Card, read_card
 from hermes_lab.training.adapters import versions
-from hermes_lab.training.rounds import MADE_FROM, Done
+from hermes_lab.training.rounds import MADE_FROM, FinishedRound
 
 METRICS = "metrics.jsonl"
 _DEPTH = 3
-"""Folders between `runs/` and a training: `runs/loop/adapters/sft-v1`."""
+"""Folder levels between `runs/` and a training: `runs/loop/adapters/sft-v1`."""
 _LAST = 20
 _CARD_FIELDS = (
     *("name", "method", "base_model", "parent", "lock_digest", "runs", "rows", "trained_tokens", "refused", "steps"),
@@ -25,7 +25,7 @@ _CARD_FIELDS = (
 
 
 def list_trainings(root: Path) -> list[Path]:
-    """The folders below `root` that hold a training, finished or not, by name."""
+    """Folders below `root` with a training, finished or not, by name."""
     found: set[Path] = set()
     for depth in range(1, _DEPTH + 1):
         for name in (CARD, METRICS, "checkpoints"):
@@ -34,8 +34,8 @@ def list_trainings(root: Path) -> list[Path]:
 
 
 def find_training(name: str, root: Path) -> Path:
-    """The training of that path below `root`, or of that last name, where only one has it; of an adapter's bare name,
-    its newest version. Raises `ConfigError`."""
+    """The training with this path below `root` or this unique folder name; for an adapter name, its newest version.
+    Raises `ConfigError` otherwise."""
     trainings = list_trainings(root)
     found = [path for path in trainings if name in (path.name, str(path), str(path.relative_to(root)))]
     if not found:
@@ -49,7 +49,7 @@ def find_training(name: str, root: Path) -> Path:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Whether it is finished, and its last metrics with their age. Whether a process is at work is not known."""
+    """Whether it is finished, and its last metrics with their age. Does not tell whether a process is running."""
     rows = last_metrics(folder, 1)
     done = _rounds(folder)
     finished = (folder / CARD).is_file() or _made_all(folder, done)
@@ -62,7 +62,7 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 def results(folder: Path) -> dict[str, Any]:
-    """The card, where there is one, and the last metrics, held-out evaluations among them."""
+    """The card, if there is one, and the last metrics, held-out evaluations included."""
     answer: dict[str, Any] = {"training": str(folder), "last_metrics": last_metrics(folder, _LAST)}
     if found := _card(folder, _rounds(folder)):
         card = msgspec.to_builtins(found)
@@ -71,7 +71,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def last_metrics(folder: Path, count: int) -> list[dict[str, Any]]:
-    """The last whole lines of the metrics; a line that a crash tore is passed over."""
+    """The last lines of the metrics; a torn line is skipped."""
     try:
         with (folder / METRICS).open("rb") as file:
             return list(deque(_objects(file), maxlen=count))
@@ -89,19 +89,19 @@ def _objects(lines: Any) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _rounds(folder: Path) -> list[Done]:
-    """The finished rounds of a GRPO training; of any other, none."""
-    found: list[Done] = []
+def _rounds(folder: Path) -> list[FinishedRound]:
+    """The finished rounds of a GRPO training; empty for other trainings."""
+    found: list[FinishedRound] = []
     try:
         while (path := folder / f"round-{len(found) + 1}" / "done.json").is_file():
-            found.append(msgspec.json.decode(path.read_bytes(), type=Done))
+            found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
     except (msgspec.DecodeError, OSError, RecursionError):
-        pass  # what was read until there is the status
+        pass  # report the rounds read so far
     return found
 
 
-def _made_all(folder: Path, done: list[Done]) -> bool:
-    """Whether these are all rounds that the lock asks for; the card of the last version holds its values."""
+def _made_all(folder: Path, done: list[FinishedRound]) -> bool:
+    """Whether these are all rounds of the lock, whose values are in the last version's card."""
     card = _card(folder, done)
     if not card or "grpo" not in card.locked:
         return False
@@ -109,8 +109,8 @@ def _made_all(folder: Path, done: list[Done]) -> bool:
     return len(done) == wanted
 
 
-def _card(folder: Path, done: list[Done]) -> Card | None:
-    """Of the adapter in the folder, or of the last version that these rounds made."""
+def _card(folder: Path, done: list[FinishedRound]) -> Card | None:
+    """The card of the adapter in the folder, or of these rounds' last version."""
     if (folder / CARD).is_file():
         return read_card(folder)
     if not done or not any(each.used for each in done):

@@ -1,4 +1,4 @@
-"""From conversations to token ids and labels: made once, here, and never by the trainer."""
+"""Converts conversations to token ids and labels, so that trainers never tokenise."""
 
 import json
 from collections import Counter
@@ -13,31 +13,31 @@ from hermes_lab.training.select import TrainingConversation
 from hermes_lab.types import TokenBranch
 
 IGNORED = -100
-"""The label of a token that has no loss."""
+"""The label of a token without a loss."""
 
 
 class Row(NamedTuple):
-    """One sequence of T tokens; a label is the token's own id, or `IGNORED`."""
+    """One sequence of T tokens; labels are token ids or `IGNORED`."""
 
     input_ids: list[int]
     labels: list[int]
 
 
 class Tokenized(NamedTuple):
-    """The rows, and the count of each reason to refuse a conversation."""
+    """The rows, and refused conversations by reason."""
 
     rows: list[Row]
     refused: dict[str, int]
 
 
 class RefusedError(Exception):
-    """A conversation whose tokens are not known exactly; the message is the reason."""
+    """The exact tokens of a conversation are unknown; the message is the reason."""
 
 
 def tokenize(conversations: Sequence[TrainingConversation], tokenizer: Any, max_tokens: int) -> Tokenized:
-    """Rows of at most `max_tokens`; a conversation with a longer one is refused whole, never cut.
+    """Rows of at most `max_tokens`; a conversation with a longer row is refused, never truncated.
 
-    `tokenizer` is one of transformers, with a chat template.
+    `tokenizer` is a transformers tokenizer with a chat template.
     """
     rows: list[Row] = []
     refused: Counter[str] = Counter()
@@ -55,7 +55,7 @@ def tokenize(conversations: Sequence[TrainingConversation], tokenizer: Any, max_
 
 
 def rows_of(conversation: TrainingConversation, tokenizer: Any) -> Iterator[Row]:
-    """The rows of one conversation. Raises `RefusedError` where its tokens are not known exactly."""
+    """The rows of one conversation. Raises `RefusedError` if its exact tokens are unknown."""
     if conversation.branches:
         yield from _sampled_rows(conversation)
     else:
@@ -63,7 +63,7 @@ def rows_of(conversation: TrainingConversation, tokenizer: Any) -> Iterator[Row]
 
 
 def _sampled_rows(conversation: TrainingConversation) -> Iterator[Row]:
-    """The sampler's own ids, a row a branch. A run of sampled tokens is one reply: the template parts two."""
+    """One row per branch of the sampler's ids. Each run of sampled tokens is a reply, separated by template tokens."""
     replies = [list(_replies(branch)) for branch in conversation.branches]
     if sum(map(len, replies)) != len(conversation.sampled):
         raise RefusedError("token ids do not match the replies")
@@ -78,7 +78,7 @@ def _sampled_rows(conversation: TrainingConversation) -> Iterator[Row]:
 
 
 def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
-    """The half-open spans where the mask is 1."""
+    """Half-open spans where the mask is 1."""
     at = 0
     for sampled, run in groupby(branch.mask):
         end = at + len(list(run))
@@ -88,9 +88,9 @@ def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
 
 
 def _rendered_row(conversation: TrainingConversation, tokenizer: Any) -> Row:
-    """Text through the chat template, cut where a sampler would begin and end, and each piece tokenised.
+    """Renders text with the chat template, splits it where a sampler would start and stop, and tokenises each piece.
 
-    The loss is on a reply's text and its end-of-turn token. What follows the last reply is left out.
+    The loss is on a reply's text and its end-of-turn token. Messages after the last reply are left out.
     """
     render = _renderer(conversation, tokenizer)
     ids: list[int] = []
@@ -105,7 +105,7 @@ def _rendered_row(conversation: TrainingConversation, tokenizer: Any) -> Row:
         end = whole.rfind(tokenizer.eos_token, len(prompt)) + len(tokenizer.eos_token)
         if end <= len(prompt):
             raise ConfigError(
-                f"lock.tokenizer: its chat template ends no turn with its eos_token {tokenizer.eos_token!r}"
+                f"lock.tokenizer: its chat template does not end turns with its eos_token {tokenizer.eos_token!r}"
             )
         before = tokenizer.encode(prompt[len(done) :], add_special_tokens=False)
         reply = tokenizer.encode(whole[len(prompt) : end], add_special_tokens=False)
@@ -134,7 +134,7 @@ def _renderer(conversation: TrainingConversation, tokenizer: Any) -> Callable[[i
 
 
 def _unpack(conversation: TrainingConversation, messages: Sequence[dict[str, Any]]) -> None:
-    """Templates take a call's arguments as an object, servers as text."""
+    """Parses call arguments, which templates take as objects and servers as text."""
     for message in conversation.messages:
         if apart(message.content, message.reasoning) or any(call.error for call in message.tool_calls):
             raise RefusedError("native turns whose text is not known without token ids")

@@ -1,4 +1,4 @@
-"""An adapter that is being trained: its checkpoints, its log, and what it is made from."""
+"""A training in progress: checkpoints, metrics and inputs of an adapter version."""
 
 import json
 import shutil
@@ -14,9 +14,9 @@ from hermes_lab.training.config import TrainConfig
 
 
 class TrainingRun:
-    """The folder of one version until its card is written.
+    """The folder of an adapter version in training.
 
-    `checkpoints/` holds what a resume needs and goes when training ends; `metrics.jsonl` stays.
+    `checkpoints/` is needed to resume and removed after training; `metrics.jsonl` is kept.
     """
 
     def __init__(self, folder: Path, lock: str = "") -> None:
@@ -28,10 +28,10 @@ class TrainingRun:
 
     @classmethod
     def begin(cls, config: TrainConfig, made_from: Mapping[str, str]) -> "TrainingRun":
-        """A new version, or with `resume` the newest one, which must be made from the same things.
+        """A new version, or with `resume` the newest one, which must have the same inputs.
 
-        `made_from` maps what decides the training (lock, data, ...) to its digest. Raises `ConfigError`
-        where there is nothing to resume, or one of the digests differs.
+        `made_from` maps inputs (lock, data, ...) to digests. Raises `ConfigError` if there is nothing to resume, or a
+        digest differs.
         """
         root = Path(config.adapters)
         if not config.resume:
@@ -43,20 +43,20 @@ class TrainingRun:
         return training_run
 
     def _check(self, made_from: Mapping[str, str]) -> None:
-        if not any(self.folder.iterdir()):  # killed as soon as it had its name
+        if not any(self.folder.iterdir()):  # killed right after it was created
             write_json(self._made_from, made_from)
         try:
             before = json.loads(self._made_from.read_text())
         except (OSError, ValueError):
-            raise ConfigError(f"resume: {self.folder} never began; start without resume") from None
+            raise ConfigError(f"resume: {self.folder} never started; start without resume") from None
         for part, digest in made_from.items():
             if before.get(part) != digest:
-                raise ConfigError(f"resume: {self.folder} was begun with another {part}; start without resume")
+                raise ConfigError(f"resume: {self.folder} was started with another {part}; start without resume")
 
     def last_checkpoint(self) -> Path | None:
-        """The newest whole checkpoint: it is sealed last, so one without a seal is torn.
+        """The newest complete checkpoint; the manifest is written last, so one without it is incomplete.
 
-        Raises `ConfigError` where it is not what this training wrote.
+        Raises `ConfigError` if it does not match its manifest.
         """
         whole = [path.parent for path in self.checkpoints.glob(f"checkpoint-*/{SEAL}")]
         newest = max(whole, key=_step, default=None)
@@ -65,16 +65,16 @@ class TrainingRun:
         return newest
 
     def write_manifest(self, step: int) -> None:
-        """Says that the checkpoint of a step is whole, and what is in it."""
+        """Writes the manifest that marks the checkpoint of a step as complete."""
         write_manifest(self.checkpoints / f"checkpoint-{step}", self.made_from())
 
     def made_from(self) -> dict[str, str]:
-        """What decides the training (lock, data, ...), and its digest."""
+        """The digests of the inputs (lock, data, ...)."""
         content: dict[str, str] = json.loads(self._made_from.read_text())
         return content
 
     def rewind(self, checkpoint: Path | None) -> None:
-        """Drops the metrics of steps that will be made again."""
+        """Drops the metrics of steps that will be repeated."""
         if not self.metrics.exists():
             return
         last = _step(checkpoint) if checkpoint else 0
@@ -82,23 +82,23 @@ class TrainingRun:
         write_atomic(self.metrics, "".join(line for line in lines if json.loads(line)["step"] <= last))
 
     def log(self, metrics: Mapping[str, Any]) -> None:
-        """Appends one line."""
+        """Appends one line of metrics."""
         with self.metrics.open("a") as file:
             file.write(json.dumps(metrics) + "\n")
 
     def rows(self) -> list[dict[str, Any]]:
-        """All metrics, a step each; none where the folder was removed since."""
+        """All metrics, one row per step; empty if the folder was removed."""
         if not self.metrics.exists():
             return []
         return [json.loads(line) for line in self.metrics.read_text().splitlines()]
 
     def clear(self) -> None:
-        """Removes what only a resume needs."""
+        """Removes the checkpoints."""
         shutil.rmtree(self.checkpoints)
 
 
 def unfinished(config: TrainConfig) -> Path:
-    """The newest version, which a resume goes on with. Raises `ConfigError` where it is finished or there is none."""
+    """The version to resume: the newest. Raises `ConfigError` if it is finished or there is none."""
     found = versions(Path(config.adapters), config.name)[-1:]
     if not found or is_finished(found[0]):
         raise ConfigError(f"resume: the newest {config.name} in {config.adapters} is finished, or there is none")

@@ -1,1 +1,1 @@
-"""Published claims, checked by their own arithmetic and by measurement."""
+"""Published claims, checked against their own formulas and against measurements."""

@@ -1,8 +1,7 @@
-"""The audit: what was claimed, what the claim's own formula gives, and what a run of ours measured.
+"""Checks published claims against their own formula and against a run.
 
 `hermes_lab.analysis.audit.published` holds the claims. A claim that contradicts itself needs no experiment; the others
-are open until somebody measures them. A run measures them on its own tasks with its own model, which are not those of
-the claim."""
+are open until measured. A run measures them with its own tasks and model, which differ from the claim's."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,44 +15,44 @@ from hermes_lab.analysis.audit.published import CURVES, TABLE_DOMAIN, TABLE_PERC
 from hermes_lab.analysis.stats.intervals import Interval
 
 Verdict = Literal["agrees", "contradicts", "impossible", "open"]
-"""The claim against its own formula: within rounding, beyond it, no outcome could give it, or nothing to check."""
+"""The claim against its own formula: equal within rounding, different, unreachable by any outcome, or not checkable."""
 Unit = Literal["%", "points", "tasks", "skills", ""]
 
 _AGREE = {"%": 0.0005, "tasks": 0.5}
-"""How far rounding may part what was printed from what was computed, in the unit of the claim (% as a share)."""
+"""Rounding tolerance between printed and computed values, in the unit of the claim (% as a share)."""
 
 
 class Measured(NamedTuple):
-    """What a run says of a claim. `value` is None where it says nothing, and `note` then says why."""
+    """A run's measurement of a claim. `value` is None if it was not measured; `note` then says why."""
 
     value: float | None
     interval: Interval | None = None
     note: str = ""
 
     def report(self) -> dict[str, Any]:
-        """The measurement for JSON, in which infinity is null."""
+        """The measurement for JSON; infinity becomes null."""
         low, high = self.interval or (None, None)
         return {"value": _finite(self.value), "low": _finite(low), "high": _finite(high), "note": self.note}
 
 
 NOT_MEASURED = Measured(None, note="not measured")
 NO_MEASUREMENT = Measured(None, note="-")
-"""Of arithmetic, which no run can measure."""
+"""For claims about arithmetic, which no run can measure."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One published number. `claimed` and `computed` are shares where the unit is `%`; None where there is none."""
+    """One published number. `claimed` and `computed` are shares if the unit is `%`; None if there is no value."""
 
     key: str
-    """`domain/what/n`, stable."""
+    """Stable identifier `domain/what/n`."""
     what: str
     claimed: float | None
     computed: float | None
     unit: Unit
     verdict: Verdict
     why: str = ""
-    """What `computed` is, where that is not the published formula."""
+    """How `computed` was derived, if not by the published formula."""
     measured: Measured = NOT_MEASURED
 
     def report(self) -> dict[str, Any]:
@@ -70,7 +69,7 @@ class Claim:
         }
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """The row of a table: what, claimed, computed, measured, verdict and why."""
+        """A table row: what, claimed, computed, measured, verdict and why."""
         verdict = f"{self.verdict}: {self.why}" if self.why else self.verdict
         measured = self._shown(self.measured.value) if self.measured.value is not None else self.measured.note
         if self.measured.interval:
@@ -90,11 +89,11 @@ class Claim:
 
 
 HEADER = ("claim", "claimed", "computed", "measured", "verdict")
-"""Of the rows of `Claim.cells`."""
+"""Column titles for `Claim.cells`."""
 
 
 class Hyperbola(NamedTuple):
-    """percent(n) = start + span (n - 1) / (n - 1 + half); what it misses, root mean square and at most, in points."""
+    """percent(n) = start + span (n - 1) / (n - 1 + half), with its RMSE and largest residual, in points."""
 
     start: float
     span: float
@@ -104,33 +103,33 @@ class Hyperbola(NamedTuple):
 
 
 def audit(measurements: Mapping[str, Measured] | None = None) -> list[Claim]:
-    """Every claim with what its own arithmetic gives; `hermes_lab.analysis.audit.measurements.measure` gives the third
-    column."""
+    """Every claim with the value of its own formula; `measurements` come from
+    `hermes_lab.analysis.audit.measurements.measure`."""
     found = measurements or {}
     claims = [*_table(), *_thresholds(), *_case_study(), *_bookkeeping(), *_open()]
     return [replace(claim, measured=found.get(claim.key, claim.measured)) for claim in claims]
 
 
 def grim(percent: float, trials: int, decimals: int = 0) -> bool:
-    """Whether some count out of `trials` gives this percentage as printed (Brown and Heathers 2017, the GRIM test).
+    """Whether some count out of `trials` rounds to this percentage (GRIM test, Brown and Heathers 2017).
 
-    Halves may have been rounded either way.
+    Halves may be rounded either way.
     """
     return abs(nearest_possible(percent, trials) - percent) <= 0.5 / 10.0**decimals + 1e-9
 
 
 def nearest_possible(percent: float, trials: int) -> float:
-    """The percentage nearest to the printed one that a count out of `trials` can give."""
+    """The closest percentage that a count out of `trials` can give."""
     return 100 * round(percent * trials / 100) / trials
 
 
 def moving_average(rate: float, uses: int, start: float = published.EMA_START) -> float:
-    """What an exponential moving average is expected to show after so many uses of a skill that works at `rate`."""
+    """Expected exponential moving average after `uses` uses of a skill with success rate `rate`."""
     return rate + (start - rate) * (1 - published.EMA_ALPHA) ** uses
 
 
 def fit_hyperbola(percent: Mapping[int, float]) -> Hyperbola:
-    """Least squares of the hyperbola that begins at the value printed for n = 1."""
+    """Least-squares fit of a hyperbola through the printed value at n = 1."""
     from scipy.optimize import curve_fit
 
     n_N, percent_N = np.array([*percent], dtype=np.float64), np.array([*percent.values()])
@@ -145,7 +144,7 @@ def fit_hyperbola(percent: Mapping[int, float]) -> Hyperbola:
 
 
 def formula_rmse(domain: str, percent: Mapping[int, float]) -> float:
-    """The root mean square by which a domain's formula misses a printed column, in points."""
+    """RMSE between a domain's formula and a printed column, in points."""
     return _rmse([100 * CURVES[domain].success(n) - printed for n, printed in percent.items()])
 
 
@@ -164,7 +163,7 @@ def _checked(key: str, what: str, claimed: float, computed: float, unit: Unit, w
 
 
 def _table() -> list[Claim]:
-    """The printed column, and whether it follows the formula that it is printed for."""
+    """Whether the printed table follows its own formula."""
     rows = [
         _checked(
             f"{TABLE_DOMAIN}/success/{n}",
@@ -178,9 +177,12 @@ def _table() -> list[Claim]:
     fit = fit_hyperbola(TABLE_PERCENT)
     why = (
         f"the column is {fit.start:.0f} + {fit.span:.1f} (n - 1) / (n - 1 + {fit.half:.2f}), "
-        f"a hyperbola, to {fit.rmse:.2f} points (RMSE; at most {fit.worst:.2f})"
+        f"a hyperbola, within {fit.rmse:.2f} points (RMSE; at most {fit.worst:.2f})"
     )
-    what, miss = f"{TABLE_DOMAIN}: the column is off its formula by (RMSE)", formula_rmse(TABLE_DOMAIN, TABLE_PERCENT)
+    what, miss = (
+        f"{TABLE_DOMAIN}: the column's distance from its formula (RMSE)",
+        formula_rmse(TABLE_DOMAIN, TABLE_PERCENT),
+    )
     form = _checked(f"{TABLE_DOMAIN}/form", what, 0.0, miss, "points", why)
     return [*rows, replace(form, measured=NO_MEASUREMENT)]
 
@@ -221,7 +223,7 @@ def _case_study() -> list[Claim]:
             curve.asymptote,
             "%",
             "agrees" if highest / 100 <= curve.asymptote else "contradicts",
-            f"over its own model's asymptote ({domain}); no count of {', '.join(map(str, impossible))} gives it",
+            f"above its own model's asymptote ({domain}); no count out of {', '.join(map(str, impossible))} gives it",
             NO_MEASUREMENT,
         ),
         _checked(
@@ -230,21 +232,21 @@ def _case_study() -> list[Claim]:
             saved,
             curve.time_saved(published.CASE_TASKS),
             "%",
-            "by 1 - exp(-.7 rate n), which has no floor",
+            "computed as 1 - exp(-.7 rate n), which has no floor",
         ),
     ]
 
 
 def _bookkeeping() -> list[Claim]:
     rate, uses = 0.3, 10
-    what = f"success shown of a skill that works {100 * rate:.0f} % of the time, after {uses} uses"
-    why = "computed is the truth; the average begins at 1 with alpha .1"
+    what = f"success rate shown for a skill that works {100 * rate:.0f} % of the time, after {uses} uses"
+    why = "computed is the true rate; the moving average starts at 1 with alpha .1"
     row = _checked("moving-average", what, moving_average(rate, uses), rate, "%", why)
     return [replace(row, measured=NO_MEASUREMENT)]
 
 
 def _open() -> list[Claim]:
-    """Claims that contradict nothing: what only a measurement can tell."""
+    """Claims without a contradiction, which only a measurement can decide."""
     skills = float(int(published.SKILLS_PER_TASK * 100))
     rows = [Claim("skills/100", "skills after 100 tasks", skills, None, "skills", "open")]
     for domain, curve in CURVES.items():
@@ -259,8 +261,8 @@ def _open() -> list[Claim]:
 
 
 def summary(claims: Iterable[Claim]) -> str:
-    """How many claims hold against their own arithmetic, in one line."""
+    """One line: how many claims contradict their own formula."""
     verdicts = [claim.verdict for claim in claims]
     checked = len(verdicts) - verdicts.count("open")
     failed = verdicts.count("contradicts") + verdicts.count("impossible")
-    return f"{failed} of {checked} claims that can be checked contradict themselves; {verdicts.count('open')} are open."
+    return f"{failed} of {checked} checkable claims contradict themselves; {verdicts.count('open')} are open."

@@ -1,4 +1,4 @@
-"""What a run says of the published claims: the measured column of `hermes_lab.analysis.audit.claims`, by domain."""
+"""A run's measurements of the published claims, per domain; see `hermes_lab.analysis.audit.claims`."""
 
 from typing import NamedTuple
 
@@ -8,36 +8,37 @@ import pandas as pd
 from hermes_lab.analysis.audit.claims import Measured
 from hermes_lab.analysis.audit.published import CASE_TASKS, TABLE_PERCENT, THRESHOLD
 from hermes_lab.analysis.data.series import clusters_of
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.times import fit_times
 from hermes_lab.errors import ConfigError
 
 LEARNING_ARM = "on"
-"""The arm that learns; the claims speak of no other."""
+"""The arm that learns, which is what the claims are about."""
 AREA_TASKS = 100
 
 
 class Measurements(NamedTuple):
-    """Measurements by the key of their claim, and a line for each domain of the run that says what they rest on."""
+    """Measurements by claim key, and for each domain of the run a note on the fit behind them."""
 
     by_claim: dict[str, Measured]
     notes: list[str]
 
 
 def measure(frame: pd.DataFrame, *, draws: int = 400, seed: int = 0) -> Measurements:
-    """The claims as the learning arm of `load_episodes` has them, each domain by itself.
+    """Measures the claims on the learning arm of a `load_episodes` frame, each domain separately.
 
-    A curve that is not identified measures nothing, and nothing is measured beyond the tasks that were run. Raises
-    `ConfigError` where no judged episode learnt, or several sets of weights did.
+    There is no measurement without an identified curve, or beyond the tasks that were run. Raises `ConfigError` if the
+    learning arm has no judged episode or several sets of weights.
     """
     learnt = frame[(frame["arm"] == LEARNING_ARM) & (frame["phase"] == "learn") & frame["success"].notna()]
     if learnt.empty:
         raise ConfigError(
-            f"no judged episode of the arm `{LEARNING_ARM}`: there is no learning to hold against the claims"
+            f"no judged episode in arm `{LEARNING_ARM}`, so there is no learning to compare with the claims"
         )
     if len(learnt[["model", "adapter", "adapter_digest"]].drop_duplicates()) > 1:
-        raise ConfigError("several sets of weights: audit a run of one at a time")
+        raise ConfigError("several sets of weights: audit a run with a single one")
     found, notes = {"skills/100": _skills(learnt)}, []
     for name, rows in learnt.groupby("domain", sort=False):
         domain = str(name)
@@ -87,10 +88,10 @@ def _time_saved(rows: pd.DataFrame, draws: int, seed: int) -> Measured:
 
 
 def _skills(learnt: pd.DataFrame) -> Measured:
-    """The skills that lanes had when they met their last tasks: what prompts listed, so without deprecated ones."""
+    """Mean number of skills in the prompt at each lane's last task; deprecated skills are not listed."""
     last = learnt[learnt["experience"] == learnt.groupby(["run", "lane"])["experience"].transform("max")]
     return Measured(float(last["skills_listed"].mean()), note=f"listed after {last['experience'].max()} tasks")
 
 
 def _beyond(end: float) -> Measured:
-    return Measured(None, note=f"not measured: the run ends after {end + 1:.0f} tasks")
+    return Measured(None, note=f"not measured: the run has only {end + 1:.0f} tasks")

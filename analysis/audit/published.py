@@ -1,8 +1,8 @@
-"""Numbers that others have published, as they published them. None of them is a measurement of ours.
+"""Numbers published by others, quoted as printed. None is our own measurement.
 
-The learning curve is what an early description of Hermes states of itself: a formula with parameters for each domain, a
-table, and a case study. They are claims to be tested (`hermes_lab.analysis.audit.claims`), never outputs to be printed
-as if they had been measured. Shares are in [0, 1] unless a name says percent."""
+The learning curve comes from an early description of Hermes: a formula with parameters for each domain, a table, and a
+case study. They are claims to test (`hermes_lab.analysis.audit.claims`), not results. Shares are in [0, 1] unless a
+name says percent."""
 
 import math
 from typing import NamedTuple
@@ -20,13 +20,13 @@ class PublishedCurve(NamedTuple):
         return self.asymptote - (self.asymptote - self.initial) * math.exp(-self.rate * n)
 
     def tasks_to(self, success: float) -> float:
-        """The n at which the formula reaches `success`; infinite where it never does."""
+        """The n at which the formula reaches `success`; infinite if it never does."""
         if success >= self.asymptote:
             return math.inf
         return max(math.log((self.asymptote - self.initial) / (self.asymptote - success)) / self.rate, 0.0)
 
     def area(self, tasks: float) -> float:
-        """The integral of the formula from 0: the successes to be expected in so many tasks."""
+        """The integral of the formula from 0: expected successes in `tasks` tasks."""
         rise = self.asymptote - self.initial
         return self.asymptote * tasks + rise * math.expm1(-self.rate * tasks) / self.rate
 
@@ -36,19 +36,19 @@ class PublishedCurve(NamedTuple):
 
     @property
     def rules(self) -> float:
-        """Hidden rules over the chance to learn one that is met, in the world of which the rate is exactly true.
+        """M / c, the number of hidden rules over the chance to learn one, for which the rate is exact.
 
-        Of M equally likely rules, each learned with probability c when met, the rate is -ln(1 - c/M).
+        With M equally likely rules, each learned with probability c when met, the rate is -ln(1 - c/M).
         """
         return -1 / math.expm1(-self.rate)
 
 
 TIME_FACTOR = 0.7
-"""Of the published time formula."""
+"""Factor in the published time formula."""
 SKILLS_PER_TASK = 0.3
 """The published number of skills after n tasks is int(.3 n)."""
 THRESHOLD = 0.8
-"""The success to which the published iterations are counted."""
+"""Success level of the published iteration counts."""
 
 CURVES = {
     "code_debugging": PublishedCurve(0.45, 0.89, 0.08),
@@ -57,7 +57,7 @@ CURVES = {
     "web_research": PublishedCurve(0.61, 0.84, 0.05),
     "report_generation": PublishedCurve(0.67, 0.91, 0.04),
 }
-"""The parameters of each domain."""
+"""Curve parameters by domain."""
 
 TABLE_DOMAIN = "code_debugging"
 TABLE_PERCENT = {1: 45.0, 5: 63.2, 10: 72.4, 20: 80.1, 50: 86.3, 100: 88.7}
@@ -70,13 +70,13 @@ TASKS_TO_THRESHOLD = {
     "web_research": 28,
     "system_admin": 31,
 }
-"""The printed iterations to 80 % of each domain."""
+"""Printed iterations to 80 % by domain."""
 
 CASE_DOMAIN = "data_analysis"
-"""The domain of the case study of 100 iterations: the one whose asymptote is 86 %."""
+"""The domain of the 100-iteration case study: the one with an asymptote of 86 %."""
 CASE_TASKS = 100
 CASE_RANGES = (10, 10, 10, 20, 50)
-"""The sizes of its ranges: iterations 1-10, 11-20, 21-30, 31-50 and 51-100."""
+"""Sizes of its ranges: iterations 1-10, 11-20, 21-30, 31-50 and 51-100."""
 CASE_FIRST_PERCENT = 52.0
 """The case study's success in its first range."""
 CASE_HIGHEST_PERCENT = 87.0
@@ -85,7 +85,7 @@ CASE_TIME_SAVED_PERCENT = 61.4
 """The share of time that the case study saves over its 100 iterations."""
 
 EMA_START, EMA_ALPHA = 1.0, 0.1
-"""A skill's published success rate is a moving average that begins at 1."""
+"""A skill's published success rate is a moving average that starts at 1."""
 
 REFLEXION_TASKS = 134
 """ALFWorld environments of Reflexion (Shinn et al. 2023, arXiv 2303.11366)."""
@@ -97,7 +97,7 @@ REFLEXION_CUMULATIVE = {
 REFLEXION_PAIRED_TRIAL = 6
 """The last trial that both runs have."""
 REFLEXION_ONLY = {"reflexion": 23, "base": 1}
-"""Environments that only the one had solved by the end of that trial, counted in the same logs."""
+"""Environments solved by only one of the two by the end of that trial, counted in the same logs."""
 
 STREAMBENCH_SETTINGS = ("zero-shot", "Self-StreamICL", "MAM-StreamICL")
 STREAMBENCH_PERCENT = {
@@ -107,4 +107,4 @@ STREAMBENCH_PERCENT = {
     "ToolBench": (61.38, 71.33, 75.87),
     "HotpotQA": (48.49, 54.80, 55.20),
 }
-"""StreamBench's table 2 (Wu et al. 2024, arXiv 2406.08747), in percent, a value for each setting."""
+"""StreamBench table 2 (Wu et al. 2024, arXiv 2406.08747), in percent, one value per setting."""

@@ -1,1 +1,1 @@
-"""What differs between arms, runs and weights."""
+"""Comparisons between arms, runs and weights."""

@@ -1,4 +1,4 @@
-"""What changed between two runs or two arms, judged on pairs: the same task in the same place under both."""
+"""Paired comparisons of two runs or two arms: the same task at the same position under both."""
 
 import math
 from collections import Counter
@@ -39,9 +39,9 @@ from hermes_lab.manifest import config_differences, read_manifest
 
 
 def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
-    """Pairs two runs by episode key: all of their arms together, or one of them.
+    """Pairs two runs by episode key, for all arms together or for one.
 
-    Raises `ConfigError` where their tasks are not the same, or one has no such arm.
+    Raises `ConfigError` if their tasks differ or one lacks the arm.
     """
     _refuse_other_tasks(before, after)
     olds, news = (_of_arm(load_episodes(run, columns=COLUMNS), arm, run) for run in (before, after))
@@ -55,19 +55,19 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
 def compare_arms(run: Path, before: str, after: str) -> Report:
     """Pairs two arms of a run by task, replicate, world, weights, round and sample.
 
-    Raises `ConfigError` where an arm is missing.
+    Raises `ConfigError` if an arm is missing.
     """
     return compare_to_first(run, [before, after])[0]
 
 
 def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
-    """Each further arm of a run against the first; the p of their headlines are a family, adjusted by Holm.
+    """Each further arm of a run against the first; the headline p-values are Holm-adjusted as one family.
 
-    Raises `ConfigError` where an arm is missing.
+    Raises `ConfigError` if an arm is missing.
     """
     frame = load_episodes(run, columns=COLUMNS)
     if frame.empty:
-        raise ConfigError(f"{run} holds no episode yet: there is nothing to compare")
+        raise ConfigError(f"{run} has no episodes yet, so there is nothing to compare")
     first, *others = (_of_arm(frame, arm, run) for arm in arms)
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
     reports = [
@@ -78,20 +78,20 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
 
 
 def _of_arm(frame: pd.DataFrame, arm: str, run: Path) -> pd.DataFrame:
-    """The episodes of an arm; all where it is ""."""
+    """The episodes of an arm, or all if `arm` is ""."""
     if not arm:
         return frame
     found = frame[frame["arm"] == arm]
     if found.empty:
         held = ", ".join(sorted(frame["arm"].unique()))
-        raise ConfigError(f"{run} has no arm {arm!r}; it has {held}; give a second run to compare with")
+        raise ConfigError(f"{run} has no arm {arm!r}; it has {held}; or give a second run to compare with")
     return found
 
 
 def compare_frames(
     before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: tuple[str, str], where: str = ""
 ) -> Report:
-    """Two frames of `load_episodes`, paired by the columns of `place`. Raises `ConfigError` where nothing pairs."""
+    """Compares two frames of `load_episodes`, paired by the columns `place`. Raises `ConfigError` if nothing pairs."""
     olds, news = _common_checks(before, after), _common_checks(after, before)
     when = moment(pd.concat([olds, news]))
     news_of = dict(parts(news, when))
@@ -116,8 +116,8 @@ def compare_frames(
 
 
 def adjust(reports: Sequence[Report]) -> list[Report]:
-    """The reports with Holm's p over three families: the headlines; what each side gained from its first check to its
-    last; and all other metrics and parts."""
+    """The reports with p-values Holm-adjusted in three families: the headlines; each side's change from its first to
+    its last held-out check; and all other metrics and parts."""
     headlines = [report.headline for report in reports]
     gains = {change.side: change.comparison for report in reports for change in report.changes}
     others = [c for report in reports for c in report.comparisons if c is not report.headline]
@@ -140,7 +140,7 @@ def _refuse_other_tasks(before: Path, after: Path) -> None:
     if a.tasks_digest and a.tasks_digest == b.tasks_digest:
         return
     was, now = a.config.get("suite", {}), b.config.get("suite", {})
-    # More tasks of the same draw are the same tasks and some more.
+    # `count` may differ: a longer draw starts with the same tasks.
     for field in sorted((was.keys() | now.keys()) - {"count"}):
         if was.get(field) != now.get(field):
             raise ConfigError(
@@ -153,32 +153,32 @@ def _nothing(pairs: pd.DataFrame, names: tuple[str, str], where: str) -> str:
     """Why no metric could be compared."""
     sides = f"arms {names[0]} and {names[1]} of {where}" if where else f"{names[0]} and {names[1]}"
     if pairs.empty:
-        return f"{sides} have no task in the same place; compare runs of one suite, plan and seed"
+        return f"{sides} share no task at the same position; compare runs with the same suite, plan and seed"
     errored = int(((pairs["status_before"] == "errored") | (pairs["status_after"] == "errored")).sum())
-    return f"{sides}: not measured: of {len(pairs)} pairs none was judged on both sides ({errored} errored)"
+    return f"{sides}: none of {len(pairs)} pairs was judged on both sides ({errored} errored)"
 
 
 def _notes(run: Path, frame: pd.DataFrame, whole: pd.DataFrame | None = None) -> tuple[str, ...]:
-    """What is missing of the run, and how many episodes of `frame` errored."""
+    """Notes on missing and errored episodes."""
     notes = []
     rows = len(frame if whole is None else whole)
     if (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted):
-        notes.append(f"{run} is not finished: {rows} of {wanted} episodes; what stands here is of those")
+        notes.append(f"{run} is not finished: results are based on {rows} of {wanted} episodes")
     errors = Counter(frame.loc[frame["status"] == "errored", "error_kind"])
     if errors:
         kinds = ", ".join(f"{kind} {count}" for kind, count in errors.most_common())
-        notes.append(f"{run}: {errors.total()} errored episodes have no score and are left out ({kinds})")
+        notes.append(f"{run}: {errors.total()} errored episodes excluded ({kinds})")
     return tuple(notes)
 
 
 def _common_checks(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """The episodes without the checks that only this side has come to: both are measured at the same one."""
+    """Drops held-out checks that only this side has reached, so both are measured at the same one."""
     theirs = other.loc[other["phase"] == "heldout", "round"].unique()
     return frame[(frame["phase"] != "heldout") | frame["round"].isin(theirs)]
 
 
 def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparison]:
-    """A comparison for each metric that any pair has on both sides."""
+    """One comparison for each metric with at least one complete pair."""
     for metric in METRICS:
         found = outcomes(pairs, metric)
         if found is None:
@@ -205,7 +205,7 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             tasks=together.tasks,
             counted=together.of(count, "pair" if count == 1 else "pairs"),
             limit=together.limit(),
-            clusters=tuple(_cluster(change_P, unit_P) for unit_P in together.ways),
+            clusters=tuple(_cluster(change_P, unit_P) for unit_P in together.clusterings),
             standard_error=None if math.isnan(error := together.error(change_P)) else error,
             unpaired=episodes - 2 * count,
             pair_correlation=found.correlation,
@@ -215,13 +215,13 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
 
 
 def _cluster(change_P: Array, unit_P: Codes) -> Lanes | None:
-    """How the pairs cluster, as `hermes_lab.analysis.stats.power` takes it."""
+    """The clustering of the pairs, as input to `hermes_lab.analysis.stats.power`."""
     number = int(unit_P.max()) + 1
     return None if number == len(unit_P) else Lanes(number, intraclass_correlation(change_P, unit_P))
 
 
 def _changes(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str]) -> tuple[Change, ...]:
-    """Of each side, the first check against the last one."""
+    """Each side's first held-out check against its last one."""
     changes = []
     for name, frame in zip(names, (before, after), strict=True):
         if checks := first_and_last_check(frame):
@@ -237,7 +237,7 @@ def _aggregates(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str
 
 
 def _decomposition(frame: pd.DataFrame, skills: tuple[str, str]) -> TwoByTwo | None:
-    """Weights x skills; None where they are not both factors."""
+    """Weights x skills; None unless both vary."""
     try:
         return decompose(frame, skills=skills)
     except ConfigError:
@@ -245,7 +245,7 @@ def _decomposition(frame: pd.DataFrame, skills: tuple[str, str]) -> TwoByTwo | N
 
 
 def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str]) -> tuple[Cell, ...]:
-    """Weights x skills over the paired episodes; empty unless both runs hold exactly the arms off and on."""
+    """Weights x skills over the paired episodes; empty unless both runs have exactly the arms off and on."""
     if not set(before["arm"]) == set(after["arm"]) == {"off", "on"}:
         return ()
     pairs = pair(before, after, place)

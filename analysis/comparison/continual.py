@@ -1,15 +1,15 @@
-"""Transfer and forgetting: what lanes that go through several worlds know of each, before and after every one.
+"""Transfer and forgetting across a sequence of worlds.
 
-R_ij is the success on the held-out tasks of block j once i blocks were learnt; row 0 is before any. With T blocks
+R_ij is the success on the held-out tasks of block j after learning i blocks; row 0 is before any. With T blocks
 
     ACC        = mean_j R_Tj
-    BWT        = mean_{j<T} (R_Tj - R_jj)                    what later blocks did to earlier ones
-    FWT        = mean_{j>=2} (R_{j-1,j} - R_0j)              what earlier blocks did for later ones
+    BWT        = mean_{j<T} (R_Tj - R_jj)                    backward transfer: effect of later blocks on earlier ones
+    FWT        = mean_{j>=2} (R_{j-1,j} - R_0j)              forward transfer: effect of earlier blocks on later ones
     forgetting = mean_{j<T} (max_{1<=l<T} R_lj - R_Tj)
 
-ACC, BWT and FWT are of Lopez-Paz and Ranzato (2017, Gradient Episodic Memory); forgetting is of Chaudhry et al. (2018,
-Riemannian Walk), with blocks counted from 1. A maximum of noisy scores is too high on average, so forgetting is biased
-upwards; BWT is not.
+ACC, BWT and FWT follow Lopez-Paz and Ranzato (2017, Gradient Episodic Memory); forgetting follows Chaudhry et al.
+(2018, Riemannian Walk), with blocks counted from 1. The maximum of noisy scores is biased upwards, so forgetting is
+too; BWT is not.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,13 @@ from hermes_lab.analysis.stats.over_lanes import DRAWS, Estimate, interval_of
 
 @dataclass(frozen=True)
 class Transfer:
-    """One series' transfer. `scores` is R, shape (T + 1, T), NaN where nothing was measured; it weighs episodes alike.
+    """Transfer measures of one series. `scores` is R, shape (T + 1, T), NaN where not measured; episodes have equal
+    weight.
 
-    `gain` is mean_j (R_Tj - R_0j), what learning did for the held-out tasks of its own worlds. `gap` is the success of
-    the last tasks of the last block, as many of each lane as it has held-out tasks of that block, less that of those
-    after learning: what does not carry over to tasks that nothing was learnt from. None is what cannot be told: of one
-    block there is no BWT, FWT or forgetting.
+    `gain` is mean_j (R_Tj - R_0j): the effect of learning on the held-out tasks of the same worlds. `gap` is the
+    generalisation gap: success on the last training tasks of the last block (per lane as many as it has held-out tasks
+    there) minus success on the held-out tasks after learning. None is not measurable: one block has no BWT, FWT or
+    forgetting.
     """
 
     lanes: int
@@ -45,11 +46,11 @@ class Transfer:
 
     @property
     def blocks(self) -> int:
-        """T."""
+        """The number of blocks T."""
         return int(self.scores.shape[1])
 
     def report(self) -> dict[str, Any]:
-        """For JSON; null is what was not measured."""
+        """For JSON; null is not measured."""
         told = {name: getattr(self, name) for name in MEASURES}
         return {
             "lanes": self.lanes,
@@ -62,17 +63,17 @@ MEASURES = ("acc", "bwt", "fwt", "forgetting", "gain", "gap")
 
 
 def transfers(frame: pd.DataFrame) -> dict[str, Transfer]:
-    """The transfer of every series that has held-out checks."""
+    """Transfer measures of every series with held-out checks."""
     names = series_of(frame)
     found = {str(name): transfer(group) for name, group in frame.groupby(names, sort=False)}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def transfer(frame: pd.DataFrame, *, seed: int = 0) -> Transfer | None:
-    """The transfer of one series; None where it has no held-out check, or nothing to learn from.
+    """Transfer measures of one series; None without held-out checks or training tasks.
 
-    A check counts for R_i where it comes right after the last round of the i-th block (i = 0: before the first round).
-    Intervals are over lanes, as `interval_of` says.
+    A check counts towards R_i if it directly follows the last round of block i (i = 0: before the first round).
+    Intervals are over lanes (`interval_of`).
     """
     names = frame["run"] + "\n" + frame["lane"]
     judged = (frame["status"] == "ok") & frame["success"].notna()
@@ -83,7 +84,7 @@ def transfer(frame: pd.DataFrame, *, seed: int = 0) -> Transfer | None:
     lanes = pd.Index(names[checks.index].unique())
     learnt = learnt[names[learnt.index].isin(lanes)]
     blocks = 1 + int(max(learnt["block"].max(), checks["block"].max()))
-    # The round after each block, by all its rows: one that errored was a round. Row 0 is before any block.
+    # The round after each block, errored rows included. Row 0 is before any block.
     borders_C_I = np.full((len(lanes), blocks + 1), -1)
     borders_C_I[:, 0] = 0
     np.maximum.at(borders_C_I, (lanes.get_indexer(names[learnt.index]), learnt["block"] + 1), learnt["round"] + 1)
@@ -108,7 +109,7 @@ def transfer(frame: pd.DataFrame, *, seed: int = 0) -> Transfer | None:
 
 
 def _late(learnt: pd.DataFrame, names: pd.Series, lanes: pd.Index, wanted_C: Array) -> tuple[Array, Array]:
-    """Of each lane's last tasks learnt from, so many, how many were solved and tried, shape (C,) both."""
+    """Solved and scored counts among each lane's last `wanted_C` training tasks, each of shape (C,)."""
     learnt = learnt.sort_values(["round", "place"])
     own = names[learnt.index]
     lane_N = lanes.get_indexer(pd.Index(own))
@@ -121,8 +122,7 @@ def _late(learnt: pd.DataFrame, names: pd.Series, lanes: pd.Index, wanted_C: Arr
 
 
 def measures(scores: Array) -> dict[str, Array]:
-    """ACC, BWT, FWT, forgetting and gain of matrices R, shape (..., T + 1, T), each of shape (...); NaN where there is
-    nothing to average."""
+    """ACC, BWT, FWT, forgetting and gain of matrices R, shape (..., T + 1, T), each (...); NaN without data."""
     before, rows = scores[..., 0, :], scores[..., 1:, :]
     last = rows[..., -1, :]
     own = np.diagonal(rows, axis1=-2, axis2=-1)
@@ -144,7 +144,7 @@ def measures(scores: Array) -> dict[str, Array]:
 
 
 def _ratio(weights_B_C: Array, hits_C: Array, tries_C: Array) -> Array:
-    """Of draws of lanes, the share of hits, shape (B, ...); NaN where nothing was tried."""
+    """The success rate in each draw of lanes, shape (B, ...); NaN without trials."""
     tries = np.tensordot(weights_B_C, tries_C, axes=1)
     hits = np.tensordot(weights_B_C, hits_C, axes=1)
     share: Array = np.divide(hits, tries, out=np.full_like(tries, np.nan), where=tries > 0)
@@ -152,5 +152,5 @@ def _ratio(weights_B_C: Array, hits_C: Array, tries_C: Array) -> Array:
 
 
 def _estimate(draws_B: Array, lanes: int) -> Estimate | None:
-    """The first draw is the data's own."""
+    """The first draw is the original sample."""
     return None if np.isnan(draws_B[0]) else Estimate(float(draws_B[0]), interval_of(draws_B[1:], lanes))

@@ -1,4 +1,4 @@
-"""The course of a run: what is measured at each stretch of a lane's tasks, and what a library's growth is worth."""
+"""Metrics by range of a lane's tasks, and success against library size."""
 
 from collections.abc import Iterator
 
@@ -8,25 +8,25 @@ from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.stats.intervals import wilson
 
 RANGES = ((1, 10), (11, 20), (21, 30), (31, 50), (51, 100))
-"""First and last iteration, counted from 1. Longer lanes have one more range, for the rest."""
+"""First and last iteration, counted from 1. Longer lanes get one more range for the rest."""
 
 
 def iterations(frame: pd.DataFrame) -> pd.Series:
-    """The place of each episode's task in its lane, from 1: n of `experience` counts from the lane's round."""
+    """The 1-based position of each episode's task in its lane."""
     return frame["experience"] + frame["place"] + 1
 
 
 def course(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for each series and range of iterations that has a finished episode of the phase `learn`.
+    """One row per series and range of iterations with a finished episode of phase `learn`.
 
-    first, last: the range, as far as lanes reached it. lanes. episodes: finished ones; scored: judged ones.
-    success, low, high: first submissions that were right, with Wilson's interval, which takes episodes as independent.
-    seconds: the median of an episode without its review; censored: the share of episodes that a budget stopped, which
-    would have taken longer: where it is a half or more, the median is a lower bound.
-    tokens: the mean of an episode, its review included. reuse: episodes that loaded a skill / all.
-    recovery: episodes that met an error (a failed call or a rejected first submission) and were accepted / those that
-    met one. skills: the skills that prompts name, the mean over lanes of the last episode of the range.
-    NA is what was not measured, such as recovery where nothing went wrong, or tokens where the model reported none.
+    first, last: the range, as far as lanes reached it. lanes: their number. episodes: finished ones; scored: judged.
+    success, low, high: success at the first submission with its Wilson interval (episodes taken as independent).
+    seconds: median wall clock of an episode without its review; censored: the share of episodes stopped by a budget.
+    With half or more censored, the median is a lower bound.
+    tokens: mean per episode, review included. reuse: share of episodes that loaded a skill.
+    recovery: share of episodes with an error (a failed call or a rejected first submission) that were accepted in the
+    end. skills: skills listed in the prompt, mean over lanes at the last episode of the range.
+    NA is not measured, e.g. recovery without errors, or tokens if the model reported none.
     """
     whole = frame[(frame["phase"] == "learn") & (frame["status"] == "ok")]
     whole = whole.assign(series=series_of(whole), iteration=iterations(whole))
@@ -47,8 +47,8 @@ MAY_BE_MISSING = ("success", "low", "high", "tokens", "recovery")
 
 
 def growth(frame: pd.DataFrame) -> pd.DataFrame:
-    """Library growth against utility: for each series and each experience n at which a held-out check was made, the
-    skills that its prompts named, and the success. Lanes have equal weight."""
+    """Library growth against utility: skills listed and success at each held-out check, by series and experience n.
+    Lanes have equal weight."""
     checks = frame[(frame["phase"] == "heldout") & (frame["status"] == "ok")]
     if checks.empty:
         return pd.DataFrame(columns=["series", "experience", "lanes", "skills", "success"])
@@ -61,7 +61,7 @@ def growth(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def met_error(frame: pd.DataFrame) -> pd.Series:
-    """Whether each episode met an error: a failed call, or a rejected first submission."""
+    """Whether each episode had an error: a failed call or a rejected first submission."""
     rejected = frame["success"].eq(False).fillna(False).astype(bool)
     recovered = frame["recovered"].fillna(False).astype(bool)
     return (frame["tool_errors"] > 0) | rejected | recovered

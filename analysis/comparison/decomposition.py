@@ -1,14 +1,14 @@
-"""Was it the skills or the weights? The 2x2 of both, over tasks that were run in all four corners.
+"""Weights x skills: the 2x2 decomposition, over tasks that were run in all four cells.
 
-With the success rates r of the corners (weights before or after, skills off or on):
+With success rates r of the cells (weights before or after, skills off or on):
 
     both        = r(after, on) - r(before, off)  = weights + skills
     weights     = the mean of r(after, s) - r(before, s) over skills s off and on
     skills      = the mean of r(w, on) - r(w, off) over weights w before and after
-    interaction = what skills are worth under the new weights, less what they are worth under the old ones
+    interaction = the effect of skills under the new weights minus their effect under the old ones
 
-So the two main effects share out the whole change, and the interaction says whether each is the same with and without
-the other. Where it is not, `skills_before` and `skills_after` are what to speak of.
+The two main effects sum to the whole change; the interaction tests whether each is independent of the other. If they
+interact, report the simple effects `skills_before` and `skills_after`.
 """
 
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ Outcomes = np.typing.NDArray[np.int64]
 
 _PLACE = ["suite", "task_id", "replicate", "world", "round", "sample"]
 _TESTED = ("weights", "skills", "interaction")
-"""The family over which p is adjusted."""
+"""The family of tests for Holm's adjustment."""
 TESTS = len(_TESTED)
 
 
 class Effect(NamedTuple):
-    """A difference of success rates with its 95 % interval, and p of the exact sign-flip test over units.
+    """A difference of success rates with its 95 % interval and the p-value of the exact sign-flip test over units.
 
-    `p_adjusted` is Holm's over weights, skills and interaction; of any other effect it is `p_value`.
+    `p_adjusted` is Holm-adjusted over weights, skills and interaction; for any other effect it equals `p_value`.
     """
 
     difference: float
@@ -46,7 +46,7 @@ class Effect(NamedTuple):
 
     @property
     def shown(self) -> bool:
-        """Whether it is shown to differ from zero."""
+        """Whether the effect is significant."""
         return is_shown(self.p_adjusted, self.interval)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True)
 class TwoByTwo:
-    """The four corners over `places` tasks, and what the factors did; see the module. `part` is the part of the run."""
+    """The four cells over `places` tasks and the effects of both factors. `part` is the part of the run."""
 
     weights_names: tuple[str, str]
     skills_names: tuple[str, str]
@@ -76,9 +76,9 @@ class TwoByTwo:
     lanes: int
     part: str
     counted: str
-    """The sets of four episodes and what they are in: `96 sets of four in 8 worlds`."""
+    """The number of sets of four episodes and their clusters: `96 sets of four in 8 worlds`."""
     limit: str
-    """What alone is spoken of; "" where it is of all worlds of the kind."""
+    """The units the result is limited to, e.g. `these 5 worlds only`; "" if it generalises to other worlds."""
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
@@ -94,38 +94,38 @@ class TwoByTwo:
         }
 
     def sentence(self) -> str:
-        """Was it the skills or the weights, in one line, of which the part before the colon is the short answer.
+        """The finding in one line; the part before the colon is the short answer.
 
-        Where the interaction is shown no average over the other factor says what a factor does, so the effects of
-        skills under each set of weights are quoted.
+        With a significant interaction main effects are misleading, so the effect of skills is given for each set of
+        weights.
         """
         together = points(self.both.difference, self.both.interval)
         if self.interaction.shown:
             before, after = self.weights_names
             return (
-                f"What skills are worth depends on the weights: {self.skills_before} under {before}; "
-                f"{self.skills_after} under {after}; the interaction is {self.interaction}; both together {together}"
+                f"The effect of skills depends on the weights: {self.skills_before} under {before}; "
+                f"{self.skills_after} under {after}; interaction {self.interaction}; combined {together}"
             )
         return (
-            f"{self._which()}: of {together} together, the weights make "
-            f"{points(self.weights.difference, self.weights.interval)} and the skills "
+            f"{self._which()}: combined {together}, weights "
+            f"{points(self.weights.difference, self.weights.interval)}, skills "
             f"{points(self.skills.difference, self.skills.interval)}"
         )
 
     def _which(self) -> str:
         match self.weights.shown, self.skills.shown:
             case True, True:
-                return "It was the weights and the skills"
+                return "Both the weights and the skills made a difference"
             case True, False:
-                return "It was the weights, and the skills are not shown to matter"
+                return "The weights made a difference; no effect of skills shown"
             case False, True:
-                return "It was the skills, and the weights are not shown to matter"
+                return "The skills made a difference; no effect of the weights shown"
         if self.both.shown:
-            return "Both together matter, and which of weights and skills it was is not shown"
-        return "Neither the weights nor the skills are shown to matter"
+            return "Weights and skills together made a difference; not shown which of them"
+        return "No effect of the weights or the skills shown"
 
     def lines(self) -> list[str]:
-        """The four corners, and what changed between them."""
+        """The four cells and the effects."""
         before, after = self.weights_names
         corners = [
             f"{name}, skills {skills}: {rate} solved at the first submission"
@@ -134,21 +134,21 @@ class TwoByTwo:
         ]
         return [
             *corners,
-            f"both together: {self.both}",
+            f"combined: {self.both}",
             f"weights, {before} -> {after}: {self.weights}",
             f"skills, {self.skills_names[0]} -> {self.skills_names[1]}: {self.skills}",
-            f"interaction, what skills are worth under {after} less under {before}: {self.interaction}",
-            f"skills under {before}: {self.skills_before}",
-            f"skills under {after}: {self.skills_after}",
+            f"interaction, effect of skills under {after} minus under {before}: {self.interaction}",
+            f"effect of skills under {before}: {self.skills_before}",
+            f"effect of skills under {after}: {self.skills_after}",
         ]
 
 
 def decompose(frame: pd.DataFrame, *, skills: tuple[str, str] = ("off", "on")) -> TwoByTwo:
     """The 2x2 of the two sets of weights and the two arms `skills`, at the first submission.
 
-    `frame` is one run whose lanes have two sets of weights, or two runs of which the second has other weights. Only
-    tasks that were judged in all four corners count. Held-out tasks after learning, where there are any. Raises
-    `ConfigError` where there are not two sets of weights, or no task in all corners.
+    `frame` is one run with two sets of weights, or two runs with different weights. Only tasks judged in all four
+    cells count: held-out tasks after learning, if there are any. Raises `ConfigError` unless there are two sets of
+    weights and a task in all four cells.
     """
     weights, names = _weights(frame)
     part, rows = next(iter(parts(frame.assign(_weights=weights))), ("", frame.iloc[:0].assign(_weights=0)))
@@ -158,10 +158,10 @@ def decompose(frame: pd.DataFrame, *, skills: tuple[str, str] = ("off", "on")) -
     wanted = [(w, s) for w in (0, 1) for s in skills]
     if missing := [corner for corner in wanted if corner not in corners.columns]:
         weight, arm = missing[0]
-        raise ConfigError(f"{names[weight]}: no judged episode of arm {arm!r}; a 2x2 needs all four corners")
+        raise ConfigError(f"{names[weight]}: no judged episode of arm {arm!r}; a 2x2 needs all four cells")
     whole = corners[wanted].dropna()
     if whole.empty:
-        raise ConfigError("no task was judged in all four corners of weights x skills; give runs of the same tasks")
+        raise ConfigError("no task was judged in all four cells of weights x skills; give runs of the same tasks")
     together = units_of(whole.index.to_frame(index=False))
     return _two_by_two(whole.to_numpy(dtype=np.int64), together, names, skills, part)
 
@@ -174,7 +174,7 @@ def _two_by_two(
     part: str,
 ) -> TwoByTwo:
     old_off, old_on, new_off, new_on = success_P_4.T
-    # Each effect as a sum of two changes: (before, after), (before, after), and what to divide by.
+    # Each effect as a sum of two changes, (before, after) and (before, after), and the divisor.
     effects = {
         "weights": _effect((old_off, new_off), (old_on, new_on), 2, together),
         "skills": _effect((old_off, old_on), (new_off, new_on), 2, together),
@@ -209,7 +209,7 @@ def _simple(before_P: Outcomes, after_P: Outcomes, together: Units) -> Effect:
 def _effect(
     first: tuple[Outcomes, Outcomes], second: tuple[Outcomes, Outcomes], divisor: int, together: Units
 ) -> Effect:
-    """The sum of two changes, divided; its interval from those of both, widened to the bootstrap over units."""
+    """The sum of two changes over the divisor; MOVER interval, widened to the bootstrap over units."""
     one_P, other_P = first[1] - first[0], second[1] - second[0]
     total_P = one_P + other_P
     varies = one_P.std() > 0 and other_P.std() > 0
@@ -230,7 +230,7 @@ def _effect(
 
 
 def _weights(frame: pd.DataFrame) -> tuple[pd.Series, tuple[str, str]]:
-    """0 or 1 for each episode, and what the two sets of weights are called."""
+    """0 or 1 for each episode, and the names of the two sets of weights."""
     factor = "weights" if frame["run"].nunique() == 1 else "run"
     # Runs in the order in which they were given, weights in that of `learning.adapters`.
     levels = list(dict.fromkeys(frame[factor])) if factor == "run" else sorted(frame[factor].unique())
@@ -242,7 +242,7 @@ def _weights(frame: pd.DataFrame) -> tuple[pd.Series, tuple[str, str]]:
         frame.loc[frame[factor] == level, ["model", "adapter", "adapter_digest"]].drop_duplicates() for level in levels
     ]
     if any(len(weights) > 1 for weights in held) or held[0].to_numpy().tolist() == held[1].to_numpy().tolist():
-        raise ConfigError(f"weights x skills: {levels[0]} and {levels[1]} do not stand for two sets of weights")
+        raise ConfigError(f"weights x skills: {levels[0]} and {levels[1]} are not two different sets of weights")
     names = [weights_name(weights["model"].iloc[0], weights["adapter"].iloc[0]) for weights in held]
     if names[0] == names[1]:
         names = [weights["adapter"].iloc[0] or weights["model"].iloc[0] for weights in held]

@@ -1,4 +1,4 @@
-"""A drift: the hidden rules change in the middle of a run. How far does success drop, and how soon is it back?"""
+"""Recovery from drift: how far success drops when the hidden rules change mid-run, and how soon it recovers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,13 @@ from hermes_lab.analysis.stats.over_lanes import DRAWS, Estimate, interval_of
 
 @dataclass(frozen=True)
 class Recovery:
-    """How a series came over a drift.
+    """One series' drop and recovery after a drift.
 
-    `before` is the success in the last `window` tasks of each lane before it, `after` in the first ones after it, when
-    a fast learner has recovered in part: so the drop is a lower bound. `half_life` is the number of tasks from there
-    until the mean over `window` tasks first makes up half the drop; infinite where it does not within the run. The
-    first time that a noisy mean reaches a level comes early, so it is a lower bound, too. It is None where no drop is
-    shown: where the drop's interval, over lanes, does not leave out zero, or there are too few lanes for one.
+    `before` is the success on each lane's last `window` tasks before the drift, `after` on its first `window` tasks
+    after it. A fast learner has partly recovered by then, so the drop is a lower bound. `half_life` is the number of
+    tasks until the moving average over `window` tasks first regains half the drop; infinite if not within the run. A
+    noisy average crosses a level early, so this is a lower bound too. None if no drop is shown: its interval over lanes
+    includes zero, or there are too few lanes.
     """
 
     lanes: int
@@ -31,7 +31,7 @@ class Recovery:
     half_life: Estimate | None
 
     def report(self) -> dict[str, Any]:
-        """For JSON, in which an infinite number is null."""
+        """For JSON; infinity becomes null."""
         return {
             "lanes": self.lanes,
             "window": self.window,
@@ -43,8 +43,8 @@ class Recovery:
 
 
 def recovery_from_drift(frame: pd.DataFrame, drift_at: int, *, window: int = 5, seed: int = 0) -> Recovery | None:
-    """How one series came over the drift at task `drift_at` of each lane, counted from 0; None where its lanes have
-    not `window` tasks on both sides of it."""
+    """One series' recovery from the drift at task `drift_at` of each lane, counted from 0; None if lanes have fewer
+    than `window` tasks on either side."""
     learnt = frame[(frame["phase"] == "learn") & frame["success"].notna()]
     place = (learnt["experience"] + learnt["place"] - drift_at).to_numpy()
     lanes, lane = np.unique(learnt["run"] + "\n" + learnt["lane"], return_inverse=True)
@@ -69,8 +69,8 @@ def recovery_from_drift(frame: pd.DataFrame, drift_at: int, *, window: int = 5, 
 
 
 def _interval_of_drop(hits_C_N: Array, tries_C_N: Array, window: int, draws_B: Array) -> Interval | None:
-    """Newcombe's for two rates, the tasks of which are others, and no narrower than the bootstrap over lanes, which has
-    no width where all lanes agree. None where there are too few lanes for a bootstrap, or nothing was judged."""
+    """Newcombe's interval for two independent rates, but no narrower than the bootstrap over lanes (whose width is zero
+    if all lanes agree). None with too few lanes for a bootstrap, or without judged episodes."""
     if len(hits_C_N) < MIN_CLUSTERS or np.isnan(draws_B).any():
         return None
     before, after = (
@@ -84,12 +84,12 @@ def _interval_of_drop(hits_C_N: Array, tries_C_N: Array, window: int, draws_B: A
 
 
 def _windows(values_B_N: Array, window: int) -> Array:
-    """Sums over `window` neighbours, shape (B, N - window + 1)."""
+    """Moving sums over `window` values, shape (B, N - window + 1)."""
     sums: Array = np.lib.stride_tricks.sliding_window_view(values_B_N, window, axis=-1).sum(axis=-1)
     return sums
 
 
 def _first_reached(means_B_W: Array, level_B: Array) -> Array:
-    """The first place of each row that reaches its level, shape (B,); infinite where none does."""
+    """The first index of each row that reaches its level, shape (B,); infinite if none does."""
     reached_B_W = means_B_W >= level_B[:, None]
     return np.where(reached_B_W.any(axis=1), reached_B_W.argmax(axis=1), np.inf)

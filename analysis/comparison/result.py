@@ -1,4 +1,4 @@
-"""What a comparison found, and how it is said."""
+"""The result of a comparison, and its wording."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,13 +17,13 @@ from hermes_lab.analysis.stats.power import Lanes
 class Comparison:
     """One metric before and after, over pairs.
 
-    `interval` is of the difference of the two rates, and `standard_error` its clustered one (None for a single unit).
-    `p_value` is of the exact test that flips the signs of whole units: of `over`, see `analysis.paired.Units`;
-    `mcnemar` is McNemar's exact p, which takes every pair as independent. `p_adjusted` is Holm's over the family of
-    tests that this one is reported with. `pair_correlation` is that of the two outcomes of a pair (None where one never
-    varies), `lane_correlation` that of two changes in a lane. `clusters` are the units by each way to make them, None
-    where each holds one pair. `unpaired` counts episodes whose counterpart is missing, errored or without this metric,
-    and which are left out. `part` is the part of the run: "" where it has no held-out tasks.
+    `interval` is of the difference of the two rates, `standard_error` the clustered one (None for a single unit).
+    `p_value` is from the exact test that flips the signs of whole units `over` (`hermes_lab.analysis.stats.paired`);
+    `mcnemar` is McNemar's exact p, which treats all pairs as independent. `p_adjusted` is Holm-adjusted over the
+    family of tests reported together. `pair_correlation` is between the two outcomes of a pair (None if one never
+    varies), `lane_correlation` the intraclass correlation of changes in a lane. `clusters` describes each clustering,
+    None where every unit has one pair. `unpaired` counts excluded episodes: counterpart missing, errored or without
+    this metric. `part` is the part of the run, "" without held-out tasks.
     """
 
     metric: str
@@ -41,9 +41,9 @@ class Comparison:
     lanes: int
     tasks: int
     counted: str
-    """The pairs and what they are in: `60 pairs in 20 worlds`."""
+    """The number of pairs and their clusters: `60 pairs in 20 worlds`."""
     limit: str
-    """What alone is spoken of: `of these 5 worlds only`; "" where it is of all worlds of the kind."""
+    """The units the result is limited to: `these 5 worlds only`; "" if it generalises to other worlds."""
     clusters: tuple[Lanes | None, ...]
     standard_error: float | None
     unpaired: int
@@ -53,35 +53,38 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """After less before, in [-1, 1]."""
+        """After minus before, in [-1, 1]."""
         return self.after.value - self.before.value
 
     @property
     def shown(self) -> bool:
-        """Whether a difference is shown: the interval leaves out zero, and the adjusted p is below 0.05."""
+        """Whether the difference is significant: the interval excludes zero and the adjusted p is below 0.05."""
         return is_shown(self.p_adjusted, self.interval)
 
     def sentence(self) -> str:
         """The verdict in one line."""
         verdict = f"{'' if self.shown else 'no difference shown: '}{points(self.difference, self.interval)}"
         said = tested(self.p_value, self.p_adjusted, f"{self.family} tests")
-        left_out = f"; {self.unpaired} episodes without a pair left out" if self.unpaired else ""
+        left_out = f"; {self.unpaired} unpaired episodes excluded" if self.unpaired else ""
         return f"{METRICS[self.metric]}: {self.before} -> {self.after}, {verdict}, {said}{left_out}"
 
     def reach(self) -> str:
-        """What p and interval are over, and so what they speak of."""
+        """What p and interval are clustered by, and so what they generalise to."""
         if self.over == "worlds":
-            return f"p and interval are over {self.worlds} worlds, all lanes of one together"
+            return f"p and interval: clustered by world ({self.worlds} worlds)"
         if self.over == "tasks":
             few = "one lane" if self.lanes == 1 else f"{self.lanes} lanes"
             tasks = f"{self.tasks} task{'s' * (self.tasks > 1)} of {few}"
-            speak = "they speak of no other, and the luck of a lane counts as a difference"
-            return f"p and interval are over {tasks}: with fewer than {MIN_LANES} {speak}"
-        which = f"{self.lanes} lanes (replicate x world)"
+            these = "this lane" if self.lanes == 1 else "these lanes"
+            return (
+                f"p and interval: over {tasks}; fewer than {MIN_LANES} lanes: covers {these} only, "
+                "without variation between lanes"
+            )
+        which = f"by lane ({self.lanes} lanes, replicate x world)"
         if self.over == "lanes and tasks":
-            which += f" and over the {self.tasks} tasks that these share, the larger p and the wider interval"
-        few = "one world" if self.worlds == 1 else f"{self.worlds} worlds"
-        return f"p and interval are over {which}: with {few}, fewer than {MIN_LANES}, they speak of no other"
+            which += f" and by task ({self.tasks} shared tasks), larger p and wider interval"
+        these = "this world" if self.worlds == 1 else f"these {self.worlds}"
+        return f"p and interval: clustered {which}; fewer than {MIN_LANES} worlds: covers {these} only"
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
@@ -95,20 +98,20 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """One corner of weights x skills. `weights` is the adapter, or the model where there is none."""
+    """One cell of weights x skills. `weights` is the adapter, or the model without one."""
 
     weights: str
     skills: Literal["off", "on"]
     success: Rate
 
     def sentence(self) -> str:
-        """The corner in one line."""
+        """The cell in one line."""
         return f"{self.weights}, skills {self.skills}: {self.success} solved at the first submission"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a side gained between its first check and its last one, `when` that was, on the same held-out tasks."""
+    """One side's change between its first and its last held-out check (at `when`), on the same tasks."""
 
     side: str
     when: str
@@ -121,11 +124,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Report:
-    """The metrics that both sides have, by part of the run, the one of most interest first.
+    """The metrics that both sides have, by part of the run, the most interesting first.
 
-    `changes` says of each side whether it got better on its held-out tasks. `cells` and `decomposition` are weights x
-    skills, where both are factors. Holm's p is over three families: the headlines of all arms that are reported
-    together, the `changes`, and all other metrics and parts.
+    `changes` has each side's improvement on its held-out tasks. `cells` and `decomposition` are weights x skills, if
+    both vary. Holm's adjustment is over three families: the headlines of all arms reported together, the `changes`,
+    and all other metrics and parts.
     """
 
     before: str
@@ -137,19 +140,19 @@ class Report:
     changes: tuple[Change, ...] = ()
     decomposition: TwoByTwo | None = None
     slope: Slope | None = None
-    """Whether one side learnt faster."""
+    """Whether one side learned faster."""
     aggregates: tuple[Aggregate, ...] = ()
-    """The interquartile mean over worlds, or lanes, of both sides; none with fewer than 6 of either."""
+    """Both sides' interquartile mean over worlds, or lanes; none with fewer than 6 of either."""
     notes: tuple[str, ...] = ()
-    """What is missing: a line each."""
+    """Missing and errored episodes, a line each."""
 
     @property
     def headline(self) -> Comparison:
-        """Solved at the first submission, in the part of most interest; where none was judged, the first metric."""
+        """Solved at the first submission, in the most interesting part; if nothing was judged, the first metric."""
         return next((c for c in self.comparisons if c.metric == "success"), self.comparisons[0])
 
     def _too_few(self) -> str:
-        """Where the least p that flipping the signs of so few units can give is none that Holm leaves below 0.05."""
+        """A note if so few units cannot give a Holm-adjusted p below 0.05 at all."""
         found = self.headline
         units = found.worlds if found.over == "worlds" else found.lanes
         tests = max([comparison.family for comparison in self.comparisons] + [TESTS] * (self.decomposition is not None))
@@ -157,7 +160,7 @@ class Report:
         if found.over == "tasks" or least >= 0.05 or least * tests < 0.05:
             return ""
         what = "worlds" if found.over == "worlds" else "lanes"
-        return f"{units} {what} are too few for {tests} tests at once: by Holm no p can fall below {least * tests:.2g}"
+        return f"{units} {what} are too few for {tests} tests: no Holm-adjusted p can fall below {least * tests:.2g}"
 
     def report(self) -> dict[str, Any]:
         """The comparison for JSON."""
@@ -175,7 +178,7 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """The verdicts, then the corners of weights x skills."""
+        """The verdicts, then the cells of weights x skills."""
         lines: list[str] = []
         for part in dict.fromkeys(comparison.part for comparison in self.comparisons):
             lines.append(f"{self.before} -> {self.after}{', ' if part else ''}{part}")

@@ -1,4 +1,4 @@
-"""Does one side learn faster than the other? `success ~ side * n`, over what moves together."""
+"""Does one side learn faster? Logistic regression `success ~ side * n` with clustered standard errors."""
 
 from typing import Any, NamedTuple
 
@@ -11,20 +11,19 @@ from hermes_lab.analysis.stats.logistic import fit_logistic
 from hermes_lab.analysis.stats.paired import units_of
 
 TASKS = 10
-"""The odds are told per so many tasks."""
+"""Odds ratios are per this many tasks."""
 MIN_SLOPE_UNITS = 10
-"""With fewer clusters the standard errors of the four coefficients are not to be trusted."""
+"""With fewer clusters the standard errors of the four coefficients are unreliable."""
 MIN_VALUES = 4
-"""Different values of n."""
+"""Fewest distinct values of n."""
 
 
 class Slope(NamedTuple):
-    """What 10 tasks of experience multiply the odds of success by after, over what they multiply them by before: a
-    ratio of two odds ratios.
+    """The odds ratio per 10 tasks of the side after, divided by that of the side before; 1 is no difference.
 
-    1 is no difference. The log odds are a straight line here, which no learning curve is: this tells whether two curves
-    part, and not what they are. `interval` and `p_value` are None where they are not measured: the two sides differ by
-    the same in every cluster, or in none. `over` is what the clusters are.
+    Log odds are taken as linear in n, which no learning curve is: this tests whether two curves diverge, not their
+    shape. `interval` and `p_value` are None if the sides differ by the same amount in every cluster. `over` names the
+    clusters.
     """
 
     ratio: float
@@ -35,18 +34,18 @@ class Slope(NamedTuple):
 
     @property
     def shown(self) -> bool:
-        """Whether the two sides are shown to differ."""
+        """Whether the two slopes differ significantly."""
         return self.p_value is not None and self.p_value < 0.05
 
     def sentence(self, before: str, after: str) -> str:
         """The finding in one line."""
-        verdict = "" if self.shown else "no difference shown in speed: "
+        verdict = "" if self.shown else "no difference in learning speed shown: "
         if self.interval is None or self.p_value is None:
-            return f"{verdict}not measured: what {after} and {before} differ by is the same in all {self.over}"
+            return f"{verdict}not measured: {after} and {before} differ by the same amount in all {self.over}"
         low, high = self.interval
-        grow = f"{TASKS} tasks learnt from multiply the odds of success by {self.ratio:.2f} times as much"
+        grow = f"odds ratio per {TASKS} tasks, {after} vs {before}: {self.ratio:.2f}"
         spread = f"(95 % interval {low:.2f} to {high:.2f}), {p_text(self.p_value)}, GEE over {self.over}"
-        return f"{verdict}{grow} with {after} as with {before} {spread}"
+        return f"{verdict}{grow} {spread}"
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
@@ -54,21 +53,21 @@ class Slope(NamedTuple):
 
 
 def learning_slope(before: pd.DataFrame, after: pd.DataFrame) -> Slope | None:
-    """The two sides' slopes over the scored episodes of the phase `learn`; a cluster is a unit of `Units`, with both
-    sides in it. None with fewer than 10 of these or 4 values of n, or where no slope is finite."""
+    """The two sides' slopes over the scored episodes of phase `learn`; clusters are `Units` with both sides in them.
+    None with fewer than 10 clusters or 4 values of n, or if no slope is finite."""
     sides = [frame[(frame["phase"] == "learn") & frame["success"].notna()] for frame in (before, after)]
     if any(frame["experience"].nunique() < MIN_VALUES for frame in sides):
         return None
     rows = pd.concat(sides)
     together = units_of(rows)
-    if together.over == "tasks" or min(unit_N.max() + 1 for unit_N in together.ways) < MIN_SLOPE_UNITS:
+    if together.over == "tasks" or min(unit_N.max() + 1 for unit_N in together.clusterings) < MIN_SLOPE_UNITS:
         return None
     after_N = np.repeat([0.0, 1.0], [len(frame) for frame in sides])
     n_N = rows["experience"].to_numpy(dtype=np.float64) / TASKS
     x_N_4 = np.column_stack([np.ones_like(n_N), after_N, n_N, after_N * n_N])
     success_N = rows["success"].to_numpy(dtype=np.float64)
     tests = []
-    for unit_N in together.ways:
+    for unit_N in together.clusterings:
         fitted = fit_logistic(success_N, x_N_4, unit_N)
         if fitted is None:
             return None
@@ -76,7 +75,7 @@ def learning_slope(before: pd.DataFrame, after: pd.DataFrame) -> Slope | None:
         if found is None:
             return Slope(ratio, None, None, together.lanes, together.name())
         tests.append(found)
-    # Under independence the coefficients are the same by either way, and only their errors differ.
+    # Under independence the coefficients are the same for each clustering; only their errors differ.
     low, high = min(each.low for each, _ in tests), max(each.high for each, _ in tests)
     interval = Interval(float(np.exp(low)), float(np.exp(high)))
     return Slope(ratio, interval, max(p_value for _, p_value in tests), together.lanes, together.name())

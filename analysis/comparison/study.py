@@ -1,4 +1,4 @@
-"""What a study found: the rates of each of its parts, and its answers, of parts and of several of them together."""
+"""The findings of a study: success rates and verdicts, by part and for groups of parts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,7 +12,8 @@ from hermes_lab.analysis.comparison.compare import compare_frames
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
 from hermes_lab.analysis.comparison.verdict import Verdict, of_report, verdict, with_causes
 from hermes_lab.analysis.data.load import load_episodes
-from hermes_lab.analysis.fitting.fit import Fit, fit_series
+from hermes_lab.analysis.fitting.fit import fit_series
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.errors import ConfigError
 
@@ -22,11 +23,11 @@ _COST = ["started_at", "seconds", "review_seconds", *_TOKENS]
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found in one part, or in several together.
+    """The findings of one part, or of several together.
 
-    `rates` are of what was solved at the first submission, by variant and arm, `when` that was measured ("" where there
-    are no held-out tasks). `verdicts` are by variant, and by `before -> after` where two are compared. `curves` are of
-    arm `on`, by variant, where several parts have lanes enough to speak of one.
+    `rates` are success rates at the first submission by variant and arm, measured at `when` ("" without held-out
+    tasks). `verdicts` are by variant, and by `before -> after` if two are compared. `curves` are of arm `on`, by
+    variant, for groups of parts with enough lanes.
     """
 
     name: str
@@ -45,8 +46,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Cost:
-    """What runs took. Tokens are those of episodes and their reviews; a server bills the prompt's anew for every reply,
-    unless it knows them from the one before. `hours` are those in which an episode ran, starts of servers apart."""
+    """The cost of runs. Tokens are of episodes and their reviews; prompt tokens count again for every reply, prefix
+    caching aside. `hours` are those in which an episode ran, server starts excluded."""
 
     episodes: int
     prompt_tokens: int
@@ -59,7 +60,7 @@ class Cost:
 
 
 def cost_of(runs: Iterable[Path]) -> Cost:
-    """What these runs took together, one after the other."""
+    """The total cost of these runs."""
     frames = [load_episodes(run, columns=_COST) for run in runs]
     sums = pd.concat([frame[_TOKENS] for frame in frames]).sum()
     reviews = int(sums["review_completion_tokens"])
@@ -72,7 +73,7 @@ def cost_of(runs: Iterable[Path]) -> Cost:
 
 
 def _busy_seconds(frame: pd.DataFrame) -> float:
-    """The time in which at least one episode ran, or was looked back on."""
+    """The time in which at least one episode or review ran."""
     starts = pd.to_datetime(frame["started_at"], utc=True).dt.as_unit("ns").astype("int64").to_numpy() / 1e9
     order = starts.argsort()
     starts, ends = starts[order], (starts + (frame["seconds"] + frame["review_seconds"]).to_numpy())[order]
@@ -82,7 +83,7 @@ def _busy_seconds(frame: pd.DataFrame) -> float:
 
 
 def part_finding(name: str, runs: Mapping[str, Path], compare: tuple[str, str] | None = None) -> Finding:
-    """What one part found: its runs by variant."""
+    """The finding of one part, given its runs by variant."""
     verdicts = {variant: verdict(run) for variant, run in runs.items()}
     if compare:
         verdicts[" -> ".join(compare)] = verdict(*(runs[variant] for variant in compare))
@@ -93,10 +94,10 @@ def part_finding(name: str, runs: Mapping[str, Path], compare: tuple[str, str] |
 def group_finding(
     name: str, runs: Mapping[str, Iterable[tuple[str, Path]]], compare: tuple[str, str] | None = None
 ) -> Finding:
-    """What several parts found together: by variant the name of each part, and its run.
+    """The finding of several parts together, given by variant the name and the run of each part.
 
-    A world of a part is a unit, so that the answer speaks of more worlds of these parts. Arms that a part lacks are
-    compared without it.
+    Each world of a part is a unit, so the result generalises to further worlds of these parts. An arm that a part
+    lacks is compared without that part.
     """
     frames = {variant: pool(variant, of_parts) for variant, of_parts in runs.items()}
     verdicts = {variant: _of_skills(frame, variant) for variant, frame in frames.items()}
@@ -107,7 +108,7 @@ def group_finding(
 
 
 def pool(name: str, runs: Iterable[tuple[str, Path]]) -> pd.DataFrame:
-    """The episodes of several parts as if of one run: worlds and lanes are apart, and the last checks are one."""
+    """The episodes of several parts as one run: worlds and lanes stay distinct, the last checks share a round."""
     frames = []
     for part, run in runs:
         frame = load_episodes(run, columns=COLUMNS)
@@ -137,7 +138,7 @@ def _of_weights(frames: Mapping[str, pd.DataFrame], compare: tuple[str, str]) ->
 
 
 def _curves(frames: Mapping[str, pd.DataFrame]) -> dict[str, Fit]:
-    """Of what was learnt from with skills on; of the episodes of all parts alike, whatever each alone would tell."""
+    """Learning curves of arm `on` over the episodes of all parts, by variant."""
     curves = {}
     for variant, frame in frames.items():
         learning = frame[(frame["arm"] == "on") & frame["success"].notna()]
@@ -147,7 +148,7 @@ def _curves(frames: Mapping[str, pd.DataFrame]) -> dict[str, Fit]:
 
 
 def _rates(frames: Mapping[str, pd.DataFrame]) -> tuple[str, dict[str, dict[str, Rate]]]:
-    """Of the part of each frame that is of most interest, and what that is."""
+    """Success rates in the most interesting part of each frame, and when it was measured."""
     when, rates = "", {}
     for variant, frame in frames.items():
         when, rows = next(parts(frame), ("", frame))

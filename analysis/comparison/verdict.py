@@ -1,4 +1,4 @@
-"""The headline: the question that the data can answer, and its answer in one sentence."""
+"""The verdict: which question the data can answer, and the answer in one sentence."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs
-from hermes_lab.analysis.comparison.gap import gap_closed
+from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from hermes_lab.analysis.comparison.result import Comparison, Report
 from hermes_lab.analysis.comparison.wording import p_text, points, tested
@@ -20,15 +20,15 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 
 POWER = 0.8
-"""The probability at which an effect is called detectable."""
+"""The power at which an effect counts as detectable."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a sentence, and its numbers; None where nothing could be compared.
+    """The answer in a sentence, with its numbers; None if nothing could be compared.
 
-    `question` is `skills`, `weights`, `skills and weights`, `arms`, `runs`, or "" where there is none. `causes` says
-    what made the difference, `detail` what else stands behind the answer and what is missing, a line each.
+    `question` is `skills`, `weights`, `skills and weights`, `arms`, `runs` or "". `causes` attributes the difference;
+    `detail` has supporting results and notes on missing data, a line each.
     """
 
     question: str
@@ -48,14 +48,14 @@ class Verdict:
 
 
 def verdict(*runs: Path) -> Verdict:
-    """Did it get better, and because of what: one run's arms or weights, or the first of several runs against the last.
+    """Did it get better, and why: one run's arms or weights, or the first of several runs against the last.
 
-    Where the data answer nothing the sentence says `not measured` and why. Raises `ConfigError` where a folder is none.
+    If the data cannot answer, the sentence says `not measured` and why. Raises `ConfigError` if a folder is no run.
     """
     frames = [load_episodes(run, columns=COLUMNS) for run in runs]
     for run, frame in zip(runs, frames, strict=True):
         if frame.empty:
-            return _not_measured(f"{run} holds no episode yet")
+            return _not_measured(f"{run} has no episodes yet")
     try:
         if len(runs) > 1:
             report = compare_runs(runs[0], runs[-1])
@@ -74,7 +74,7 @@ def of_report(report: Report, question: str) -> Verdict:
     if report.slope:
         detail.append(report.slope.sentence(report.before, report.after))
     if both := report.decomposition:
-        limit = f"; this speaks {both.limit}" if both.limit else ""
+        limit = f"; applies to {both.limit}" if both.limit else ""
         return Verdict(
             question="skills and weights",
             sentence=f"{both.sentence()}; {p_text(both.both.p_value)}, over {both.counted}{limit}",
@@ -102,7 +102,7 @@ def _of_one(run: Path, frame: pd.DataFrame) -> Verdict:
     found = _by_arms(run, frame, arms)
     if not missing:
         return found
-    return replace(found, sentence=f"{found.sentence}; planned, but without an episode yet: {', '.join(missing)}")
+    return replace(found, sentence=f"{found.sentence}; planned arms without episodes yet: {', '.join(missing)}")
 
 
 def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
@@ -114,14 +114,12 @@ def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
         first, last = (frame[frame["weights"] == which] for which in (frame["weights"].min(), frame["weights"].max()))
         names = tuple(weights_name(side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
         return of_report(compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run)), "weights")
-    return _not_measured(
-        f"{run} has one arm, {arms[0]}, and one set of weights; run a second arm, or give a second run"
-    )
+    return _not_measured(f"{run} has one arm, {arms[0]}, and one set of weights; run a second arm or give a second run")
 
 
 def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
-    """Is it the content of the skills, and how much of what is possible was reached? The first is asked only where
-    skills are shown to matter: in a fixed sequence no p needs to be corrected for the questions before it."""
+    """Adds the placebo comparison and the oracle gap. The placebo is tested only after a significant effect of skills:
+    in a fixed-sequence procedure no p-value needs correction for the tests before it."""
     arms = set(frame["arm"])
     both = found.comparison.decomposition if found.comparison else None
     causes = []
@@ -130,7 +128,7 @@ def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
         content = compare_frames(placebo, on, ARM_PLACE, ("placebo", "on")).headline
         causes.append(
             f"against a placebo of the same length: {content.sentence()}"
-            + ("" if content.shown else "; that it is the content of the skills is not shown")
+            + ("" if content.shown else "; an effect of the skills' content is not shown")
         )
     if "oracle" in arms and (gap := gap_closed(frame)):
         causes.append(gap.sentence())
@@ -138,7 +136,7 @@ def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
 
 
 def _arms_in_order(run: Path, frame: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """The arms that have episodes, as the configuration names them; and those that it names and that have none."""
+    """The arms with episodes, in configuration order, and the configured arms without any."""
     held = set(frame["arm"])
     manifest = read_manifest(run) if (run / "run.json").is_file() else None
     learns = manifest is not None and manifest.command == "learn"
@@ -148,14 +146,14 @@ def _arms_in_order(run: Path, frame: pd.DataFrame) -> tuple[list[str], list[str]
 
 
 def _changed(before: pd.DataFrame, after: pd.DataFrame) -> str:
-    """What two runs differ in, as far as their episodes tell."""
+    """Whether two runs differ in weights, judging by their episodes."""
     identity = ["model", "adapter", "adapter_digest"]
     same = set(before[identity].itertuples(index=False)) == set(after[identity].itertuples(index=False))
     return "runs" if same else "weights"
 
 
 def _subject(report: Report, question: str) -> str:
-    return {"skills": "Skills", "weights": "The new weights"}.get(question, f"{report.after} against {report.before}")
+    return {"skills": "Skills", "weights": "The new weights"}.get(question, f"{report.after} vs {report.before}")
 
 
 def _sentence(found: Comparison, subject: str) -> str:
@@ -168,13 +166,13 @@ def _sentence(found: Comparison, subject: str) -> str:
         said = f"{'better' if found.difference > 0 else 'worse'} by {change}"
     else:
         said = f"no difference shown: {change}; {_detectable(found)}"
-    limit = f"; this speaks {found.limit}" if found.limit else ""
+    limit = f"; applies to {found.limit}" if found.limit else ""
     return f"{subject}: {metric}{said}{limit}{'; success was not measured' if metric else ''}"
 
 
 def _detectable(found: Comparison) -> str:
-    """What would have been found, had it been there: as many pairs, alike as these were, at the level that is left for
-    each arm where several are compared with the first."""
+    """The minimum detectable effect with these pairs and correlations, at the level left for each arm if several are
+    compared with the first."""
     alike = CORRELATION if found.pair_correlation is None else found.pair_correlation
     effects = []
     for lanes in found.clusters:
@@ -184,8 +182,8 @@ def _detectable(found: Comparison) -> str:
         effects.append(None if few else detectable(*asked, lanes=lanes, alpha=level))
     known = [effect for effect in effects if effect is not None]
     if len(known) < len(effects):
-        return f"no rise, however large, would have been detected with probability {POWER}"
-    return f"{points(max(known))} would have been detected with probability {POWER}"
+        return f"underpowered: no effect size has power {POWER}"
+    return f"minimum detectable effect {points(max(known))} (power {POWER})"
 
 
 def _not_measured(why: str) -> Verdict:

@@ -1,4 +1,4 @@
-"""How differences are said, and when one is said to be shown."""
+"""Wording of differences and p-values, and the criterion for significance."""
 
 from hermes_lab.analysis.stats.intervals import Interval
 
@@ -13,17 +13,17 @@ def points(difference: float, interval: Interval | None = None) -> str:
 
 
 def p_text(p_value: float) -> str:
-    """`p = 0.03`, with one digit where it is small."""
+    """`p = 0.03`, with one digit if it is small."""
     return f"p = {p_value:.{1 if p_value < 0.001 else 2}g}"
 
 
 def tested(p_value: float, adjusted: float, family: str) -> str:
-    """The plain p, and Holm's where that changes what is shown: `p = 0.021 (0.063 by Holm over 3 tests)`."""
+    """The raw p, and the Holm-adjusted one if it is not significant: `p = 0.021 (0.063 by Holm over 3 tests)`."""
     if p_value < 0.05 <= adjusted:
         return f"{p_text(p_value)} ({adjusted:.2g} by Holm over {family})"
     return p_text(p_value)
 
 
 def is_shown(p_value: float, interval: Interval) -> bool:
-    """Whether a difference is shown: p below 0.05, and an interval that leaves out zero."""
+    """Whether a difference is significant: p below 0.05 and an interval that excludes zero."""
     return p_value < 0.05 and not interval.low <= 0 <= interval.high

@@ -1,7 +1,7 @@
-"""Models of success against experience, a file a model: a new one is a file here with a class that is a `Curve`.
+"""Learning-curve models, one per file. To add one, add a file here with a class that implements `Curve`.
 
-A curve speaks natural units; the search happens on an unbounded scale that `hermes_lab.analysis.fitting.likelihood`
-derives from each parameter's kind. Arrays end in their axes: N values of experience, P parameters."""
+Curves take natural units; the optimiser works on an unbounded scale that `hermes_lab.analysis.fitting.likelihood`
+derives from each parameter's kind. Array names end in their axes: N values of experience, P parameters."""
 
 import importlib
 import inspect
@@ -17,9 +17,9 @@ Array = npt.NDArray[np.float64]
 
 
 class CurveParameter(NamedTuple):
-    """A `probability` is searched as its logit, a `positive` number as its logarithm.
+    """A parameter and its scale: a `probability` is optimised as its logit, a `positive` number as its logarithm.
 
-    The likelihood is not smooth in a `place`, which is tried at every start and moved from none.
+    The likelihood is not smooth in a `changepoint`: every start tries one value and keeps it fixed.
     """
 
     name: str
@@ -27,7 +27,7 @@ class CurveParameter(NamedTuple):
 
 
 class Curve(Protocol):
-    """success(n) as a function of n, the tasks seen before."""
+    """success(n) as a function of n, the number of tasks seen before."""
 
     @property
     def name(self) -> str: ...
@@ -38,23 +38,23 @@ class Curve(Protocol):
         ...
 
     def value(self, parameters: Array, n_N: Array) -> Array:
-        """Success probabilities, shape (..., N), of parameters of shape (..., P)."""
+        """Success probabilities, shape (..., N), for parameters of shape (..., P)."""
         ...
 
     def gradient(self, parameters: Array, n_N: Array) -> Array:
-        """The derivatives of `value` by each parameter, shape (..., N, P); 0 by a `place`."""
+        """Derivatives of `value` by each parameter, shape (..., N, P); 0 for a changepoint."""
         ...
 
     def bounds(self, n_N: Array) -> Array:
-        """The range of each parameter that data at `n_N` could tell apart, shape (P, 2)."""
+        """Bounds of each parameter that data at `n_N` can identify, shape (P, 2)."""
         ...
 
     def starts(self, n_N: Array, rate_N: Array) -> Array:
-        """Where the search begins, shape (starts, P), given the observed success rates."""
+        """Starting values, shape (starts, P), given the observed success rates."""
         ...
 
     def degenerate(self, parameters_P: Array, n_N: Array) -> str:
-        """Why these parameters do not describe the range of `n_N`, or ""."""
+        """Why this fit is degenerate on the range of `n_N`, or ""."""
         ...
 
     def area(self, parameters_P: Array, horizon: float) -> float:
@@ -73,6 +73,6 @@ def _discover() -> Mapping[str, Curve]:
     return MappingProxyType({curve.name: curve for curve in curves})
 
 
-# At the end, since the files of this package import what stands above.
+# At the end: the modules of this package import the names above.
 CURVES: Mapping[str, Curve] = _discover()
-"""Every curve of this package by its name."""
+"""Every curve of this package by name."""

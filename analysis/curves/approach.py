@@ -1,4 +1,4 @@
-"""What curves have in common that go from an initial success rate to an asymptote."""
+"""Base class of curves from an initial success rate to an asymptote."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -8,9 +8,9 @@ import numpy as np
 from hermes_lab.analysis.curves import Array, CurveParameter
 
 MIN_SEEN = 0.8
-"""The share of the rise that the data must see; an asymptote far beyond them is an extrapolation."""
+"""The share of the rise that the data must cover; an asymptote far beyond them is an extrapolation."""
 SLOWEST, FASTEST = 0.99, np.exp(-10.0)
-"""The share of the gap left after all the data (a line) and after their first step (a jump): data tell no further."""
+"""Limits of what data can identify: the share of the gap left after all data (a line) and after one step (a jump)."""
 
 ENDS = (CurveParameter("initial", "probability"), CurveParameter("asymptote", "probability"))
 END_BOUNDS = ((0.001, 0.999), (0.001, 0.999))
@@ -19,7 +19,7 @@ END_BOUNDS = ((0.001, 0.999), (0.001, 0.999))
 class Approach(ABC):
     """success(n) = a - (a - i) left(n), where left falls from 1 at n = 0 to 0.
 
-    A subclass says what is left by its own parameters, the shape; they follow `initial` and `asymptote`.
+    A subclass defines `left` and its shape parameters, which follow `initial` and `asymptote`.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Approach(ABC):
 
     @abstractmethod
     def left(self, shape: Array, n_N: Array) -> Array:
-        """The share of the gap that is left after n tasks, shape (..., N), by the shape's parameters."""
+        """The share of the gap left after n tasks, shape (..., N)."""
 
     @abstractmethod
     def left_gradient(self, shape: Array, n_N: Array, left: Array) -> tuple[Array, ...]:
-        """The derivatives of `left` by each parameter of the shape, each (..., N), given `left` there."""
+        """Derivatives of `left` by each shape parameter, each (..., N), given `left`."""
 
     @abstractmethod
     def left_area(self, shape: Array, horizon: float) -> float:
@@ -48,11 +48,11 @@ class Approach(ABC):
 
     @abstractmethod
     def shape_bounds(self, step: float, span: float) -> Array:
-        """The range of each parameter of the shape for data of this first step and span, shape (-1, 2)."""
+        """Bounds of each shape parameter for data with this first step and span, shape (-1, 2)."""
 
     @abstractmethod
     def shape_starts(self, span: float) -> Array:
-        """Where the search for the shape begins, shape (starts, -1)."""
+        """Starting values of the shape parameters, shape (starts, -1)."""
 
     def value(self, parameters: Array, n_N: Array) -> Array:
         """See `Curve.value`."""
@@ -68,11 +68,11 @@ class Approach(ABC):
         return np.stack([left, 1 - left, *(-gap * by for by in self.left_gradient(shape, n_N, left))], axis=-1)
 
     def bounds(self, n_N: Array) -> Array:
-        """The slowest shape sees a line, the fastest a single step."""
+        """From a straight line (slowest shape) to a single step (fastest)."""
         return np.vstack([END_BOUNDS, self.shape_bounds(first_step(n_N), span_of(n_N))])
 
     def starts(self, n_N: Array, rate_N: Array) -> Array:
-        """From the first to the last third of the observed success, by shapes over the range of the data."""
+        """From the observed success of the first third to that of the last, for several shapes."""
         ends = observed_ends(rate_N)
         return np.array([[*ends, *shape] for shape in self.shape_starts(span_of(n_N))])
 
@@ -87,7 +87,7 @@ class Approach(ABC):
         return float(asymptote * horizon - (asymptote - initial) * self.left_area(parameters_P[2:], horizon))
 
     def threshold(self, parameters_P: Array, probability: float) -> float:
-        """0 where success begins at or above `probability`, infinity where it never gets there."""
+        """0 if success starts at or above `probability`, infinity if it never reaches it."""
         initial, asymptote = parameters_P[:2]
         if probability <= initial:
             return 0.0
@@ -97,25 +97,26 @@ class Approach(ABC):
 
 
 def no_rise(initial: float, asymptote: float, first_step: float, seen: float) -> str:
-    """Why a curve does not rise as the data could show, or "", by the shares of its rise done at their ends."""
+    """Why the rise is not identified, or "". `first_step` and `seen` are the shares of the rise after the first step
+    and by the end of the data."""
     if asymptote <= initial:
         return f"success does not rise ({initial:.2f} to {asymptote:.2f})"
     if seen < MIN_SEEN:
-        return f"the asymptote lies beyond the data, which see {100 * seen:.0f} % of the rise"
+        return f"the asymptote lies beyond the data, which cover {100 * seen:.0f} % of the rise"
     if 1 - first_step < 2 * FASTEST:
         return "the rate is at its upper bound: success rises in one step"
     return ""
 
 
 def observed_ends(rate_N: Array) -> tuple[float, float]:
-    """The mean success of the first and of the last third, off the edges."""
+    """Mean success of the first and the last third, clipped away from 0 and 1."""
     third = max(rate_N.size // 3, 1)
     initial, asymptote = np.clip([rate_N[:third].mean(), rate_N[-third:].mean()], 0.05, 0.95)
     return float(initial), float(asymptote)
 
 
 def first_step(n_N: Array) -> float:
-    """The least distance between two values of experience; 1 where there is one value."""
+    """The smallest distance between two values of experience; 1 if there is only one."""
     steps = np.diff(np.unique(n_N))
     return float(steps.min()) if steps.size else 1.0
 

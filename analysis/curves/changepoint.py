@@ -1,4 +1,4 @@
-"""success(n) = i before the n of the change, a from it on."""
+"""success(n) = i before the changepoint, a from it on."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from hermes_lab.analysis.curves.approach import END_BOUNDS, ENDS, observed_ends
 
 
 class Changepoint:
-    """One jump: the insight, or the day the rules changed. `change` is the first n of the new rate.
+    """A single jump; `change` is the first n with the new rate.
 
     The likelihood is a step function of `change`, so every value of experience but the first is tried
-    (the profile over the changepoint; Hinkley 1970, Biometrika 57:1). Data tell it to the next value alone.
+    (profile over the changepoint; Hinkley 1970, Biometrika 57:1). It is identified only up to the next value.
     """
 
     name = "changepoint"
@@ -31,7 +31,7 @@ class Changepoint:
         return np.array([*END_BOUNDS, (n_N.min(), n_N.max())])
 
     def starts(self, n_N: Array, rate_N: Array) -> Array:
-        """Every place of the change."""
+        """Every possible changepoint."""
         places = np.unique(n_N)
         return np.array([[*observed_ends(rate_N), change] for change in (places[1:] if places.size > 1 else places)])
 
@@ -48,7 +48,7 @@ class Changepoint:
         return float(initial * before + asymptote * (horizon - before))
 
     def threshold(self, parameters_P: Array, probability: float) -> float:
-        """0 where success begins at or above `probability`, infinity where it never gets there."""
+        """0 if success starts at or above `probability`, infinity if it never reaches it."""
         initial, asymptote, change = parameters_P
         if probability <= initial:
             return 0.0

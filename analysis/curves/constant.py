@@ -7,7 +7,7 @@ from hermes_lab.analysis.curves.approach import END_BOUNDS
 
 
 class Constant:
-    """The same success at every n: what any other curve has to beat."""
+    """The same success at every n: the baseline for every other curve."""
 
     name = "constant"
     parameters = (CurveParameter("success", "probability"),)

@@ -7,7 +7,7 @@ from hermes_lab.analysis.curves.approach import FASTEST, SLOWEST, Approach
 
 
 class Exponential(Approach):
-    """Each task closes the share 1 - exp(-rate) of what is left of the gap.
+    """Each task closes a share 1 - exp(-rate) of the remaining gap.
 
     It is exact for a world of M equally likely hidden rules, each learned when met with probability c:
     rate = -ln(1 - c/M).
@@ -22,7 +22,7 @@ class Exponential(Approach):
         return left
 
     def left_gradient(self, shape: Array, n_N: Array, left: Array) -> tuple[Array, ...]:
-        """By the rate."""
+        """With respect to the rate."""
         del shape
         return (-n_N * left,)
 

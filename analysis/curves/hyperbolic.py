@@ -9,7 +9,7 @@ from hermes_lab.analysis.curves.approach import FASTEST, SLOWEST, Approach
 class Hyperbolic(Approach):
     """The hyperbola of Thurstone (1919) and of Mazur and Hastie (1978): half the gap is closed at n = `half`.
 
-    Each task adds experience of one weight, and success is the share of useful experience in all of it.
+    Each task adds the same amount of experience; success is the share of useful experience.
     """
 
     name = "hyperbolic"
@@ -22,7 +22,7 @@ class Hyperbolic(Approach):
         return left
 
     def left_gradient(self, shape: Array, n_N: Array, left: Array) -> tuple[Array, ...]:
-        """By the half."""
+        """With respect to `half`."""
         del n_N
         return ((1 - left) * left / shape[..., 0, None],)
 

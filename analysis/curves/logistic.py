@@ -6,16 +6,16 @@ from hermes_lab.analysis.curves import Array, CurveParameter
 from hermes_lab.analysis.curves.approach import SLOWEST, Approach
 
 STEEPEST = 10 * np.log(81)
-"""Rate times span at which the middle 80 % of the rise takes a tenth of the data. What is steeper is a changepoint,
-and finds one in any noise.
+"""Rate times span at which the middle 80 % of the rise takes a tenth of the data. Anything steeper is a changepoint,
+which fits noise.
 """
 
 
 class Logistic(Approach):
     """The S-shaped curve: slow, fast, slow (Thurstone 1930, J. Gen. Psychol. 3:469), steepest at n = `midpoint`.
 
-    It is the logistic function between a lower and an upper level, written by its value at n = 0, so that
-    `initial` means what it means elsewhere. Logistic regression on n, of intercept b and slope r, is the case
+    The logistic function between two levels, parametrised by its value at n = 0, so that `initial` means the same as
+    in other curves. Logistic regression on n, with intercept b and slope r, is the case
     a = 1, i = 1 / (1 + exp(-b)), m = -b / r.
     """
 
@@ -25,12 +25,12 @@ class Logistic(Approach):
     def left(self, shape: Array, n_N: Array) -> Array:
         """(1 + exp(-rm)) / (1 + exp(r (n - m)))."""
         rate, midpoint = shape[..., 0, None], shape[..., 1, None]
-        # Nothing is left long before the exponential overflows.
+        # The result is 0 long before the exponential overflows.
         left: Array = (1 + np.exp(-rate * midpoint)) / (1 + np.exp(np.minimum(rate * (n_N - midpoint), 500.0)))
         return left
 
     def left_gradient(self, shape: Array, n_N: Array, left: Array) -> tuple[Array, ...]:
-        """By the rate and by the midpoint."""
+        """With respect to the rate and the midpoint."""
         rate, midpoint = shape[..., 0, None], shape[..., 1, None]
         begun = 1 / (1 + np.exp(rate * midpoint))
         risen = 1 - left * (1 - begun)
@@ -48,7 +48,7 @@ class Logistic(Approach):
         return float(midpoint + np.log((1 + np.exp(-rate * midpoint)) / share - 1) / rate)
 
     def shape_bounds(self, step: float, span: float) -> Array:
-        """From a line to the steepest, anywhere on the data."""
+        """From a line to the steepest rise, with the midpoint anywhere in the data."""
         return np.array([[-np.log(SLOWEST) / span, STEEPEST / span], [0.01 * step, span]])
 
     def shape_starts(self, span: float) -> Array:

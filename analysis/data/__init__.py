@@ -1,1 +1,1 @@
-"""From a run's episode log to tables."""
+"""Tables from episode logs."""

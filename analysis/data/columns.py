@@ -1,4 +1,4 @@
-"""Makes the columns of `analysis.rows.EpisodeRow`, and decodes no more of a line than they ask for."""
+"""Computes the columns of `hermes_lab.analysis.data.rows.EpisodeRow`, decoding only the fields they need."""
 
 import difflib
 import functools
@@ -17,14 +17,14 @@ _place = functools.lru_cache(maxsize=None)(lane_key)
 
 
 class _Column(NamedTuple):
-    """`value` of a line, for which it `needs` these fields of it."""
+    """Computes `value` from a line, and the fields it `needs`."""
 
     needs: str
     value: Callable[[Line], Any]
 
 
 def _plain(path: str) -> _Column:
-    """A field of the line, or of a part of it."""
+    """A field of the line, possibly nested."""
     return _Column(path.partition(".")[0], attrgetter(path))
 
 
@@ -84,7 +84,7 @@ def _first_call(line: Line) -> bool | None:
         return None
     if metrics.first_call is not None:
         return bool(metrics.first_call)
-    # An older record: where the call ran there was one, and where nothing was called there was none.
+    # Older records: infer it from whether a call ran or nothing was called.
     return True if metrics.first_call_ok else None if metrics.tool_calls else False
 
 
@@ -160,11 +160,11 @@ _COLUMNS: Mapping[str, _Column] = {
 
 
 def read_columns(run: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The values of these columns for the last record of each key, in the order in which they were written.
+    """The values of these columns for the last record of each key, in the order they were written.
 
-    One pass over the log, which holds the values alone. A torn last line is owed again and left out. Raises
-    `ConfigError` where `run` is no run folder, a column is unknown, or a line is no episode or of a newer version.
-    What no column asks for is checked to be JSON, and no further.
+    One pass over the log that keeps only the values. A torn last line is skipped. Raises `ConfigError` if `run` is no
+    run folder, a column is unknown, or a line is no episode or has a newer version. Fields that no column needs are
+    only checked to be JSON.
     """
     check_columns(columns)
     name = str(run)
@@ -175,11 +175,9 @@ def read_columns(run: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 def check_columns(columns: Iterable[str]) -> None:
-    """Raises `ConfigError` for a column that is none, naming those that are like it."""
+    """Raises `ConfigError` for an unknown column, suggesting similar ones."""
     for column in columns:
         if column != "run" and column not in _COLUMNS:
             near = difflib.get_close_matches(column, ("run", *_COLUMNS), n=3, cutoff=0.5)
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else "`EpisodeRow` in analysis/data/rows.py has them all"
-            )
-            raise ConfigError(f"columns: there is no {column!r}; {hint}")
+            hint = f"did you mean {' or '.join(near)}?" if near else "see `EpisodeRow` in analysis/data/rows.py"
+            raise ConfigError(f"columns: unknown column {column!r}; {hint}")

@@ -1,4 +1,4 @@
-"""The lines of an episode log as analysis reads them: views that leave out the conversation."""
+"""Partial views of the lines of an episode log, without conversations."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class _Counted(Struct, frozen=True):
-    """One of those that are only counted."""
+    """An item that is only counted."""
 
 
 class _Metadata(Struct, frozen=True):
-    """Suites of any origin write it, so any type may stand there."""
+    """Written by any suite, so values may have any type."""
 
     family: Any = ""
     rule_type: Any = ""
@@ -82,9 +82,9 @@ class _Metrics(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """A view of an `Episode` that leaves out its conversation; what is not in it is skipped, not decoded.
+    """A view of an `Episode` without its conversation; other fields are skipped, not decoded.
 
-    Names, types and defaults are those of `Episode` and its parts.
+    Names, types and defaults match `Episode` and its parts.
     """
 
     v: int = 1
@@ -116,28 +116,28 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 _KEY = ("v", "suite", "task_id", "lane", "round", "sample")
-"""Decoded of every line: the last record of a key supersedes the others."""
+"""Decoded for every line: the last record of a key supersedes earlier ones."""
 
 
 def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> list[T]:
-    """What `make` makes of the last record of each key, in the order in which those were written.
+    """Applies `make` to the last record of each key, in the order they were written.
 
-    One pass over the log, which holds what was made and no lines. A line has its key and `fields`, and nothing else. A
-    torn last line is owed again and left out. Raises `ConfigError` where `run` is no run folder, or a line is no
-    episode or of a newer version; what lies outside `fields` is checked to be JSON, and no further.
+    One pass over the log that keeps only the results. Lines are decoded with their key and `fields` only. A torn last
+    line is skipped. Raises `ConfigError` if `run` is no run folder, or a line is no episode or has a newer version;
+    other fields are only checked to be JSON.
     """
     if not (run / "episodes").is_dir() and not (run / "run.json").is_file():
         raise no_run(run)
     last: dict[tuple[str | int, ...], T] = {}
     for line in read_attempts(run, _view({*_KEY, *fields})):
         key = (line.suite, line.task_id, line.lane, line.round, line.sample)
-        last.pop(key, None)  # the later record stands where it was written
+        last.pop(key, None)  # keeps the position of the later record
         last[key] = make(line)
     return list(last.values())
 
 
 def _view(wanted: set[str]) -> type[Line]:
-    """`Line` with these fields alone; the others are skipped unread."""
+    """`Line` with only these fields; others are skipped."""
     chosen = [
         (f.name, f.type) if f.required else (f.name, f.type, f.default)
         for f in msgspec.structs.fields(Line)

@@ -1,4 +1,4 @@
-"""Run folders to a table."""
+"""Loads run folders into tables."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,9 +27,9 @@ _DTYPES = {
 def load_episodes(*runs: Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per episode of the runs, the last attempt of each key; `EpisodeRow` documents the columns.
 
-    With `columns`, these alone and in this order: what they do not need is not decoded. Columns that may be missing
-    are of pandas' nullable types, so `success.mean()` is over scored episodes alone. Raises `ConfigError` where a
-    folder is no run, a column is none, or a line is no episode.
+    `columns` selects columns and their order; fields they do not need are not decoded. Columns that may be missing
+    have nullable pandas types, so `success.mean()` is over scored episodes only. Raises `ConfigError` if a folder is
+    no run, a column is unknown, or a line is no episode.
     """
     hints = get_type_hints(EpisodeRow)
     names = list(hints if columns is None else dict.fromkeys(columns))
@@ -41,9 +41,9 @@ def load_episodes(*runs: Path, columns: Iterable[str] | None = None) -> pd.DataF
 
 
 def load_dataset(*runs: Path, columns: Iterable[str] | None = None) -> "Dataset":
-    """The table of `load_episodes` for the `datasets` library; what may be missing is null.
+    """The table of `load_episodes` as a Hugging Face `Dataset`; missing values are null.
 
-    Raises `ConfigError` where that library is not installed, too.
+    Raises `ConfigError` as `load_episodes`, and if `datasets` is not installed.
     """
     try:
         from datasets import Dataset

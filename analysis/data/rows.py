@@ -1,14 +1,13 @@
-"""One flat row per episode: what every column of analysis means. `hermes_lab.analysis.data.columns` makes them from a
-record."""
+"""The columns of the episode table, one row per episode. `hermes_lab.analysis.data.columns` computes them."""
 
 from msgspec import Struct
 
 
 class EpisodeRow(Struct, frozen=True):
-    """The last attempt of one episode key, flattened. `None` means not measured, or without a meaning."""
+    """The last attempt of one episode key, flattened. `None` means not measured or not applicable."""
 
     run: str
-    """The run folder, as it was given."""
+    """The run folder, as given."""
     key: str
     """(suite, task, lane, round, sample) as one string."""
     suite: str
@@ -20,39 +19,39 @@ class EpisodeRow(Struct, frozen=True):
     split: str
     """The suite's split."""
     family: str
-    """The family of tasks, several joined by `+`; "" where the suite names none."""
+    """The task family, several joined by `+`; "" if the suite names none."""
     rule_type: str
-    """The types of the hidden rules that decide the task, joined by `+`; "" where none does."""
+    """The types of the hidden rules that decide the task, joined by `+`; "" if none does."""
     seen: bool | None
-    """Whether all of those types occur in the training worlds, too; None where the suite does not say."""
+    """Whether all of these types also occur in training worlds; None if the suite does not say."""
     world: int
-    """The draw of the hidden rules: the lane's, or in a lane without one the task's."""
+    """The world, i.e. the draw of hidden rules: the lane's, or the task's if the lane has none."""
     lane: str
-    """`{arm}-r{replicate}-w{world}` in a learning run (and `-a{weights}` where weights are a factor), else `main`."""
+    """`{arm}-r{replicate}-w{world}` in a learning run (plus `-a{weights}` if weights vary), else `main`."""
     arm: str
-    """The lane's arm; a lane without one is its own arm."""
+    """The lane's arm, or the lane's name if it has none."""
     replicate: int
-    """The lane's replicate, 0 where it has none."""
+    """The lane's replicate, 0 if it has none."""
     weights: int
-    """Which of `learning.adapters` the lane ran with, 0 where weights are no factor."""
+    """Index into `learning.adapters`, 0 if weights do not vary."""
     round: int
     """The round of the lane."""
     sample: int
-    """Which of the rollouts of the same task."""
+    """Index among the rollouts of the same task."""
     experience: int
-    """n: the tasks that the lane had finished when this episode's library was frozen."""
+    """n: tasks the lane had finished when this episode's library was frozen."""
     place: int
-    """The place within the round."""
+    """The position within the round."""
     phase: str
-    """`learn`, or `heldout` for a task of a held-out block: the same frozen library, no review, nothing learnt."""
+    """`learn`, or `heldout` for a held-out task: the same frozen library, no review, no learning."""
     block: int
-    """Which of the worlds that the lane goes through the task is from, in the order in which it meets them."""
+    """Index of the task's world in the lane's sequence of worlds."""
     status: str
-    """`ok`, or `errored` where the infrastructure failed: no attempt, no score."""
+    """`ok`, or `errored` for an infrastructure failure, which has no score."""
     error_kind: str
-    """The part that failed, "" where none did."""
+    """The component that failed, or ""."""
     error_message: str
-    """The first line of what it said, "" where none did."""
+    """The first line of its error message, or ""."""
     score: float | None
     """[0, 1]."""
     success: bool | None
@@ -66,25 +65,25 @@ class EpisodeRow(Struct, frozen=True):
     stop_reason: str
     """Why the loop ended, "" without a trajectory."""
     censored: bool
-    """Whether a budget or a full context stopped it: what it needed is at least its seconds, iterations and tokens."""
+    """Whether a budget or a full context stopped it: its seconds, iterations and tokens are lower bounds."""
     iterations: int
-    """Turns in which the agent called tools, without the review's."""
+    """Turns with tool calls, review excluded."""
     api_calls: int
-    """Model calls, without the review's."""
+    """Model calls, review excluded."""
     tool_calls: int
-    """Tool calls, without the review's."""
+    """Tool calls, review excluded."""
     tool_errors: int
-    """Tool calls that were answered with an error."""
+    """Tool calls that returned an error."""
     cut_replies: int | None
-    """Model calls whose reply was cut at a limit, without the review's; None in records of before this was counted."""
+    """Model calls with a truncated reply, review excluded; None in older records."""
     unparsed_calls: int | None
-    """Tool calls that could not be parsed; None as above."""
+    """Tool calls that could not be parsed; None in older records."""
     refused_calls: int | None
-    """Tool calls that were refused before they ran, those included; None as above."""
+    """Tool calls rejected before execution, unparsed ones included; None in older records."""
     first_call: bool | None
-    """Whether the first reply asked for a tool, in a format that is read or not; None where a record does not tell."""
+    """Whether the first reply asked for a tool, in any format; None if the record does not say."""
     first_call_ok: bool | None
-    """Whether the first reply held a well-formed call of a known tool with valid arguments."""
+    """Whether the first reply had a well-formed call of a known tool with valid arguments."""
     prompt_tokens: int
     """As the server counted them, without the review's."""
     completion_tokens: int
@@ -92,48 +91,48 @@ class EpisodeRow(Struct, frozen=True):
     review_tokens: int
     """Prompt and completion tokens of the review."""
     review_completion_tokens: int
-    """The completion tokens of it alone."""
+    """Completion tokens of the review."""
     review_calls: int
     """Model calls of the review."""
     started_at: str
     """ISO 8601, UTC."""
     seconds: float
-    """Wall clock of the episode, without the review."""
+    """Wall clock of the episode, review excluded."""
     skills_listed: int
-    """Skills that the prompt named."""
+    """Skills listed in the prompt."""
     skills_loaded: int
-    """Skills that the agent read."""
+    """Skills the agent loaded."""
     reused: bool
-    """Whether it read any."""
+    """Whether it loaded any."""
     skills_written: int
-    """Accepted writes, of the episode and of its review."""
+    """Accepted skill writes, of the episode and its review."""
     skills_eligible: int
-    """Skills that were known to be about the task."""
+    """Skills known to be relevant to the task."""
     skills_followed: int
-    """Skills of which a later call did what they say."""
+    """Skills whose instructions a later call followed."""
     recovered: bool | None
     """Whether the work succeeded after a failed call or a rejected submission."""
     learning_value: float | None
-    """[0, 1]: what the episode was worth learning from."""
+    """How much the episode was worth learning from, in [0, 1]."""
     reviewed: bool
-    """Whether the agent looked back on it."""
+    """Whether the agent reviewed it."""
     review_error: str
-    """Why that failed, "" where it did not."""
+    """Why the review failed, or ""."""
     review_stop_reason: str
-    """Why its loop ended, "" without a review."""
+    """Why the review's loop ended, "" without a review."""
     review_seconds: float
     """Wall clock of the review."""
     children: int
-    """Child agents that the agent gave work to."""
+    """Child agents the agent delegated to."""
     provider: str
-    """Who served the model."""
+    """The model provider."""
     model: str
     """The model's name."""
     adapter: str
-    """The adapter's name, "" for the bare weights."""
+    """The adapter's name, "" for the base model."""
     adapter_digest: str
     """sha256 of the adapter."""
     snapshot: str
-    """The frozen library of skills that the episode met."""
+    """The frozen skill library that the episode used."""
     config_digest: str
     """sha256 of the configuration."""

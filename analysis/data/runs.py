@@ -1,4 +1,4 @@
-"""Run folders as a command is given them: checked, and how far each one came."""
+"""Run folders given to a command: validation and progress."""
 
 from collections import Counter
 from pathlib import Path
@@ -24,22 +24,22 @@ class OpenRun(NamedTuple):
 
     @property
     def pending(self) -> int:
-        """Those that are not there yet: not begun, running now, or errored."""
+        """Episodes without a result: not started, running or errored."""
         return max(self.wanted - self.finished, 0)
 
     def warning(self) -> str:
-        """That what is told of the run is not the whole of it; "" where it is."""
+        """A warning that the run is incomplete, or ""."""
         if not self.pending:
             return ""
         errored = f", {self.errored} errored" if self.errored else ""
         return (
-            f"{self.folder}: {self.finished} of {self.wanted} episodes finished{errored}; the run is still going, or "
+            f"{self.folder}: {self.finished} of {self.wanted} episodes finished{errored}; the run is in progress or "
             "was interrupted and --resume continues it"
         )
 
 
 def open_runs(*folders: Path) -> list[OpenRun]:
-    """Raises `ConfigError` where a folder holds no run or no episode yet, or is given twice."""
+    """Raises `ConfigError` if a folder has no run or no episode yet, or is given twice."""
     if not folders:
         raise ConfigError("give a run folder")
     if twice := [folder for folder, count in Counter(map(Path.resolve, folders)).items() if count > 1]:
@@ -52,6 +52,6 @@ def _open(folder: Path) -> OpenRun:
     status = Counter(status for (status,) in read_columns(folder, ["status"]))
     if not status:
         raise ConfigError(
-            f"{folder}: no episode is written yet, of {manifest.wanted}; wait for the first, or continue with --resume"
+            f"{folder}: 0 of {manifest.wanted} episodes finished; wait for the first, or continue with --resume"
         )
     return OpenRun(folder, manifest, status["ok"], status["errored"])

@@ -1,4 +1,4 @@
-"""What a curve is drawn and fitted for: one arm under one set of weights; and what of it is independent."""
+"""Series (one arm under one set of weights, the unit of a curve) and their independent clusters."""
 
 from collections.abc import Hashable
 from typing import NamedTuple
@@ -6,13 +6,13 @@ from typing import NamedTuple
 import pandas as pd
 
 MIN_WORLDS = 6
-"""Worlds from which on they are the clusters, as in a comparison (`hermes_lab.analysis.stats.paired`)."""
+"""From this many worlds on, clusters are worlds, as in a comparison (`hermes_lab.analysis.stats.paired`)."""
 
 
 class Clusters(NamedTuple):
-    """What moves together: a label for each episode, and `over`, which names them: `20 runs`, `20 worlds`.
+    """A cluster label for each episode, and `over`, which describes them: `20 runs`, `20 worlds`.
 
-    `20 runs of 5 worlds` speak of these worlds only.
+    Results over `20 runs of 5 worlds` apply to these worlds only.
     """
 
     labels: list[Hashable]
@@ -22,14 +22,14 @@ class Clusters(NamedTuple):
 
 
 def clusters_of(rows: pd.DataFrame) -> Clusters:
-    """The clusters of one series of `load_episodes`: worlds where there are six, else lanes.
+    """The clusters of one series of `load_episodes`: worlds if there are six or more, else lanes.
 
-    Lanes of one world share its rules, and often their tasks. A world is one of a run folder under one set of weights.
+    Lanes of one world share its rules and often their tasks. Worlds are distinct per run folder and set of weights.
     """
     lanes: list[Hashable] = list(zip(rows["run"], rows["lane"], strict=True))
     worlds: list[Hashable] = list(zip(rows["run"], rows["world"], rows["weights"], strict=True))
     runs, places = len(set(lanes)), len(set(worlds))
-    # Without replicates a lane is its world. A lane may also go through several, which then share its library.
+    # Without replicates a lane is its world. A lane may also visit several worlds, which then share its library.
     if runs <= places or len(set(zip(lanes, worlds, strict=True))) > runs:
         return Clusters(lanes, plural(runs, "run"), "run")
     if places >= MIN_WORLDS:
@@ -43,7 +43,7 @@ def plural(number: int, what: str) -> str:
 
 
 def series_of(frame: pd.DataFrame) -> pd.Series:
-    """The name of each episode's series: its arm, and its weights where the frame holds more than one set of them."""
+    """The name of each episode's series: its arm, plus its weights if the frame has more than one set of them."""
     arms = frame["arm"].replace({"on": "skills on", "off": "skills off"})
     weights = frame[["model", "adapter", "adapter_digest"]].drop_duplicates()
     if len(weights) < 2:
@@ -57,5 +57,5 @@ def series_of(frame: pd.DataFrame) -> pd.Series:
 
 
 def weights_name(model: str, adapter: str) -> str:
-    """For a person: a served adapter's name without the digest that ends it, or the model that has no adapter."""
+    """Display name: the adapter without its digest suffix, or the model marked as untuned."""
     return adapter.rsplit("-", 1)[0] if adapter else f"{model} untuned"

@@ -1,1 +1,1 @@
-"""Fits learning curves and says whether the data identify them."""
+"""Fits learning curves and checks whether the data identify them."""

@@ -1,7 +1,7 @@
-"""Which form of curve describes the data, by AICc, and whether that may be said.
+"""Chooses among curve forms by AICc, and checks whether the choice is supported.
 
-Forms of learning look alike on a single run, where the best of them is often a wrong one; and the mean of many
-exponentials looks like a power law (Heathcote, Brown and Mewhort 2000). So a form is told only over many runs.
+On a single run forms look alike and the best one is often wrong; and the mean of many exponentials looks like a power
+law (Heathcote, Brown and Mewhort 2000). So a form is identified only over many runs.
 """
 
 import math
@@ -14,24 +14,25 @@ import numpy.typing as npt
 import pandas as pd
 
 from hermes_lab.analysis.curves import CURVES, Curve
-from hermes_lab.analysis.fitting.fit import Fit, aicc, degrees, fit_curve, scored_episodes
+from hermes_lab.analysis.fitting.fit import fit_curve, scored_episodes
 from hermes_lab.analysis.fitting.identification import MIN_EVIDENCE
 from hermes_lab.analysis.fitting.likelihood import Counts, maximize
+from hermes_lab.analysis.fitting.result import Fit, aicc, degrees
 from hermes_lab.analysis.fitting.wald import covariance
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.errors import ConfigError
 
 MIN_RUNS = 20
-"""Runs from which on a lead of `MIN_EVIDENCE` tells a form."""
+"""From this many runs on, a lead of `MIN_EVIDENCE` identifies a form."""
 OVERWHELMING = 10.0
-"""The lead that tells it over fewer: the others have essentially no support (Burnham and Anderson 2002)."""
+"""The lead needed with fewer runs: the others have essentially no support (Burnham and Anderson 2002)."""
 
 _SAME = 0.01
-"""A loss in log-likelihood that is none: a curve that comes so near on its bounds contains the other."""
+"""Negligible loss in log-likelihood: a curve that comes this close contains the other."""
 
 
 class Form(NamedTuple):
-    """One form's account of the data. `difference` is its AICc less the best one's, `weight` Akaike's."""
+    """One form's fit. `difference` is its AICc minus the best one's, `weight` its Akaike weight."""
 
     name: str
     fit: Fit
@@ -42,7 +43,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """The forms, best first. `reason` says why the best may not be called the form of the data; "" where it may."""
+    """The forms, best first. `reason` says why the best one is not identified, or ""."""
 
     forms: tuple[Form, ...]
     reason: str
@@ -53,16 +54,16 @@ class Forms:
         return self.forms[0]
 
     @property
-    def told(self) -> bool:
-        """Whether the data tell the form."""
+    def identified(self) -> bool:
+        """Whether the data identify the form."""
         return not self.reason
 
     def sentence(self) -> str:
         """The choice in one line."""
-        return f"the form is {self.best.name}" if self.told else f"the form is not told: {self.reason}"
+        return f"the form is {self.best.name}" if self.identified else f"form undecided: {self.reason}"
 
     def table(self) -> str:
-        """A line a form: AICc, difference and weight."""
+        """One line per form: AICc, difference and weight."""
         width = max(len(form.name) for form in self.forms)
         head = f"{'form':{width}}  {'AICc':>9}  {'difference':>10}  {'weight':>6}"
         rows = (f"{f.name:{width}}  {f.aicc:9.1f}  {f.difference:10.1f}  {f.weight:6.2f}" for f in self.forms)
@@ -71,7 +72,7 @@ class Forms:
     def report(self) -> dict[str, Any]:
         """The choice for JSON."""
         rows = [{"form": f.name, "aicc": f.aicc, "difference": f.difference, "weight": f.weight} for f in self.forms]
-        return {"best": self.best.name, "told": self.told, "reason": self.reason, "forms": rows}
+        return {"best": self.best.name, "told": self.identified, "reason": self.reason, "forms": rows}
 
 
 def choose_form(
@@ -84,22 +85,22 @@ def choose_form(
 ) -> Forms:
     """Fits every form (of `CURVES`) to the episodes of `fit_curve` and orders them by AICc.
 
-    `over` names the clusters. Raises `ConfigError` where there is no episode, or no curve.
+    `over` describes the clusters. Raises `ConfigError` without episodes or curves.
     """
     labels = list(cluster)
     if not (among := CURVES if curves is None else curves):
-        raise ConfigError("no curve to choose from; leave `curves` out for all of them")
+        raise ConfigError("no curves to choose from; omit `curves` to use all of them")
     return compare_forms([fit_curve(n, success, labels, curve, draws=0, over=over) for curve in among.values()])
 
 
 def choose_series(frame: pd.DataFrame, *, by: str = "series", phase: str = "learn") -> dict[str, Forms]:
-    """The forms of each of `hermes_lab.analysis.fitting.fit.scored_episodes`."""
+    """The forms for each series of `hermes_lab.analysis.fitting.fit.scored_episodes`."""
     found = scored_episodes(frame, by, phase)
     return {name: choose_form(e.n, e.success, e.cluster, over=e.over) for name, e in found.items()}
 
 
 def compare_forms(fits: Iterable[Fit]) -> Forms:
-    """Fits of several curves to the same episodes, by AICc."""
+    """Ranks fits of several curves to the same episodes by AICc."""
     scored = sorted(((aicc(fit.log_likelihood, degrees(fit.curve), fit.episodes), fit) for fit in fits), key=_first)
     lowest = scored[0][0]
     likely = [math.exp((lowest - score) / 2) for score, _ in scored]
@@ -111,31 +112,31 @@ def compare_forms(fits: Iterable[Fit]) -> Forms:
 
 
 def _doubt(forms: tuple[Form, ...]) -> str:
-    """Why the first form may not be called the form of the data, or "".
+    """Why the first form is not identified, or "".
 
-    Its lead is over all but the larger forms that contain it, which are never left far behind. Where runs differ,
-    the lead counts for less, by their dispersion.
+    Its lead is over all forms except larger ones that contain it, which cannot fall far behind. The lead is divided by
+    the dispersion between runs.
     """
     best = forms[0]
     if len(best.fit.curve.parameters) == 1:
-        return "no form rises clear of a constant"
+        return "no form beats a constant"
     if best.fit.runs < MIN_CLUSTERS:
         return f"fewer than {MIN_CLUSTERS} runs ({best.fit.runs})"
     smooth = [parameter.name for parameter in best.fit.curve.parameters if parameter.kind != "changepoint"]
     dispersion = max(covariance(best.fit, *smooth).dispersion, 1.0)
     rivals = [form for form in forms[1:] if not _contains(form.fit.curve, best.fit)]
     if not rivals:
-        return f"{best.name} has no other form to lead"
+        return f"there is no form to compare {best.name} with"
     rival = rivals[0]
     lead = rival.difference / dispersion
     needed = MIN_EVIDENCE if best.fit.runs >= MIN_RUNS else OVERWHELMING
     if lead >= needed:
         return ""
-    return f"over {best.fit.over} {best.name} leads {rival.name} by {lead:.1f} in AICc, and {needed:.0f} tells"
+    return f"{best.name} leads {rival.name} by delta AICc {lead:.1f} over {best.fit.over} ({needed:.0f} needed)"
 
 
 def _contains(curve: Curve, fit: Fit) -> bool:
-    """Whether a curve of more parameters can be the one that was fitted: whether it fits its predictions exactly."""
+    """Whether a curve with more parameters contains the fitted one, i.e. reproduces its predictions exactly."""
     if len(curve.parameters) <= len(fit.curve.parameters):
         return False
     pooled = fit.counts.pooled()

@@ -1,7 +1,7 @@
-"""When a fitted curve may be spoken of. The rule is explicit, conservative, and gives its reason in words.
+"""When a fitted curve counts as identified. The rule is explicit and conservative, and states its reason.
 
-A single run of 100 tasks cannot tell a rate of .05 from one of .5, and a bootstrap over a handful of runs
-gives intervals that are too narrow. So a curve is identified only where every test here is passed.
+A single run of 100 tasks cannot distinguish a rate of .05 from .5, and a bootstrap over a handful of runs gives
+intervals that are too narrow. So a curve is identified only if it passes every test here.
 """
 
 from hermes_lab.analysis.curves import CurveParameter
@@ -9,17 +9,17 @@ from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.analysis.stats.intervals import Interval
 
 MIN_EPISODES = 50
-"""Scored episodes."""
+"""Fewest scored episodes."""
 MIN_EVIDENCE = 4.0
-"""AICc by which the curve must beat a constant; with less both stay plausible (Burnham and Anderson 2002)."""
+"""AICc lead over a constant; with less both remain plausible (Burnham and Anderson 2002)."""
 MAX_WIDTH = 0.3
-"""Width of a probability's interval: known to within 15 points either way."""
+"""Widest interval of a probability: 15 points either way."""
 MAX_RATIO = 4.0
-"""Upper over lower end of a positive parameter's interval: known to within a factor of two either way."""
+"""Largest ratio of the ends of a positive parameter's interval: a factor of two either way."""
 
 
 def data_blocker(episodes: int, points: int, parameters: int) -> str:
-    """Why the data cannot identify a curve of so many parameters, or "": it wants one more value of experience."""
+    """Why the data cannot identify a curve with this many parameters, or ""."""
     if episodes < MIN_EPISODES:
         return f"fewer than {MIN_EPISODES} episodes ({episodes})"
     if points <= parameters:
@@ -28,7 +28,7 @@ def data_blocker(episodes: int, points: int, parameters: int) -> str:
 
 
 def curve_blocker(runs: int, evidence: float, degenerate: str) -> str:
-    """Why the curve is not identified as a whole, or "". `evidence` is the constant's AICc less its own."""
+    """Why the curve is not identified as a whole, or "". `evidence` is the constant's AICc minus the curve's."""
     if evidence < MIN_EVIDENCE:
         return f"the constant model is as good (AICc difference {evidence:.1f})"
     if degenerate:
@@ -39,7 +39,7 @@ def curve_blocker(runs: int, evidence: float, degenerate: str) -> str:
 
 
 def parameter_blocker(parameter: CurveParameter, interval: Interval, over: str) -> str:
-    """Why this parameter's interval is too wide to speak of, or "". `over` names what it is over: `8 runs`."""
+    """Why this parameter's interval is too wide, or "". `over` describes the clusters: `8 runs`."""
     wide = interval.width > MAX_WIDTH if parameter.kind == "probability" else interval.high > MAX_RATIO * interval.low
     if not wide:
         return ""

@@ -1,6 +1,6 @@
 """The binomial likelihood of a curve, and its maximum.
 
-Arrays end in their axes: B sets of counts, C clusters, K searches (a set of counts from one start), N values of
+Array names end in their axes: B sets of counts, C clusters, K searches (a set of counts from one start), N values of
 experience, P parameters, S starts.
 """
 
@@ -14,35 +14,35 @@ from hermes_lab.analysis.curves import Array, Curve
 
 _ITERATIONS = 500
 _TOLERANCE = 1e-8
-"""A gain in log-likelihood that is none: the parameters are within a ten-thousandth of a standard error."""
+"""Convergence tolerance on the log-likelihood: parameters are within 1e-4 standard errors."""
 EXACT = 1e-13
-"""The same where every digit counts: the rounding of the log-likelihood itself."""
+"""Tightest tolerance: the rounding error of the log-likelihood."""
 _BLOCK = 1 << 15
-"""Searches times values of experience that advance together: their arrays stay in the processor's cache."""
+"""Block size (searches x values of experience), chosen so that arrays stay in the CPU cache."""
 
 
 class Counts(NamedTuple):
-    """Outcomes at each value of experience, all that the likelihood needs; `trials` is (..., N)."""
+    """Sufficient statistics: outcomes at each value of experience; `trials` is (..., N)."""
 
     n_N: Array
     trials: Array
     successes: Array
 
     def weighted(self, weights_B_C: Array) -> "Counts":
-        """Of counts by cluster, shape (C, N), B sums that take each cluster as often as its weight says."""
+        """B weighted sums of counts by cluster, shape (C, N)."""
         return Counts(self.n_N, weights_B_C @ self.trials, weights_B_C @ self.successes)
 
     def pooled(self) -> "Counts":
-        """Of counts by cluster, shape (C, N), their sum, shape (1, N)."""
+        """The sum of counts by cluster, (C, N) -> (1, N)."""
         return self.weighted(np.ones((1, len(self.trials))))
 
     def rows(self, which: npt.NDArray[np.intp] | slice) -> "Counts":
-        """Some of the sets."""
+        """A subset of the sets."""
         return Counts(self.n_N, self.trials[which], self.successes[which])
 
 
 class Prior(NamedTuple):
-    """Independent normal distributions of the parameters on the unbounded scale; each is (P,)."""
+    """Independent normal priors on the unbounded scale; each field is (P,)."""
 
     mean_P: Array
     precision_P: Array
@@ -57,14 +57,14 @@ class Derivatives(NamedTuple):
 
 
 class Maximum(NamedTuple):
-    """Parameters of highest likelihood in natural units, and the log-likelihood there."""
+    """Maximum-likelihood parameters in natural units, and the log-likelihood there."""
 
     parameters_B_P: Array
     log_likelihood_B: Array
 
 
 def count_outcomes(n: npt.ArrayLike, success: npt.ArrayLike, cluster: Iterable[Hashable]) -> Counts:
-    """The counts of each cluster, shape (C, N), of episodes given as three sequences of one length."""
+    """Counts by cluster, shape (C, N), from three sequences with one entry per episode."""
     n_N, column = np.unique(np.asarray(n, dtype=np.float64), return_inverse=True)
     labels: dict[Hashable, int] = {}
     row = np.array([labels.setdefault(label, len(labels)) for label in cluster], dtype=np.intp)
@@ -75,7 +75,7 @@ def count_outcomes(n: npt.ArrayLike, success: npt.ArrayLike, cluster: Iterable[H
 
 
 def derivatives(curve: Curve, theta: Array, counts: Counts, prior: Prior | None = None) -> Derivatives:
-    """The log-likelihood by parameters on the unbounded scale: (..., P) goes with counts of (..., N).
+    """The log-likelihood and its derivatives on the unbounded scale, for `theta` (..., P) and counts (..., N).
 
     With a `prior` its log-density is added, up to a constant.
     """
@@ -115,14 +115,14 @@ def maximize(
     prior: Prior | None = None,
     tolerance: float = _TOLERANCE,
 ) -> Maximum:
-    """Maximum likelihood for B sets of counts, shape (B, N), at once: the best reached from any start.
+    """Maximum likelihood for B sets of counts, shape (B, N), at once: the best result from any start.
 
-    `starts` are (S, P), or (B, S, P) for starts of each set's own; the parameters named in `held` stay where
-    they start. With a `prior` it is the posterior mode, and the log-likelihood is the penalised one.
+    `starts` are (S, P), or (B, S, P) for separate starts per set; parameters named in `held` stay fixed. With a
+    `prior` the result is the posterior mode and the penalised log-likelihood.
 
-    Fisher scoring with Marquardt's damping, projected on the curve's bounds: a step is taken only where it
-    gains, so that the likelihood never falls. The searches advance together in blocks, and leave when they
-    have settled, which makes a bootstrap as cheap as a few fits.
+    Fisher scoring with Marquardt damping, projected on the curve's bounds; a step is taken only if it improves the
+    likelihood. Searches advance together in blocks and leave once converged, which makes a bootstrap as cheap as a
+    few fits.
     """
     low_P, high_P = unbounded(curve, curve.bounds(counts.n_N).T)
     still_P = np.array([p.name in set(held) or p.kind == "changepoint" for p in curve.parameters])
@@ -149,7 +149,7 @@ def _search(
     prior: Prior | None,
     tolerance: float,
 ) -> tuple[Array, Array]:
-    """Where each search ends, and the log-likelihood there. `counts` has a row for each."""
+    """The end point of each search and the log-likelihood there. `counts` has one row per search."""
     found_K_P, value_K = start_K_P.copy(), np.empty(len(start_K_P))
     active = np.arange(len(start_K_P))
     theta, at = start_K_P, derivatives(curve, start_K_P, counts, prior)
@@ -162,7 +162,7 @@ def _search(
         taken = gain > 0
         theta = np.where(taken[:, None], proposal, theta)
         at = Derivatives(*(_where(taken, new, old) for new, old in zip(there, at, strict=True)))
-        # As much damping as the promises are false (Nielsen 1999); without a gain the step shrinks to nothing.
+        # Damping follows the ratio of actual to predicted gain (Nielsen 1999); without a gain the step shrinks.
         truth = gain / np.maximum(expected, 1e-300)
         damping = np.where(taken, damping * np.clip(1 - (2 * truth - 1) ** 3, 1 / 3, 2), damping * 10)
         damping = damping.clip(min=1e-9)
@@ -180,7 +180,7 @@ def _search(
 def _step(
     theta: Array, at: Derivatives, damping: Array, bounds: tuple[Array, Array], still_P: npt.NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """The damped step and the gain that it promises; parameters held, or pressed against a bound, are left out."""
+    """The damped step and its predicted gain; fixed parameters and those at an active bound are left out."""
     pressed = still_P | ((theta <= bounds[0]) & (at.score < 0)) | ((theta >= bounds[1]) & (at.score > 0))
     score = np.where(pressed, 0.0, at.score)
     information = np.where(pressed[:, None, :] | pressed[:, :, None], 0.0, at.information)
@@ -204,7 +204,7 @@ def natural(curve: Curve, theta: Array) -> Array:
 
 
 def unbounded(curve: Curve, parameters: Array) -> Array:
-    """Natural units, shape (..., P), to the unbounded scale: a logit, a logarithm, or the number itself."""
+    """Natural units, shape (..., P), to the unbounded scale: logit, logarithm or identity."""
     logits, logarithms = _kinds(curve)
     theta: Array = np.array(parameters / np.where(logits, 1 - parameters, 1.0))
     np.log(theta, out=theta, where=np.broadcast_to(logits | logarithms, theta.shape))
@@ -212,12 +212,12 @@ def unbounded(curve: Curve, parameters: Array) -> Array:
 
 
 def _chain(curve: Curve, parameters: Array) -> Array:
-    """The derivative of natural units by the unbounded scale."""
+    """The derivative of natural units with respect to the unbounded scale."""
     logits, logarithms = _kinds(curve)
     return np.where(logits, parameters * (1 - parameters), np.where(logarithms, parameters, 1.0))
 
 
 def _kinds(curve: Curve) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which parameters are searched as logits, and which as logarithms."""
+    """Masks of the parameters on the logit and the log scale."""
     kinds = np.array([parameter.kind for parameter in curve.parameters])
     return kinds == "probability", kinds == "positive"

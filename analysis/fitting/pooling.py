@@ -1,10 +1,10 @@
-"""Partial pooling: curves of several domains, each of which has too few runs to be told alone.
+"""Partial pooling of learning curves across domains with few runs each.
 
-On the unbounded scale every domain's parameters are drawn from one normal distribution, whose mean and spread are
-estimated with them (empirical Bayes). A domain of few runs leans on the others, one of many stands for itself, and
-the more alike the domains are, the more they lean. Where they disagree, the spread is wide and little is lent.
+On the unbounded scale every domain's parameters are drawn from one normal distribution whose mean and variance are
+estimated along with them (empirical Bayes). Estimates of domains with few runs shrink towards the mean, those with many
+runs hardly do; the more alike the domains, the stronger the shrinkage.
 
-Arrays end in their axes: C runs, D groups, N values of experience, P parameters.
+Array names end in their axes: C runs, D groups, N values of experience, P parameters.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,7 +18,6 @@ import pandas as pd
 from hermes_lab.analysis.curves import Array, Curve
 from hermes_lab.analysis.curves.exponential import Exponential
 from hermes_lab.analysis.data.series import clusters_of, plural, series_of
-from hermes_lab.analysis.fitting.fit import Estimate, aicc, degrees
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
 from hermes_lab.analysis.fitting.likelihood import (
     EXACT,
@@ -31,22 +30,23 @@ from hermes_lab.analysis.fitting.likelihood import (
     natural,
     unbounded,
 )
+from hermes_lab.analysis.fitting.result import Estimate, aicc, degrees
 from hermes_lab.analysis.fitting.wald import student
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.errors import ConfigError
 
 MIN_GROUPS = 3
-"""Fewer do not tell how much they differ."""
+"""Fewest groups: with fewer their variance cannot be estimated."""
 MAX_CHANCE = 0.05
-"""Below this the groups are said to disagree."""
+"""p-value below which the groups disagree."""
 _ROUNDS = 500
 
 
 class PooledGroup(NamedTuple):
-    """One domain's curve, leaning on the others; `alone_P` is what its own runs say by themselves.
+    """One domain's partially pooled curve; `alone_P` is the fit to its own runs only.
 
-    `unit` names what `runs` counts: `run` or `world`.
+    `unit` is what `runs` counts: `run` or `world`.
     """
 
     name: str
@@ -61,7 +61,7 @@ class PooledGroup(NamedTuple):
         reason = "; ".join(dict.fromkeys(estimate.reason for estimate in self.estimates if estimate.reason))
         if reason:
             return f"not identified: {reason}"
-        return f"{', '.join(map(str, self.estimates))}, pooled, {plural(self.runs, self.unit)} of its own"
+        return f"{', '.join(map(str, self.estimates))}, partially pooled, {plural(self.runs, self.unit)} of its own"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,8 @@ class Pooled:
     """Curves of several groups and of their population.
 
     `population` is the median group's curve. `spread_P` is the standard deviation between groups on the unbounded
-    scale. `p_value` is the chance of differences like these if all groups had one curve. `dispersion` is how many
-    times as uncertain the runs are as their episodes would be, were these independent; at least 1.
+    scale. `p_value` tests whether all groups share one curve. `dispersion` is the overdispersion of runs relative to
+    independent episodes; at least 1.
     """
 
     curve: Curve
@@ -82,15 +82,15 @@ class Pooled:
 
     @property
     def disagree(self) -> bool:
-        """Whether one curve for all is ruled out."""
+        """Whether a common curve is rejected."""
         return self.p_value < MAX_CHANCE
 
     def sentence(self) -> str:
-        """The population's curve, and whether the groups share it, in one line."""
+        """The population's curve and whether the groups share it, in one line."""
         reason = "; ".join(dict.fromkeys(estimate.reason for estimate in self.population if estimate.reason))
-        told = f"not identified: {reason}" if reason else ", ".join(map(str, self.population))
+        curve = f"not identified: {reason}" if reason else ", ".join(map(str, self.population))
         alike = "disagree" if self.disagree else "show no difference"
-        return f"{told}; the {len(self.groups)} groups {alike} (p = {self.p_value:.2g})"
+        return f"{curve}; the {len(self.groups)} groups {alike} (p = {self.p_value:.2g})"
 
     def report(self) -> dict[str, Any]:
         """The curves for JSON."""
@@ -110,10 +110,10 @@ class Pooled:
 def pool_series(
     frame: pd.DataFrame, curve: Curve | None = None, *, by: str = "domain", phase: str = "learn"
 ) -> dict[str, Pooled]:
-    """The pooled curves of each series of `load_episodes`, over the values of column `by`.
+    """The partially pooled curves of each series of `load_episodes`, grouped by column `by`.
 
-    Clusters are `hermes_lab.analysis.data.series.clusters_of`, within one group: groups that share them are taken as
-    independent. Raises `ConfigError` where a series has fewer than three groups."""
+    Clusters come from `hermes_lab.analysis.data.series.clusters_of` within each group; groups are taken as independent
+    even if they share lanes. Raises `ConfigError` if a series has fewer than three groups."""
     scored = frame[frame["success"].notna() & (frame["phase"] == phase)]
     found = {}
     for series, rows in scored.groupby(series_of(scored), sort=False):
@@ -140,7 +140,7 @@ def pool_curves(
     owners = list(dict.fromkeys(zip(group, cluster, strict=True)))
     names = list(dict.fromkeys(group))
     if len(names) < MIN_GROUPS:
-        raise ConfigError(f"pooling takes {MIN_GROUPS} groups or more, not {len(names)}: {', '.join(names)}")
+        raise ConfigError(f"partial pooling needs at least {MIN_GROUPS} groups, not {len(names)}: {', '.join(names)}")
     runs = count_outcomes(n, success, zip(group, cluster, strict=True))
     own_D_C = np.array([[owner[0] == name for owner in owners] for name in names], dtype=np.float64)
     counts = runs.weighted(own_D_C)
@@ -199,11 +199,11 @@ class _Model(NamedTuple):
 
 
 def _fit(curve: Curve, counts: Counts, mean_P: Array) -> _Model:
-    """Expectation and maximisation with Laplace's approximation for each group (Lindstrom and Bates 1990).
+    """Expectation-maximisation with a Laplace approximation for each group (Lindstrom and Bates 1990).
 
-    The variance between groups is the restricted estimate, which allows for the mean that was estimated with it,
-    kept off zero by Chung and others' (2013, Psychometrika 78:685) prior on its root, a factor D / (D - 1) here:
-    at zero every group would lean on the others alone.
+    The variance between groups is the restricted estimate, which accounts for the estimated mean. The prior of Chung
+    et al. (2013, Psychometrika 78:685) on its root, here a factor D / (D - 1), keeps it off zero, where every group
+    would be pooled completely.
     """
     variance_P = np.full(mean_P.shape, 0.25)
     theta_D_P = np.repeat(mean_P[None], len(counts.trials), axis=0)
@@ -213,7 +213,7 @@ def _fit(curve: Curve, counts: Counts, mean_P: Array) -> _Model:
         theta_D_P = unbounded(curve, best.parameters_B_P)
         precision_D_P_P = derivatives(curve, theta_D_P, counts, prior).information
         posterior_D_P_P = np.linalg.inv(precision_D_P_P)
-        # What is left of a group's own information once the spread is added to its error.
+        # A group's information about the mean, once the variance between groups is added to its error.
         seen_D_P_P = np.diag(1 / variance_P) - posterior_D_P_P / np.outer(variance_P, variance_P)
         mean_covariance_P_P = np.linalg.inv(seen_D_P_P.sum(axis=0))
         lent_D_P_P = posterior_D_P_P / variance_P
@@ -234,7 +234,7 @@ def _diagonals(matrices_D_P_P: Array) -> Array:
 
 
 def _dispersion(curve: Curve, runs: Counts, own_D_C: Array, alone_D_P: Array) -> float:
-    """As `Covariance.dispersion`, one number for all groups, each of which has few runs; at least 1."""
+    """As `Covariance.dispersion`, but one number for all groups, which have few runs each; at least 1."""
     theta_D_P = unbounded(curve, alone_D_P)
     between, spare = 0.0, 0.0
     for theta_P, own_C in zip(theta_D_P, own_D_C.astype(bool), strict=True):

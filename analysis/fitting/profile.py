@@ -1,33 +1,31 @@
-"""Profile likelihood: how far a parameter can be moved, the others following, before the data object.
+"""Profile-likelihood intervals and contours.
 
-Where runs differ from one another, episodes are fewer observations than they seem, and a plain likelihood ratio objects
-too soon. It is therefore divided by the dispersion over runs (`hermes_lab.analysis.fitting.wald`) and compared with
-Student's quantile, squared. The dispersion is about 1 where episodes are independent.
+If runs differ, episodes carry less information than their number suggests, and plain likelihood-ratio intervals are too
+narrow. The likelihood ratio is therefore divided by the dispersion between runs (`hermes_lab.analysis.fitting.wald`)
+and compared with the squared Student quantile. The dispersion is about 1 if episodes are independent.
 
-Arrays end in their axes: B values of what is held, K of two parameters, P parameters, X and Y of a grid.
+Array names end in their axes: B held values, K held parameters, P parameters, X and Y of a grid.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.fitting.likelihood import Maximum, maximize, natural, unbounded
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.fitting.wald import covariance, smooth_place, student
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.errors import ConfigError
 
-if TYPE_CHECKING:
-    from hermes_lab.analysis.fitting.fit import Fit
-
 _VALUES, _ZOOMS = 12, 3
 
 
 class Contour(NamedTuple):
-    """The profile of two parameters: how many times the drop in log-likelihood is the largest that 95 % allow.
+    """The joint profile of two parameters: the drop in log-likelihood relative to the 95 % cutoff.
 
-    1 is the edge of their joint 95 % region, 0 the fit.
+    0 is the fit, 1 the edge of the joint 95 % region.
     """
 
     x_X: Array
@@ -35,11 +33,11 @@ class Contour(NamedTuple):
     drop_Y_X: Array
 
 
-def profile_interval(fit: "Fit", parameter: str, *, independent: bool = False) -> Interval:
-    """The 95 % interval of one parameter in natural units; an end on the parameter's bound means no end in sight.
+def profile_interval(fit: Fit, parameter: str, *, independent: bool = False) -> Interval:
+    """The 95 % interval of one parameter in natural units; an end on the parameter's bound is unbounded.
 
-    `independent` takes every episode as independent of the others of its run. Else, raises `ConfigError` over
-    fewer than 5 runs, whose dispersion cannot be told; and always for a parameter in which the likelihood jumps.
+    `independent` treats the episodes of a run as independent. Otherwise raises `ConfigError` with fewer than 5 runs,
+    whose dispersion cannot be estimated; and always for a changepoint, where the likelihood is not smooth.
     """
     place = smooth_place(fit, parameter)
     if independent:
@@ -54,17 +52,17 @@ def profile_interval(fit: "Fit", parameter: str, *, independent: bool = False) -
     return Interval(float(low), float(high))
 
 
-def contour(fit: "Fit", x: str, y: str, *, points: int = 31) -> Contour:
+def contour(fit: Fit, x: str, y: str, *, points: int = 31) -> Contour:
     """The profile likelihood of two parameters on a grid around the fit, in natural units.
 
-    The grid reaches 4 standard errors either way, within the bounds. Raises `ConfigError` as `profile_interval`.
+    The grid extends 4 standard errors each way, within the bounds. Raises `ConfigError` as `profile_interval`.
     """
     from scipy.stats import f
 
     places = [smooth_place(fit, name) for name in (x, y)]
     _needs_runs(fit)
     both = covariance(fit, x, y)
-    # Hotelling's quantile, as Student's for one parameter.
+    # Hotelling's quantile, the two-parameter version of Student's.
     allowed = both.dispersion * 2 * (fit.runs - 1) / (fit.runs - 2) * f.ppf(0.95, 2, fit.runs - 2)
     best_P = unbounded(fit.curve, fit.parameters_P)
     bounds = unbounded(fit.curve, fit.curve.bounds(fit.counts.n_N).T)
@@ -80,8 +78,8 @@ def contour(fit: "Fit", x: str, y: str, *, points: int = 31) -> Contour:
     return Contour(x_X, y_Y, drop_Y_X / allowed)
 
 
-def _end(fit: "Fit", place: int, allowed: float, bound: float) -> float:
-    """Where, from the estimate towards `bound`, the drop first passes `allowed`; `bound` where it never does."""
+def _end(fit: Fit, place: int, allowed: float, bound: float) -> float:
+    """Where the drop first exceeds `allowed` between the estimate and `bound`; `bound` if it never does."""
     inside, outside = float(unbounded(fit.curve, fit.parameters_P)[place]), bound
     if inside == outside:
         return bound
@@ -97,18 +95,18 @@ def _end(fit: "Fit", place: int, allowed: float, bound: float) -> float:
         neighbours = slice(first - 1, first + 1)
         inside, outside = values_B[neighbours]
         starts_S_P = best.parameters_B_P[neighbours]
-    # Between two neighbours the square root of the drop is all but straight.
+    # Between neighbours the square root of the drop is nearly linear.
     near, far = np.sqrt(drop_B[neighbours])
     return float(inside + (outside - inside) * (np.sqrt(allowed) - near) / (far - near))
 
 
-def _starts(fit: "Fit") -> Array:
+def _starts(fit: Fit) -> Array:
     pooled = fit.counts.pooled()
     return np.vstack([fit.parameters_P, fit.curve.starts(pooled.n_N, (pooled.successes / pooled.trials)[0])])
 
 
-def _held(fit: "Fit", places: list[int], values_B_K: Array, starts_S_P: Array) -> Maximum:
-    """The best that the other parameters make of these, held at values on the unbounded scale."""
+def _held(fit: Fit, places: list[int], values_B_K: Array, starts_S_P: Array) -> Maximum:
+    """Maximises over the other parameters with these held at values on the unbounded scale."""
     theta_B_S_P = np.repeat(unbounded(fit.curve, starts_S_P)[None], len(values_B_K), axis=0)
     theta_B_S_P[..., places] = values_B_K[:, None, :]
     repeated = fit.counts.pooled().rows(np.zeros(len(values_B_K), dtype=np.intp))
@@ -116,13 +114,13 @@ def _held(fit: "Fit", places: list[int], values_B_K: Array, starts_S_P: Array) -
     return maximize(fit.curve, repeated, natural(fit.curve, theta_B_S_P), held=held)
 
 
-def _drop(fit: "Fit", best: Maximum) -> Array:
-    """Twice what the log-likelihood has lost since the fit."""
+def _drop(fit: Fit, best: Maximum) -> Array:
+    """Twice the drop in log-likelihood from the fit."""
     return np.maximum(2 * (fit.log_likelihood - best.log_likelihood_B), 0.0)
 
 
-def _needs_runs(fit: "Fit") -> None:
+def _needs_runs(fit: Fit) -> None:
     if fit.runs < MIN_CLUSTERS:
         raise ConfigError(
-            f"{fit.runs} runs do not tell how much runs differ: {MIN_CLUSTERS} do, or take episodes as independent"
+            f"{fit.runs} runs are too few to estimate their dispersion ({MIN_CLUSTERS} needed); or use independent=True"
         )

@@ -1,47 +1,45 @@
-"""Covariances of a fitted curve's parameters, and the intervals that are made of them alone.
+"""Covariances of a fitted curve's parameters, and Wald intervals.
 
-Two covariances on the unbounded scale: the model's, the inverse of the Fisher information, which takes episodes
-as independent; and the robust one, a sandwich of it with the scores summed over each run (Godambe 1960; Liang and
-Zeger 1986), which holds however the episodes of a run depend on one another.
+Two covariances on the unbounded scale: the model-based one, the inverse Fisher information, which assumes independent
+episodes; and the robust sandwich estimator clustered by run (Godambe 1960; Liang and Zeger 1986), which is valid for
+any dependence within a run.
 """
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.fitting.likelihood import derivatives, natural, unbounded
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
 
-if TYPE_CHECKING:
-    from hermes_lab.analysis.fitting.fit import Fit
-
 
 class Covariance(NamedTuple):
-    """Of K parameters on the unbounded scale, each (K, K)."""
+    """Covariances of K parameters on the unbounded scale, each (K, K)."""
 
     model: Array
     robust: Array
 
     @property
     def dispersion(self) -> float:
-        """How many times as uncertain the runs are as their episodes, were these independent: 1 where they are.
+        """Overdispersion of runs relative to independent episodes: 1 if episodes are independent.
 
-        The mean eigenvalue of robust against model, by which a likelihood ratio is divided to be comparable with
-        a chi-squared of K degrees (Rotnitzky and Jewell 1990, Biometrika 77:485; Chandler and Bate 2007,
-        Biometrika 94:167).
+        The mean eigenvalue of the robust relative to the model covariance; a likelihood ratio divided by it is
+        comparable with a chi-squared of K degrees of freedom (Rotnitzky and Jewell 1990, Biometrika 77:485; Chandler
+        and Bate 2007, Biometrika 94:167).
         """
-        # The inverse as far as there is one: at a perfect fit the data leave a direction without any spread.
+        # Pseudo-inverse: at a perfect fit a direction has no variance.
         return float(np.trace(np.linalg.pinv(self.model, hermitian=True) @ self.robust) / len(self.model))
 
 
-def covariance(fit: "Fit", *names: str) -> Covariance:
-    """Of the parameters of these names, in this order; the others are estimated with them.
+def covariance(fit: Fit, *names: str) -> Covariance:
+    """The covariances of the named parameters, in this order, with the others estimated too.
 
-    Other parameters that sit on a bound count as known. Runs are few, so that the robust one is multiplied by
-    C / (C - 1).
+    Other parameters on a bound are treated as known. The robust covariance is multiplied by C / (C - 1), since runs
+    are few.
     """
     curve = fit.curve
     own = [[parameter.name for parameter in curve.parameters].index(name) for name in names]
@@ -59,10 +57,11 @@ def covariance(fit: "Fit", *names: str) -> Covariance:
     return Covariance(inverse[k, k], (influence_C_P.T @ influence_C_P)[k, k] * few)
 
 
-def wald_interval(fit: "Fit", parameter: str) -> Interval:
-    """The 95 % interval of one parameter in natural units: symmetric on the unbounded scale, robust, and Student's.
+def wald_interval(fit: Fit, parameter: str) -> Interval:
+    """The 95 % Wald interval of one parameter in natural units: robust standard error and Student's t on the unbounded
+    scale.
 
-    Raises `ConfigError` for no such parameter, and for one in which the likelihood jumps.
+    Raises `ConfigError` for an unknown parameter and for a changepoint, where the likelihood is not smooth.
     """
     place = smooth_place(fit, parameter)
     theta = unbounded(fit.curve, fit.parameters_P)
@@ -73,19 +72,19 @@ def wald_interval(fit: "Fit", parameter: str) -> Interval:
     return Interval(float(low), float(high))
 
 
-def smooth_place(fit: "Fit", parameter: str) -> int:
-    """Where a parameter stands among the curve's; raises `ConfigError` for none, or one of no smooth likelihood."""
+def smooth_place(fit: Fit, parameter: str) -> int:
+    """The index of a parameter; raises `ConfigError` if it is unknown or a changepoint."""
     names = [p.name for p in fit.curve.parameters]
     if parameter not in names:
         raise ConfigError(f"{fit.curve.name} has no parameter {parameter!r}; it has {', '.join(names)}")
     place = names.index(parameter)
     if fit.curve.parameters[place].kind == "changepoint":
-        raise ConfigError(f"the likelihood jumps in {parameter}, which has no such interval: take the bootstrap's")
+        raise ConfigError(f"the likelihood is not smooth in {parameter}, so it has no such interval: use the bootstrap")
     return place
 
 
 def student(runs: int) -> float:
-    """The quantile of Student's distribution for a 95 % interval over so many runs."""
+    """Student's t quantile of a 95 % interval over this many runs."""
     from scipy.stats import t
 
     return float(t.ppf(0.975, runs - 1))

@@ -1,7 +1,7 @@
-"""Pictures, a file a family. A plot takes axes and gives them back; only `save_*` makes files.
+"""Plots. Functions take axes and return them; only `save_*` writes files.
 
-All take frames of `hermes_lab.analysis.data.load`, or small results that others computed. What was not measured is said
-to be so in its axes, and a curve is drawn only where its fit is identified."""
+They take frames of `hermes_lab.analysis.data.load` or computed results. Axes without data say "not measured", and a
+curve is drawn only if its fit is identified."""
 
 from hermes_lab.analysis.plots.audit import plot_claims
 from hermes_lab.analysis.plots.contour import plot_contour

@@ -1,4 +1,4 @@
-"""What is claimed, what the claim's own formula gives, and what was measured."""
+"""Published claims: claimed, computed and measured values."""
 
 import math
 from collections.abc import Sequence
@@ -13,18 +13,17 @@ if TYPE_CHECKING:
 
 
 def plot_claims(ax: "Axes", claims: Sequence[Claim]) -> "Axes":
-    """A row a claim, all of them in one unit. A grey line joins what should be one number.
+    """One row per claim, all in one unit. A grey line joins values that should agree.
 
-    Of what was not measured the row says so; of what is never reached, too. Raises `ValueError` for claims of several
-    units, which have no scale in common.
+    Rows say if a value was not measured or is never reached. Raises `ValueError` for claims with different units.
     """
     units = {claim.unit for claim in claims}
     if len(units) > 1:
-        raise ValueError(f"claims in {', '.join(sorted(units))} have no scale in common; draw one unit at a time")
+        raise ValueError(f"claims in {', '.join(sorted(units))} have no common scale; plot one unit at a time")
     unit = next(iter(units), "")
     style.dress(ax, "Claimed, computed, measured", "" if unit == "%" else unit, "", grid="x")
     if not claims:
-        style.not_measured(ax, "nothing is claimed")
+        style.not_measured(ax, "no claims")
         return ax
     if unit == "%":
         style.percent(ax, "x")

@@ -1,4 +1,4 @@
-"""What the data say of two parameters together."""
+"""Joint profile likelihood of two parameters."""
 
 from typing import TYPE_CHECKING
 
@@ -25,28 +25,28 @@ def plot_contour(
 ) -> "Axes":
     """The profile likelihood of two parameters, as `hermes_lab.analysis.fitting.profile.contour` gives it.
 
-    `drop_Y_X` is the drop in log-likelihood in units of the largest that 95 % allow: the thick line at 1 is the edge of
-    the joint 95 % region. `best` is the fit and `profile` the interval of each parameter alone, drawn at the edges.
+    `drop_Y_X` is the drop in log-likelihood relative to the 95 % cutoff: the thick line at 1 is the edge of the joint
+    95 % region. `best` is the fit; `profile` has the interval of each parameter, drawn at the edges.
     """
     x, y = names
-    style.dress(ax, f"What the data say of {x} and {y}", x, y, grid="both")
+    style.dress(ax, f"Profile likelihood of {x} and {y}", x, y, grid="both")
     if best is None or not np.isfinite(drop_Y_X).any():
         style.not_measured(ax, "not identified")
         return ax
-    drop = np.clip(drop_Y_X, 0, 12)  # far out it may be infinite, which no contour can pass through
+    drop = np.clip(drop_Y_X, 0, 12)  # infinite values break contours
     ax.contourf(x_X, y_Y, drop, levels=[0, 1], colors=[BLUE], alpha=0.16)
     ax.contour(x_X, y_Y, drop, levels=[0.25, 0.5, 2, 4], colors=[BLUE], linewidths=0.8, alpha=0.6)
     ax.contour(x_X, y_Y, drop, levels=[1], colors=[BLUE], linewidths=2.4)
-    told = f"fit: {x} {best[0]:.2g}, {y} {best[1]:.2g}"
-    ax.plot(*[[value] for value in best], "P", markersize=10, color=VERMILION, label=told, zorder=4)
+    label = f"fit: {x} {best[0]:.2g}, {y} {best[1]:.2g}"
+    ax.plot(*[[value] for value in best], "P", markersize=10, color=VERMILION, label=label, zorder=4)
     across, up = profile
     if across:
         ax.hlines(0.012, *across, transform=ax.get_xaxis_transform(), color=INK, linewidth=4)
     if up:
         ax.vlines(0.008, *up, transform=ax.get_yaxis_transform(), color=INK, linewidth=4)
     ax.plot([], [], color=BLUE, linewidth=2.4, label="edge of the joint 95 % region")
-    ax.plot([], [], color=MUTED, linewidth=0.8, label="a quarter, half, twice and four times that drop")
+    ax.plot([], [], color=MUTED, linewidth=0.8, label="0.25, 0.5, 2 and 4 times that drop")
     if across or up:
-        ax.plot([], [], color=INK, linewidth=4, label="each alone: 95 % profile interval")
+        ax.plot([], [], color=INK, linewidth=4, label="95 % profile interval of each parameter")
     style.legend_below(ax)
     return ax

@@ -1,4 +1,4 @@
-"""What episodes took: time, tokens or turns, with those that a budget cut off marked as such."""
+"""Time, tokens or turns of episodes, with censored episodes marked."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 Effort = Literal["seconds", "tokens", "iterations"]
 _TITLES: dict[Effort, tuple[str, str]] = {
-    "seconds": ("Time of an episode against experience", "seconds, without the review"),
-    "tokens": ("Tokens of an episode against experience", "prompt and completion tokens, without the review's"),
-    "iterations": ("Turns of an episode against experience", "turns with a tool call"),
+    "seconds": ("Episode time against experience", "seconds, review excluded"),
+    "tokens": ("Episode tokens against experience", "prompt and completion tokens, review excluded"),
+    "iterations": ("Episode turns against experience", "turns with a tool call"),
 }
 _MOST = 4000
-"""Marks of episodes: of more, every k-th is drawn, so that a picture stays small. Medians are of all of them."""
+"""Most episode marks: beyond that every k-th is drawn, to keep files small. Medians use all episodes."""
 
 
 def plot_effort(ax: "Axes", frame: pd.DataFrame, what: Effort = "seconds") -> "Axes":
-    """What each finished episode of phase `learn` took, and the median at each experience.
+    """The effort of each finished episode of phase `learn`, and the median at each experience.
 
-    An episode that a budget cut off would have taken more: it is an open mark, and counts as above every median that
-    is drawn. Where half are cut off, the median is not known and the line breaks. Errored episodes are left out.
+    An episode stopped by a budget is censored: it has an open mark and counts as longer than the median. If half are
+    censored, the median is unknown and the line breaks. Errored episodes are left out.
     """
     title, unit = _TITLES[what]
     style.dress(ax, title, "tasks seen before", unit)
@@ -38,7 +38,7 @@ def plot_effort(ax: "Axes", frame: pd.DataFrame, what: Effort = "seconds") -> "A
         return ax
     taken = done["prompt_tokens"] + done["completion_tokens"] if what == "tokens" else done[what]
     if not (taken > 0).any():
-        style.not_measured(ax, "not measured: the model reports none" if what == "tokens" else "not measured")
+        style.not_measured(ax, "not measured: the model reports no usage" if what == "tokens" else "not measured")
         return ax
     series = series_of(done)
     for name, look in style.looks(series).items():
@@ -47,7 +47,7 @@ def plot_effort(ax: "Axes", frame: pd.DataFrame, what: Effort = "seconds") -> "A
     if what == "iterations":
         style.whole_numbers(ax, "y")
     censored = int(done["censored"].sum())
-    style.legend_below(ax, f"line: median; open mark: cut off by a budget ({censored:,} of {len(done):,})")
+    style.legend_below(ax, f"line: median; open mark: stopped by a budget ({censored:,} of {len(done):,})")
     return ax
 
 
@@ -73,6 +73,6 @@ def _draw_series(ax: "Axes", rows: pd.DataFrame, taken: pd.Series, name: str, lo
 
 
 def _median(took_E: np.ndarray, cut_E: np.ndarray) -> float:
-    """The median where those cut off took longer than any; NaN where these are half or more."""
+    """The median with censored episodes as longest; NaN if half or more are censored."""
     median = float(np.median(np.where(cut_E, np.inf, took_E)))
     return median if np.isfinite(median) else float("nan")

@@ -1,4 +1,4 @@
-"""A library's growth against what it is worth."""
+"""Library growth against utility."""
 
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def plot_growth(ax: "Axes", growth: pd.DataFrame) -> "Axes":
-    """Success on held-out tasks against the skills that prompts name, the path of each series through its checks.
+    """Held-out success against the number of skills in the prompt, as a path per series.
 
     `growth` has the columns series, experience, skills and success (`hermes_lab.analysis.comparison.course.growth`).
-    Each point says after how many tasks it was measured. A path that goes right and not up is a library that grows and
-    is worth no more."""
-    style.dress(ax, "Library growth against utility", "skills that the prompt names", "held-out tasks solved")
+    Points are labelled with the number of tasks learned from. A path to the right but not up is a library that grows
+    without getting more useful."""
+    style.dress(ax, "Library growth against utility", "skills in the prompt", "held-out tasks solved")
     ax.set_ylim(0, 1)
     style.percent(ax)
     measured = growth[growth["success"].notna()]
@@ -41,12 +41,12 @@ def plot_growth(ax: "Axes", growth: pd.DataFrame) -> "Axes":
         )
         _name_checks(ax, path, widest / 8, named)
     ax.set_xlim(-0.02 * widest, 1.08 * widest)
-    style.legend_below(ax, "each point is a check of the frozen library, after n tasks were learnt")
+    style.legend_below(ax, "each point: a held-out check of the frozen library, after n training tasks")
     return ax
 
 
 def _name_checks(ax: "Axes", path: pd.DataFrame, apart: float, named: list[tuple[float, float]]) -> None:
-    """The experience of each check, the last first, that stands far enough from the `named` ones of every series."""
+    """Labels checks with their experience, last first, skipping those too close to labels in `named`."""
     for n, skills, success in path[["experience", "skills", "success"]].astype(float).to_numpy()[::-1]:
         if any(abs(skills - x) < apart and abs(success - y) < 0.05 for x, y in named):
             continue

@@ -1,4 +1,4 @@
-"""Success against experience, with the curves that the data identify."""
+"""Learning curves: success against experience, with fitted curves that are identified."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hermes_lab.analysis.data.series import series_of
-from hermes_lab.analysis.fitting.fit import Fit
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
 from hermes_lab.analysis.plots.style import INK, MUTED, PAPER, SMALL, Look
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NOTE = "points: mean and Wilson 95 % interval; a fitted curve and its bootstrap band where it is identified"
+_NOTE = "points: mean and Wilson 95 % interval; fitted curve with bootstrap band only if identified"
 
 
 def plot_learning_curve(
@@ -33,12 +33,16 @@ def plot_learning_curve(
 ) -> "Axes":
     """Success at the first submission against experience, for each series of `load_episodes`, of one phase.
 
-    Points are means with Wilson 95 % bars. A curve and its bootstrap band are drawn only where the fit is
-    identified; elsewhere the legend says that it is not. With `level`, a mark on that height tells when an identified
-    curve reaches it, with its interval; an arrow is an end that lies beyond the picture.
+    Points are means with Wilson 95 % bars. A curve and its bootstrap band are drawn only if the fit is identified;
+    otherwise the legend says so. With `level`, a mark shows when an identified curve reaches it, with the interval; an
+    arrow is an end outside the plot.
     """
     rows = frame[frame["phase"] == phase]
-    _dress(ax, title, "solved at the first submission" if phase == "learn" else "held-out tasks solved at once")
+    _dress(
+        ax,
+        title,
+        "solved at the first submission" if phase == "learn" else "held-out tasks solved at the first submission",
+    )
     if not rows["success"].notna().any():
         style.not_measured(ax)
         return ax
@@ -59,12 +63,12 @@ def plot_learning_curve(
 
 
 def plot_lanes(ax: "Axes", frame: pd.DataFrame) -> "Axes":
-    """The raster under a curve: a row a lane, a cell an episode, dark where it was solved at the first submission.
+    """A raster with one row per lane and one cell per episode, dark if solved at the first submission.
 
-    Empty cells were not measured: errored, unjudged or not run yet. Of held-out tasks nothing is shown.
+    Empty cells are errored, unjudged or not run yet. Held-out tasks are not shown.
     """
     learnt = frame[(frame["phase"] == "learn") & frame["success"].notna()]
-    style.dress(ax, "Each lane, task by task", "tasks in the lane, in their order", "", grid="")
+    style.dress(ax, "Each lane, task by task", "tasks in order", "", grid="")
     if learnt.empty:
         style.not_measured(ax)
         return ax
@@ -91,7 +95,7 @@ def plot_lanes(ax: "Axes", frame: pd.DataFrame) -> "Axes":
 
 
 def learning_figure(frame: pd.DataFrame, fits: Mapping[str, Mapping[str, Fit]], *, level: float = 0.8) -> "Figure":
-    """For each domain its curve and, below, its lanes. `fits` are by domain and then by series."""
+    """The curve of each domain with its lanes below. `fits` are by domain and then by series."""
     domains = sorted(frame["domain"].unique())
     figure = style.figure(7.0 * max(len(domains), 1), 7.5)
     axes = figure.subplots(2, max(len(domains), 1), squeeze=False, height_ratios=(3, 2))
@@ -134,13 +138,13 @@ def _label(name: str, fit: Fit | None, level: float | None) -> str:
         return name
     if not fit.identified:
         return f"{name}: curve not identified"
-    told = f"{name}: {', '.join(map(str, fit.estimates))}"
+    estimates = f"{name}: {', '.join(map(str, fit.estimates))}"
     if level is None:
-        return told
+        return estimates
     when = fit.threshold(level)
     low, high = (f"{end:.0f}" if np.isfinite(end) else "never" for end in when.interval)
     reached = f"after {when.n:.0f} tasks ({low}-{high})" if np.isfinite(when.n) else "not reached"
-    return f"{told}\n{100 * level:.0f} % {reached}"
+    return f"{estimates}\n{100 * level:.0f} % {reached}"
 
 
 def _draw_cells(ax: "Axes", cells: np.ndarray, look: Look) -> None:

@@ -1,4 +1,4 @@
-"""The difference between two sides, lane by lane and over all."""
+"""Paired differences between two sides, by lane and overall."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LaneChange(NamedTuple):
-    """The pairs of one (replicate, world), and how many of them were solved after alone, or before alone."""
+    """The pairs of one (replicate, world), and how many were solved only after, or only before."""
 
     pairs: int
     gained: int
@@ -28,8 +28,8 @@ class LaneChange(NamedTuple):
 
 
 def lane_changes(pairs: pd.DataFrame, metric: str = "success") -> dict[str, LaneChange]:
-    """What changed in each (replicate, world), of the pairs of `hermes_lab.analysis.comparison.pairs.pair` with the
-    metric on both sides."""
+    """The change in each (replicate, world), over the pairs of `hermes_lab.analysis.comparison.pairs.pair` that have
+    the metric on both sides."""
     before, after = side(pairs, metric, "before"), side(pairs, metric, "after")
     whole = (before.notna() & after.notna()).to_numpy()
     place = [side(pairs, name, "before")[whole] for name in ("replicate", "world")]
@@ -49,18 +49,18 @@ def plot_paired_difference(
     before: str = "before",
     after: str = "after",
 ) -> "Axes":
-    """After less before, in points: a mark for each lane, the largest gain on top; then the whole with its interval.
+    """After minus before, in points: one mark per lane, largest gain on top, and the overall difference with interval.
 
-    `difference` and its `interval` are the comparison's own, over all pairs; None where nothing could be paired. A
-    whole whose interval holds zero is drawn hollow: no difference shown.
+    `difference` and `interval` come from the comparison over all pairs; None without pairs. The overall mark is hollow
+    if its interval contains zero.
     """
     measured = {name: lane for name, lane in lanes.items() if lane.pairs}
     style.dress(
-        ax, f"{after} less {before}, by lane", f"difference in points: {after} solved more to the right", "", grid="x"
+        ax, f"{after} minus {before}, by lane", f"difference in points (right: {after} solved more)", "", grid="x"
     )
     style.percent(ax, "x", signed=True)
     if difference is None or not measured:
-        style.not_measured(ax, "no pairs: nothing measured on both sides")
+        style.not_measured(ax, "no pairs measured on both sides")
         return ax
     order = sorted(measured, key=lambda name: -measured[name].difference)
     _draw_lanes(ax, [measured[name].difference for name in order])
@@ -95,7 +95,7 @@ def _draw_whole(ax: "Axes", row: float, difference: float, interval: Interval | 
     spread = f" ({low} to {high})" if interval else ""
     verdict = "" if shown else ": no difference shown"
     ax.annotate(
-        f"over all: {100 * difference:+.0f} points{spread}{verdict}",
+        f"overall: {100 * difference:+.0f} points{spread}{verdict}",
         (difference, row),
         xytext=(0, -16),
         textcoords="offset points",

@@ -1,4 +1,4 @@
-"""Shares of yes against experience: what most pictures of a run are made of."""
+"""Binned proportions against experience, shared by several plots."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BINS = 12
-"""Points of a series: more values of experience than this are binned."""
+"""Most points per series; more values of experience are binned."""
 
 
 class Point(NamedTuple):
-    """A share of the episodes around one value of experience."""
+    """A proportion of the episodes around one value of experience."""
 
     experience: float
     rate: Rate
 
 
 def success_points(rows: pd.DataFrame, bins: int = BINS, column: str = "success") -> list[Point]:
-    """A series' measured episodes at each value of experience, or in `bins` ranges if there are more values."""
+    """Proportions at each value of experience, or in `bins` ranges if there are more values."""
     measured = rows[rows[column].notna()]
     outcome = measured[column].to_numpy(dtype=bool)
     experience = measured["experience"].to_numpy(dtype=float)
@@ -35,7 +35,7 @@ def success_points(rows: pd.DataFrame, bins: int = BINS, column: str = "success"
 
 
 def ranges(experience: npt.NDArray[np.float64], bins: int = BINS) -> list[npt.NDArray[np.bool_]]:
-    """Which of the episodes stand at each value of experience, or in each of `bins` ranges; none is left out."""
+    """Masks of the episodes at each value of experience, or in each of `bins` ranges that cover all."""
     groups = experience
     if np.unique(experience).size > bins:
         width = (experience.max() - experience.min() + 1) / bins
@@ -44,7 +44,7 @@ def ranges(experience: npt.NDArray[np.float64], bins: int = BINS) -> list[npt.ND
 
 
 def draw_points(ax: "Axes", points: list[Point], shift: float, look: Look, label: str) -> None:
-    """Means with Wilson 95 % bars, moved by `shift` so that bars at the same n do not cover each other."""
+    """Means with Wilson 95 % bars, moved by `shift` so that bars at the same n do not overlap."""
     from hermes_lab.analysis.plots.style import PAPER
 
     below = [point.rate.value - point.rate.interval.low for point in points]
@@ -67,6 +67,6 @@ def draw_points(ax: "Axes", points: list[Point], shift: float, look: Look, label
 
 
 def shifts(count: int, until: float) -> list[float]:
-    """How far each of `count` series is moved; all of them together by less than the step between two bins."""
+    """Horizontal offsets of `count` series, within the distance of two bins."""
     step = min(0.014, 0.06 / max(count, 1)) * max(until, 1.0)
     return [(place - (count - 1) / 2) * step for place in range(count)]

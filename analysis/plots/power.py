@@ -1,4 +1,4 @@
-"""How likely an experiment shows an effect that is there."""
+"""Power curves."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Curve = tuple[Sequence[int], Sequence[float]]
-"""Numbers of pairs, and the power with each."""
+"""Numbers of pairs and their power."""
 
 
 def plot_power(ax: "Axes", curves: Mapping[str, Curve], *, target: float = 0.8, planned: int | None = None) -> "Axes":
-    """Power against pairs, a line for each effect; `planned` marks the pairs of the experiment at hand.
+    """Power against pairs, one line per effect; `planned` marks the pairs of the planned experiment.
 
-    The legend tells the least of the given numbers from which on the power stays at `target` or above.
+    The legend has the smallest given number of pairs from which on the power stays at `target` or above.
     """
-    style.dress(ax, "Power of the exact paired test", "pairs: tasks that both sides have", "probability of p < 0.05")
+    style.dress(ax, "Power of the exact paired test", "pairs (tasks on both sides)", "power (probability of p < 0.05)")
     ax.set_ylim(0, 1)
     style.percent(ax)
     if not any(len(pairs) for pairs, _ in curves.values()):
-        style.not_measured(ax, "no experiment planned")
+        style.not_measured(ax, "no planned experiment")
         return ax
     ax.axhline(target, color=MUTED, linewidth=0.9, linestyle=(0, (2, 3)))
     for name, look in style.looks(curves).items():
         pairs, power = (np.asarray(values, dtype=float) for values in curves[name])
         enough = _enough(pairs, power, target)
-        told = f"{100 * target:.0f} % from {enough:.0f} pairs" if enough else f"{100 * target:.0f} % not reached"
+        reached = f"{100 * target:.0f} % from {enough:.0f} pairs" if enough else f"{100 * target:.0f} % not reached"
         every = max(1, len(pairs) // 8)
-        ax.plot(pairs, power, look.marker, linestyle="-", color=look.color, markevery=every, label=f"{name}: {told}")
+        ax.plot(pairs, power, look.marker, linestyle="-", color=look.color, markevery=every, label=f"{name}: {reached}")
         if planned is not None and pairs.min() <= planned <= pairs.max():
             here = float(np.interp(planned, pairs, power))
             ax.plot([planned], [here], "o", markersize=9, color=PAPER, markeredgecolor=look.color, zorder=4)
@@ -46,7 +46,7 @@ def plot_power(ax: "Axes", curves: Mapping[str, Curve], *, target: float = 0.8, 
 
 
 def _enough(pairs: np.ndarray, power: np.ndarray, target: float) -> float | None:
-    """The exact test's power goes up in a saw: what counts is from where on it stays above."""
+    """The number of pairs from which on power stays at `target`; an exact test's power is a sawtooth."""
     short = np.flatnonzero(power < target)
     after = short[-1] + 1 if short.size else 0
     return float(pairs[after]) if after < len(pairs) else None

@@ -1,4 +1,4 @@
-"""How often what went wrong was put right."""
+"""Error recovery against experience."""
 
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def plot_recovery(ax: "Axes", frame: pd.DataFrame) -> "Axes":
-    """The share of judged episodes with an error, a failed call or a rejected first submission, that were accepted in
-    the end, against experience; of phase `learn`. Wilson 95 % bars."""
+    """The share of judged episodes with an error (failed call or rejected first submission) that were accepted in the
+    end, against experience, in phase `learn`. Wilson 95 % bars."""
     style.dress(ax, "Error recovery against experience", "tasks seen before", "accepted after an error")
     ax.set_ylim(0, 1)
     style.percent(ax)
     style.whole_numbers(ax)
     erred = frame[(frame["phase"] == "learn") & met_error(frame) & frame["accepted"].notna()]
     if erred.empty:
-        style.not_measured(ax, "not measured: no judged episode met an error")
+        style.not_measured(ax, "not measured: no judged episode had an error")
         return ax
     series = series_of(erred)
     found = style.looks(series)
@@ -30,5 +30,5 @@ def plot_recovery(ax: "Axes", frame: pd.DataFrame) -> "Axes":
         mine = erred[series == name]
         label = f"{name}: {int(mine['accepted'].sum())} of {len(mine)} recovered"
         draw_points(ax, success_points(mine, column="accepted"), shift, look, label)
-    style.legend_below(ax, "points: mean and Wilson 95 % interval, over the episodes that met an error")
+    style.legend_below(ax, "points: mean and Wilson 95 % interval, over episodes with an error")
     return ax

@@ -1,4 +1,4 @@
-"""The life of skills: when each was written and read, and for which tasks."""
+"""Skill timelines, and which skills were loaded for which tasks."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ _MARKS: dict[What, tuple[style.Color, str, float]] = {
 
 
 def plot_skill_timeline(ax: "Axes", events: Sequence[SkillEvent], loads: Sequence[SkillLoads] = ()) -> "Axes":
-    """A row a skill, in the order in which they came; marks at the ends of rounds, discs where it was loaded.
+    """One row per skill in order of appearance, with marks for writes at the end of a round and discs for loads.
 
-    A line tells when the skill stood in the library: whole while prompts named it, dotted once it was deprecated. A
-    disc grows with the episodes of the round that loaded the skill, and is full where half of them or more were solved.
+    The line spans the rounds with the skill in the library: solid while it was listed, dotted once deprecated. A disc's
+    area is the number of episodes of the round that loaded the skill; it is filled if at least half were solved.
     """
     style.dress(ax, "Skills, round by round", "round", "", grid="x")
     style.whole_numbers(ax)
@@ -45,13 +45,13 @@ def plot_skill_timeline(ax: "Axes", events: Sequence[SkillEvent], loads: Sequenc
         ax.scatter(load.round, rows[load.skill], s=size, color=BLUE if full else "none", edgecolors=BLUE, zorder=3)
     for what, (color, marker, size) in _MARKS.items():
         mine = [event for event in events if event.what == what]
-        # At the end of its round, which is the border to the next one.
+        # Writes take effect between two rounds.
         at = [event.round + 0.5 for event in mine], [rows[event.skill] for event in mine]
         if mine:
             ax.plot(*at, marker, color=color, markersize=size, markeredgewidth=1.6, label=what, zorder=4)
     if loads:
-        ax.scatter([], [], s=60, color=BLUE, label="loaded, half or more solved")
-        ax.scatter([], [], s=60, color="none", edgecolors=BLUE, label="loaded, less than half solved")
+        ax.scatter([], [], s=60, color=BLUE, label="loaded, at least half solved")
+        ax.scatter([], [], s=60, color="none", edgecolors=BLUE, label="loaded, fewer than half solved")
     style.named_rows(ax, list(rows))
     ax.set_xlim(first - 0.6, last + 0.6)
     style.legend_below(ax)
@@ -59,7 +59,7 @@ def plot_skill_timeline(ax: "Axes", events: Sequence[SkillEvent], loads: Sequenc
 
 
 def _draw_life(ax: "Axes", row: int, events: list[SkillEvent], first: int, last: int) -> None:
-    """From its creation, or from before the first round where it was there already."""
+    """Draws a skill's line from its creation, or from before the first round if it existed already."""
     ends = {event.what: event.round + 0.5 for event in events if event.what in ("created", "deprecated", "deleted")}
     began, over = ends.get("created", first - 0.6), ends.get("deleted", last + 0.6)
     named = min(ends.get("deprecated", over), over)
@@ -69,11 +69,11 @@ def _draw_life(ax: "Axes", row: int, events: list[SkillEvent], first: int, last:
 
 
 def plot_skill_tasks(ax: "Axes", shares: pd.DataFrame, *, label: str = "episodes that loaded the skill") -> "Axes":
-    """A heat map of skills (index) by tasks or kinds of task (columns): a share from 0 to 1, NaN where none was met.
+    """A heat map of skills (index) by tasks or kinds of task (columns); shares from 0 to 1, NaN without episodes.
 
-    Cells that hold no measurement stay blank. In a table of at most 12 columns the shares are written in.
+    Cells without data stay blank. With at most 12 columns the shares are written in.
     """
-    style.dress(ax, "Which skill for which task", "blank: no episode", "", grid="")
+    style.dress(ax, "Skill usage by task", "blank: no episodes", "", grid="")
     ax.spines["bottom"].set_visible(False)
     cells = shares.to_numpy(dtype=float, na_value=np.nan)
     if not np.isfinite(cells).any():

@@ -1,4 +1,4 @@
-"""A study at a glance: a panel for each thing that is worked on."""
+"""An overview of a study, one panel per part."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ["arm", "model", "adapter", "adapter_digest", "phase", "experience", "success"]
-"""Of `load_episodes`: what a panel needs."""
+"""The `load_episodes` columns that a panel needs."""
 _BINS = 8
 _NARROWEST = 6.6
-"""Inches that the legend takes."""
-_NOTE = "points: tasks solved at the first submission, with Wilson 95 % intervals; lines only join them"
+"""Width of the legend in inches."""
+_NOTE = "points: tasks solved at the first submission, Wilson 95 % intervals; lines join points, no fit"
 
 
 def plot_arms(ax: "Axes", frame: pd.DataFrame, title: str, *, looks: Mapping[str, style.Look]) -> "Axes":
-    """Measured success at the first submission against experience, a line an arm; nothing is fitted."""
+    """Measured success at the first submission against experience, one line per arm, without fits."""
     style.dress(ax, title, "tasks seen before", "")
     ax.set_ylim(0, 1)
     style.percent(ax)
@@ -48,7 +48,7 @@ def plot_arms(ax: "Axes", frame: pd.DataFrame, title: str, *, looks: Mapping[str
 
 
 def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int = 4) -> "Figure":
-    """The frames of each part's variants: a panel a part, and under each row of panels one for each further variant."""
+    """One panel per part, with further variants in rows below. `parts` has frames by part and variant."""
     variants = list(dict.fromkeys(variant for frames in parts.values() for variant in frames))
     across = min(across, len(parts))
     bands = -(-len(parts) // across)
@@ -76,7 +76,7 @@ def save_study(parts: Mapping[str, Mapping[str, pd.DataFrame]], path: Path) -> N
 
 
 def _legend(figure: "Figure", axes: "np.ndarray") -> None:
-    """One for all panels, below them."""
+    """A shared legend below all panels."""
     entries = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     legend = figure.legend(
         list(entries.values()),

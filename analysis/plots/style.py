@@ -1,8 +1,7 @@
-"""How every picture looks: colours, marks, axes and legends; and how a figure becomes a file.
+"""Plot style: colours, markers, axes and legends; and export of figures.
 
-The colours are Okabe and Ito's, told apart by colour-blind readers; the marks tell the same series apart in grey. Text
-and axes are drawn in `INK`, the gaps between marks in `PAPER`: `svg` puts other colours in their place, so that a page
-in dark mode draws them in its own.
+Colours are Okabe and Ito's colour-blind safe palette; markers distinguish the same series in greyscale. Text and axes
+use `INK`, gaps between marks `PAPER`; `svg` replaces both, so that a page in dark mode can use its own colours.
 """
 
 import io
@@ -15,22 +14,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, PAPER = "#333332", "#fffffe"
-"""Placeholders that no palette holds: a dark grey and a white to the eye."""
+"""Placeholder colours that occur in no palette: visually dark grey and white."""
 MUTED = (INK, 0.62)
 GRID = (INK, 0.14)
 BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 GAIN, LOSS = BLUE, VERMILION
 SEQUENTIAL = "cividis"
-"""Even in grey, and the same to colour-blind readers."""
+"""Perceptually uniform and colour-blind safe."""
 TEXT, SMALL = 9.5, 8.5
 
 
 Color = str | tuple[str, float]
-"""Of matplotlib: a name, or a name and an opacity."""
+"""A matplotlib colour: a name, or a name and an opacity."""
 
 
 class Look(NamedTuple):
-    """The colour and the mark of a series."""
+    """The colour and marker of a series."""
 
     color: str
     marker: str
@@ -39,11 +38,11 @@ class Look(NamedTuple):
 _COLORS = (BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _USUAL = ("skills on", "skills off", "placebo", "oracle", "frozen")
-"""These keep their look in every picture, alone or together."""
+"""These look the same in every plot, alone or together."""
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for each series, the usual arms first, then the others as they come. 42 of them differ."""
+    """A look for each series: the usual arms first, then the others in order. There are 42 distinct looks."""
     present = list(dict.fromkeys(names))
     present.sort(key=lambda name: _USUAL.index(name) if name in _USUAL else len(_USUAL))
     taken = {name: _look(place) for place, name in enumerate(_USUAL) if name in present}
@@ -56,7 +55,7 @@ def _look(place: int) -> Look:
 
 
 def figure(width: float = 8.0, height: float = 5.0) -> "Figure":
-    """A figure of so many inches that belongs to no window and needs no `pyplot`."""
+    """A figure (size in inches) without a window or `pyplot`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -75,10 +74,10 @@ def png(drawn: "Figure") -> bytes:
 
 
 def svg(drawn: "Figure", *, name: str = "picture", ink: str = "currentColor", paper: str = "Canvas") -> str:
-    """The figure as an `<svg>` element to stand in a page, transparent, with text as text.
+    """The figure as a transparent `<svg>` element for a page, with text as text.
 
-    `ink` and `paper` are any CSS colours: with those given, the page's own. `name` keeps the ids of several pictures
-    of one page apart. The same figure gives the same bytes.
+    `ink` and `paper` are CSS colours; by default the page's own. `name` makes ids unique within a page. The output is
+    deterministic.
     """
     import matplotlib as mpl
 
@@ -87,7 +86,7 @@ def svg(drawn: "Figure", *, name: str = "picture", ink: str = "currentColor", pa
         drawn.savefig(image, format="svg", transparent=True, metadata={"Date": None})
     text = image.getvalue()
     text = text[text.index("<svg") :]
-    # What it says of every element of a document it must say of its own alone.
+    # Scope matplotlib's global `*` style to this element.
     text = re.sub(r" *<defs>\s*<style.*?</style>\s*</defs>\n", "", text, count=1, flags=re.DOTALL)
     text = text.replace("<svg ", '<svg stroke-linejoin="round" stroke-linecap="butt" ', 1)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
@@ -109,7 +108,7 @@ def dress(ax: "Axes", title: str, x: str, y: str, *, grid: str = "y") -> None:
 
 
 def percent(ax: "Axes", axis: str = "y", *, signed: bool = False) -> None:
-    """Shows shares as per cent, or differences of them as points with a sign."""
+    """Formats shares as per cent, or differences as signed points."""
     from matplotlib.ticker import FuncFormatter
 
     def told(value: float, _: object) -> str:
@@ -119,14 +118,14 @@ def percent(ax: "Axes", axis: str = "y", *, signed: bool = False) -> None:
 
 
 def whole_numbers(ax: "Axes", axis: str = "x") -> None:
-    """Ticks at whole numbers alone."""
+    """Ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     (ax.xaxis if axis == "x" else ax.yaxis).set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def legend_below(ax: "Axes", note: str = "") -> None:
-    """A legend under the axes, where it can cover no point, with a note of what is drawn."""
+    """A legend below the axes, with a note on what is drawn."""
     from matplotlib.transforms import ScaledTranslation
 
     handles, labels = ax.get_legend_handles_labels()
@@ -154,19 +153,19 @@ def legend_below(ax: "Axes", note: str = "") -> None:
 
 
 def not_measured(ax: "Axes", why: str = "not measured") -> None:
-    """Says so in the middle of the axes, which then show no scale."""
+    """Writes `why` in the middle of empty axes without a scale."""
     ax.set(xticks=[], yticks=[])
     ax.grid(visible=False)
     note(ax, 0.5, 0.5, why, ha="center", va="center", fontsize=11)
 
 
 def note(ax: "Axes", x: float, y: float, text: str, **how: object) -> None:
-    """Muted text at a place of the axes, from 0 to 1."""
+    """Muted text at axes coordinates from 0 to 1."""
     ax.text(x, y, text, **({"transform": ax.transAxes, "color": MUTED, "fontsize": SMALL} | how))  # type: ignore[arg-type]
 
 
 def named_rows(ax: "Axes", names: Sequence[str], *, most: int = 40, longest: int = 36) -> None:
-    """One row a name, the first on top. Of too many names none is written: their number is."""
+    """One row per name, the first on top. With too many names, shows their number instead."""
     ax.set_ylim(len(names) - 0.5, -0.5)
     if len(names) > most:
         ax.set_yticks([])
@@ -176,7 +175,7 @@ def named_rows(ax: "Axes", names: Sequence[str], *, most: int = 40, longest: int
 
 
 def shortened(text: str, longest: int) -> str:
-    """With the middle left out, since names of one kind begin alike and differ at the end."""
+    """Shortens text in the middle, since similar names often differ at the end."""
     if len(text) <= longest:
         return text
     tail = (longest - 1) // 2

@@ -1,4 +1,4 @@
-"""How long until a task is solved, with those that were not solved in time kept in."""
+"""Survival curves of the time to solve, with censoring."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -35,7 +35,7 @@ def plot_survival(
     unit: str = "seconds",
     what: str = "solved",
 ) -> "Axes":
-    """The share of tasks not yet `what` against time, with its band; an upright tick is one that was cut off there.
+    """The share of tasks not yet `what` against time, with its band; vertical ticks are censored tasks.
 
     A curve that ends above half has no median, and the legend says so.
     """
@@ -60,11 +60,11 @@ def plot_survival(
             height = middle[np.searchsorted(at, cut, side="right").clip(1) - 1]
             ax.plot(cut, height, "|", color=look.color, markersize=9, markeredgewidth=1.5, clip_on=False, zorder=3)
     ax.set_xlim(left=0)
-    style.legend_below(ax, "upright tick: cut off there, by a budget or the end of the run")
+    style.legend_below(ax, "vertical tick: censored, by a budget or the end of the run")
     return ax
 
 
 def _median(curve: Survival, cut: Values, unit: str) -> str:
     reached = np.flatnonzero(curve.survival_T <= 0.5)
     when = f"median {curve.times_T[reached[0]]:.3g} {unit}" if reached.size else "median not reached"
-    return f"{when}, {len(cut):,} cut off" if len(cut) else when
+    return f"{when}, {len(cut):,} censored" if len(cut) else when

@@ -1,4 +1,4 @@
-"""What training logged, step by step."""
+"""Training metrics by step."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PANELS = {
-    "reward": "reward of a rollout",
-    "kl": "KL from the reference, nats a token",
-    "length": "tokens of a reply",
+    "reward": "mean reward per rollout",
+    "kl": "KL from the reference, nats per token",
+    "length": "tokens per rollout",
     "heldout_success": "held-out tasks solved",
-    "loss": "loss, nats a token",
-    "grad_norm": "norm of the gradient",
+    "loss": "loss, nats per token",
+    "grad_norm": "gradient norm",
     "learning_rate": "learning rate",
-    "margin": "reward of the chosen less the rejected",
-    "accuracy": "pairs told right",
+    "margin": "reward margin, chosen minus rejected",
+    "accuracy": "pair accuracy",
 }
-"""The metrics that have a name; any other is drawn under its own."""
+"""Axis labels of known metrics; others use their own name."""
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The steps of a `metrics.jsonl`, a torn last line left out. Raises `ConfigError` for a line that is no object."""
+    """The steps of a `metrics.jsonl`, without a torn last line. Raises `ConfigError` for a line that is no object."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; give the metrics.jsonl of a training run")
     lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
@@ -38,14 +38,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             rows.append(msgspec.json.decode(line, type=dict[str, Any]))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise ConfigError(f"{path}:{number}: not a step of training: {error}") from None
+            raise ConfigError(f"{path}:{number}: not a training step: {error}") from None
     return rows
 
 
 def plot_training(ax: "Axes", steps: Sequence[Mapping[str, Any]], metric: str) -> "Axes":
-    """One metric by step: what was logged, and its running mean where there are many steps.
+    """One metric by step: logged values, and a running mean if there are many steps.
 
-    A step without the metric is a gap, never a zero; held-out success is measured at few steps, and is points.
+    A step without the metric is a gap. Held-out success is measured at few steps and drawn as points.
     """
     style.dress(ax, metric.replace("_", " "), "step", PANELS.get(metric, metric))
     style.whole_numbers(ax)

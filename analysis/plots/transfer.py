@@ -1,4 +1,4 @@
-"""What learning one block did to the others."""
+"""Transfer matrix: held-out success on each block after learning each block."""
 
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def plot_transfer(ax: "Axes", scores: npt.NDArray[np.float64], title: str = "Held-out success by block") -> "Axes":
-    """R_ij, success on held-out tasks of block j after i blocks were learnt; `scores` has shape (T + 1, T), row 0 is
-    before the first. The frame marks the block that was learnt last. NaN is not measured, and says so."""
-    style.dress(ax, title, "measured on block", "blocks learnt before", grid="")
+    """R_ij, success on held-out tasks of block j after learning i blocks. `scores` has shape (T + 1, T); row 0 is
+    before the first block. A frame marks the block learned last. NaN is shown as not measured."""
+    style.dress(ax, title, "evaluated on block", "learned blocks", grid="")
     ax.spines["bottom"].set_visible(False)
     if not np.isfinite(scores).any():
         style.not_measured(ax)

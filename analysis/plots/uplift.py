@@ -1,4 +1,4 @@
-"""What each skill caused: a forest plot of leave-one-out replays."""
+"""Forest plot of the leave-one-out uplift of skills."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Effect(Protocol):
-    """What is drawn of an `analysis.uplift.Uplift`."""
+    """The fields of `Uplift` that are drawn."""
 
     @property
     def skill(self) -> str: ...
@@ -33,14 +33,16 @@ class Effect(Protocol):
 def plot_uplift(ax: "Axes", effects: Sequence[Effect]) -> "Axes":
     """Each skill's effect on success at the first submission, the best on top, with its 95 % interval.
 
-    A full mark is an effect whose interval leaves out zero. On the right stand the pairs, and how many of them the
-    skill helped and harmed.
+    A filled mark is an effect whose interval excludes zero. Labels on the right give the pairs, and how many the skill
+    helped and harmed.
     """
-    style.dress(ax, "What each skill causes", "points: solved with the skill less without it", "", grid="x")
+    style.dress(
+        ax, "Leave-one-out uplift of each skill", "points: solved with the skill minus without it", "", grid="x"
+    )
     style.percent(ax, "x", signed=True)
     drawn = sorted((one for one in effects if one.pairs), key=lambda one: -one.difference)
     if not drawn:
-        style.not_measured(ax, "not measured: no replay without a skill")
+        style.not_measured(ax, "not measured: no leave-one-out run")
         return ax
     few = len(drawn) <= 40
     for color, full in ((GAIN, True), (LOSS, True), (MUTED, False)):

@@ -1,6 +1,6 @@
-"""One self-contained HTML file of one or more runs: what came of them first, every trajectory last.
+"""A self-contained HTML report of one or more runs, from the verdict down to every trajectory.
 
-`data` reads and pairs episodes, `findings` asks the rest of `analysis`, `sections` and `charts` say it in HTML and SVG,
-`transcript` and `chunks` pack trajectories for the viewer, `page` puts the file together. What the page may do, and why
-nothing in a trajectory can do anything, stands in `docs/report.md`.
+`data` reads and pairs episodes, `findings` gathers results from the rest of `analysis`, `sections` and `charts` render
+HTML and SVG, `transcript` and `chunks` pack trajectories for the viewer, `page` assembles the file. See
+`docs/report.md` for the page's permissions and how trajectories are kept inert.
 """

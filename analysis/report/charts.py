@@ -1,5 +1,5 @@
-"""Small pictures in SVG. Places are per cent and sizes pixels, so that a picture takes any width and its text keeps its
-size; colours are classes of the style sheet, so that they follow light and dark."""
+"""Small SVG charts. Positions are in per cent and sizes in pixels, so that charts stretch and text keeps its size;
+colours are CSS classes, so that they follow light and dark mode."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,28 +7,28 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.fitting.fit import Fit
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.plots import success_points
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import points
 from hermes_lab.analysis.stats.intervals import Interval
 
 _LEFT, _RIGHT = 9.0, 98.0
-"""Where the data begin and end, in per cent of the width."""
+"""Left and right edge of the data, in per cent of the width."""
 
 
 class Bar(NamedTuple):
-    """A dot with its interval, in the units of the axis."""
+    """An estimate with its interval, in axis units."""
 
     label: str
     value: float
     interval: Interval | None
     told: str
-    """The figure in words."""
+    """The text label."""
 
 
 def effect(bar: Bar, shown: bool) -> Markup:
-    """A difference as a dot and a bar against zero, on an axis from -100 to 100 points or a narrower one."""
+    """A difference with its interval against zero, on an axis of at most -100 to 100 points."""
     low, high = bar.interval or Interval(bar.value, bar.value)
     reach = next(r for r in (0.1, 0.2, 0.5, 1.0) if r >= max(abs(low), abs(high), abs(bar.value)) or r == 1.0)
 
@@ -44,7 +44,7 @@ def effect(bar: Bar, shown: bool) -> Markup:
 
 
 def forest(bars: Sequence[Bar], low: float, high: float, zero: float | None = None) -> Markup:
-    """Dots with intervals below each other, labels on the left and figures on the right."""
+    """A forest plot: estimates with intervals, labels on the left and values on the right."""
 
     def x(value: float) -> str:
         return _percent(34 + 40 * (min(max(value, low), high) - low) / (high - low))
@@ -66,8 +66,8 @@ def forest(bars: Sequence[Bar], low: float, high: float, zero: float | None = No
 
 
 def learning_curves(series: dict[str, pd.DataFrame], fits: dict[str, Fit], places: dict[str, int]) -> Markup:
-    """Success at the first submission against experience: points are means with Wilson bars; a fitted curve with its
-    band is drawn only where it is identified. `places` are the colours' numbers."""
+    """Success at the first submission against experience: means with Wilson bars, and the fitted curve with its band if
+    identified. `places` are colour indices."""
     height, top, bottom = 300, 10, 262
     until = max(float(rows["experience"].max()) for rows in series.values()) or 1.0
 
@@ -102,7 +102,7 @@ def learning_curves(series: dict[str, pd.DataFrame], fits: dict[str, Fit], place
 
 
 def strip(counts: Sequence[float], told: str) -> Markup:
-    """A row of cells, darker for more; a cell without anything is empty."""
+    """A row of cells, darker for higher counts; zero is empty."""
     most = max(counts, default=0) or 1
     width = 100 / max(len(counts), 1)
     cells = [
@@ -116,12 +116,12 @@ def strip(counts: Sequence[float], told: str) -> Markup:
 
 
 def colour(place: int) -> str:
-    """The class of a series' colour."""
+    """The CSS class of a series' colour."""
     return f"s{place % 6}"
 
 
 def _curve(fit: Fit, longest: float, until: float, place: int, top: float, bottom: float) -> Markup:
-    """In a picture of its own, whose units are those of the data and which is stretched into place."""
+    """A nested SVG in data units, stretched into place."""
     n_N = np.linspace(0.0, longest, 120)
     low_N, high_N = fit.band(n_N)
 

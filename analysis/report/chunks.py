@@ -1,4 +1,4 @@
-"""Trajectories, compressed in chunks that the page decodes one at a time when they are looked at."""
+"""Compressed chunks of trajectories, which the page decodes on demand."""
 
 import base64
 import zlib
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 CHUNK_BYTES = 1 << 20
-"""Of JSON in a chunk: small enough to decode between two frames, large enough that like episodes compress together."""
+"""JSON bytes per chunk: small enough to decode within a frame, large enough to compress well."""
 
 
 class Spool:
-    """JSON texts in a temporary file, compressed, to be read in another order than they came in."""
+    """Compressed JSON texts in a temporary file, for random access."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._places: dict[int, tuple[int, int]] = {}
 
     def add(self, number: int, content: bytes) -> None:
-        """Keeps a text under a number."""
+        """Stores a text under a number."""
         packed = zlib.compress(content, 1)
         self._places[number] = (self._file.tell(), len(packed))
         self._file.write(packed)
@@ -29,14 +29,14 @@ class Spool:
 
 
 class Chunk(NamedTuple):
-    """`numbers` are the episodes in it, in its order; `text` is base64 of a zlib stream of a JSON array."""
+    """`numbers` are its episodes in order; `text` is a base64 zlib stream of a JSON array."""
 
     numbers: tuple[int, ...]
     text: bytes
 
 
 def pack(spool: Spool, order: Sequence[int], cap: int) -> Iterator[Chunk]:
-    """Chunks of the episodes in `order` until the next one would make their text longer than `cap` bytes."""
+    """Yields chunks of the episodes in `order` up to a total of `cap` bytes."""
     written = 0
     for numbers, content in _gathered(spool, order):
         text = compressed(content)
@@ -47,7 +47,7 @@ def pack(spool: Spool, order: Sequence[int], cap: int) -> Iterator[Chunk]:
 
 
 def compressed(content: bytes) -> bytes:
-    """For the page: base64 holds nothing that could end a `<script>`, and zlib, unlike gzip, no time."""
+    """base64 of zlib: base64 cannot close a `<script>`, and zlib, unlike gzip, has no timestamp."""
     return base64.b64encode(zlib.compress(content, 6))
 
 

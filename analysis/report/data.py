@@ -1,4 +1,4 @@
-"""The episodes of a report as a table: what each is called, how it ended, and what its counterpart did."""
+"""The episode table of a report: series, outcome and counterpart of each episode."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,15 +20,15 @@ COLUMNS = (
     *("api_calls", "review_calls", "tool_errors", "skills_listed", "skills_loaded", "reused", "skills_written"),
     *("model", "adapter", "adapter_digest"),
 )
-"""Of `EpisodeRow`: what the page needs of every episode."""
+"""The `EpisodeRow` columns that the page needs."""
 
 OUTCOMES = ("solved", "solved after feedback", "not solved", "not judged", "errored")
 CHANGES = ("", "gained", "lost", "both solved", "neither")
-"""Of the side after against the side before, at the first submission; "" where there is no judged pair."""
+"""Change from the side before to the side after, at the first submission; "" without a judged pair."""
 
 
 class Sides(NamedTuple):
-    """What is compared: the values `before` and `after` of the column `by`, and what a person calls them."""
+    """The compared sides: values `before` and `after` of column `by`, with display names."""
 
     by: Literal["run", "arm", "weights"]
     before: str | int
@@ -38,22 +38,22 @@ class Sides(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """A task that the side before solved and the side after did not, in `lost` of `pairs` places."""
+    """A task solved by the side before but not by the side after, in `lost` of `pairs` pairs."""
 
     task: str
     lost: int
     gained: int
     pairs: int
     loaded: bool
-    """Whether the side after had loaded a skill, in the first such place."""
+    """Whether the side after had loaded a skill, in the first such pair."""
     before: int
     after: int
-    """That place's two episodes, as row numbers of the table."""
+    """The two episodes of that pair, as row numbers of the table."""
 
 
 class Losses(NamedTuple):
-    """Of `pairs` judged pairs of a part of the run, the side before solved `solved`, of which the side after did not
-    solve `lost`; `worst` are their tasks, worst first."""
+    """Of `pairs` judged pairs in a part of the run, the side before solved `solved`; the side after lost `lost` of
+    these. `worst` has their tasks, worst first."""
 
     part: str
     pairs: int
@@ -63,11 +63,10 @@ class Losses(NamedTuple):
 
 
 def load_table(runs: Sequence[Path]) -> pd.DataFrame:
-    """One row an episode, in the order of the runs and of their logs.
+    """One row per episode, in the order of the runs and their logs.
 
-    Adds `series` (what a person calls the arm, weights and run), `outcome` (of `OUTCOMES`), `tokens` and `time` (with
-    the review's), and `group`: episodes of one group did the same task in the same place, under another arm, run or
-    weights.
+    Adds `series` (display name of arm, weights and run), `outcome` (of `OUTCOMES`), `tokens` and `time` (reviews
+    included), and `group`: counterparts under different arms, runs or weights share a group.
     """
     frame = load_episodes(*runs, columns=COLUMNS)
     frame["series"] = _series(frame)
@@ -87,14 +86,14 @@ def _series(frame: pd.DataFrame) -> pd.Series:
 
 
 def per_run(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Each run's rows, with what its series' names begin with: nothing where there is one run."""
+    """Each run's rows with the prefix of its series' names: "" for a single run."""
     names = run_names(list(dict.fromkeys(frame["run"])))
     for run, rows in frame.groupby("run", sort=False):
         yield f"{names[str(run)]}, " if len(names) > 1 else "", rows
 
 
 def run_names(runs: Sequence[str]) -> dict[str, str]:
-    """The folder's name of each run, or its whole path where two folders have one name."""
+    """The folder name of each run, or the whole path if names are not unique."""
     names = [Path(run).resolve().name for run in runs]
     return {run: name if names.count(name) == 1 else run for run, name in zip(runs, names, strict=True)}
 
@@ -111,7 +110,7 @@ def _outcomes(frame: pd.DataFrame) -> np.ndarray:
 
 
 def choose_sides(frame: pd.DataFrame, report: Report | None) -> Sides | None:
-    """The sides of the verdict's comparison; None where nothing was compared."""
+    """The sides of the verdict's comparison; None if nothing was compared."""
     if report is None:
         return None
     runs = list(dict.fromkeys(frame["run"]))
@@ -127,14 +126,14 @@ def choose_sides(frame: pd.DataFrame, report: Report | None) -> Sides | None:
 
 
 def sides_of(frame: pd.DataFrame, sides: Sides) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """The episodes before and after, and the columns that are the same in a pair."""
+    """The episodes before and after, and the columns that identify a pair."""
     arm_place = [name for name in ARM_PLACE if name != "weights"] + ["arm"]
     place = {"run": RUN_PLACE, "arm": ARM_PLACE, "weights": arm_place}[sides.by]
     return frame[frame[sides.by] == sides.before], frame[frame[sides.by] == sides.after], place
 
 
 def usual_order(name: str) -> tuple[str, int, str]:
-    """Sorts arms, and series, which end in the arm's name: off, on, placebo, frozen, oracle, then any other."""
+    """Sort key of arms, and of series, which end in the arm: off, on, placebo, frozen, oracle, then others."""
     before, _, arm = name.rpartition(", ")
     arm = arm.removeprefix("skills ")
     return before, _ARMS.index(arm) if arm in _ARMS else len(_ARMS), arm
@@ -144,7 +143,7 @@ _ARMS = ("off", "on", "placebo", "frozen", "oracle")
 
 
 def pair_up(frame: pd.DataFrame, sides: Sides | None) -> pd.DataFrame:
-    """A row for each pair with both sides judged: row numbers `before` and `after`, `change`, and of the side after
+    """One row per pair with both sides judged: row numbers `before` and `after`, `change`, and the side after's
     `task_id`, `phase`, `round`, `loaded` and `experience`."""
     if sides is None:
         return pd.DataFrame(columns=["before", "after", "change", "task_id", "phase", "round", "loaded", "experience"])
@@ -166,8 +165,8 @@ def pair_up(frame: pd.DataFrame, sides: Sides | None) -> pd.DataFrame:
 
 
 def compared_series(frame: pd.DataFrame, sides: Sides, report: Report) -> list[str]:
-    """The series that the verdict speaks of, the side before first: of two runs those of the arms that both have, of
-    weights x skills the four corners."""
+    """The series in the verdict, the side before first: for two runs those of common arms, for weights x skills the
+    four cells."""
     before, after, _ = sides_of(frame, sides)
     if sides.by == "run":
         both = report.decomposition
@@ -177,7 +176,7 @@ def compared_series(frame: pd.DataFrame, sides: Sides, report: Report) -> list[s
 
 
 def losses(pairs: pd.DataFrame, part: str) -> Losses:
-    """What got worse in a part of a comparison: while learning, or at the last check that both sides came to."""
+    """Regressions in a part of a comparison: while learning, or at the last check that both sides reached."""
     learning, checks = pairs[pairs["phase"] == "learn"], pairs[pairs["phase"] == "heldout"]
     is_check = part not in ("", LEARNING) or (part == "" and learning.empty)
     inside = checks[checks["round"] == checks["round"].max()] if is_check else learning
@@ -186,7 +185,7 @@ def losses(pairs: pd.DataFrame, part: str) -> Losses:
 
 
 def changes(frame: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
-    """The change of the pair that each episode is in, of `CHANGES`; an episode of a third arm is in none."""
+    """The change of each episode's pair, of `CHANGES`; "" for episodes of other arms."""
     found = np.full(len(frame), "", dtype=object)
     for side in ("before", "after"):
         found[pairs[side].to_numpy(dtype=int)] = pairs["change"].to_numpy()
@@ -194,9 +193,9 @@ def changes(frame: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
 
 
 def regressions(pairs: pd.DataFrame, most: int = 5) -> list[Regression]:
-    """The tasks that lost most, net of what they gained in other lanes.
+    """The tasks with the largest net losses over lanes.
 
-    Then those in which a skill had been loaded, and those that came late: there the agent had most to go by.
+    Ties are broken in favour of tasks with a loaded skill and later ones, where the agent knew most.
     """
     if pairs.empty:
         return []
@@ -218,13 +217,13 @@ def regressions(pairs: pd.DataFrame, most: int = 5) -> list[Regression]:
 
 
 def viewing_order(frame: pd.DataFrame, pairs: pd.DataFrame) -> list[int]:
-    """Row numbers in the order in which they are packed: all of a group beside each other, groups with a loss first,
-    then those with a gain, then the rest spread over the runs, so that a cut leaves a sample of all of it."""
+    """Row numbers in packing order: counterparts adjacent, groups with a loss first, then those with a gain, then the
+    rest spread evenly over the runs, so that a truncated report has a sample of everything."""
     groups = frame["group"].to_numpy(dtype=int)
     rank: dict[int, int] = {}
     for group, change in zip(groups[pairs["after"].to_numpy(dtype=int)].tolist(), pairs["change"], strict=True):
         rank[group] = min(rank.get(group, 2), {"lost": 0, "gained": 1}.get(change, 2))
     ranks = np.array([rank.get(group, 2) for group in groups.tolist()])
-    # The golden ratio's multiples fill the unit interval evenly wherever one stops (Weyl 1916), and need no chance.
+    # Multiples of the golden ratio fill the unit interval evenly at any length (Weyl 1916), deterministically.
     spread = np.where(ranks == 2, (groups * 0.6180339887498949) % 1, groups)
     return [int(number) for number in np.lexsort((np.arange(len(groups)), groups, spread, ranks))]

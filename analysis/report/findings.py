@@ -1,4 +1,4 @@
-"""What the first screens of a report say, gathered from the rest of `analysis`."""
+"""The results shown in a report, gathered from the rest of `analysis`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,8 +11,9 @@ import pandas as pd
 from hermes_lab.analysis.comparison.continual import Transfer, transfers
 from hermes_lab.analysis.comparison.course import course
 from hermes_lab.analysis.comparison.verdict import Verdict, verdict
-from hermes_lab.analysis.fitting.fit import Fit, fit_series
+from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.forms import Forms, choose_series
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.report.data import (
     Losses,
     Sides,
@@ -37,18 +38,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FromSuite:
-    """What only the suite knows, which the caller asks it. None is not measured."""
+    """Results that need the suite, provided by the caller. None is not measured."""
 
     captures: Sequence[Capture] | None = None
     leaks: Sequence[str] | None = None
-    """A line for each leak of a held-out answer into a skill."""
+    """One line per held-out answer leaked into a skill."""
     searched: str = ""
-    """What was searched for leaks, or why nothing was."""
+    """What was searched for leaks, or why there was no search."""
 
 
 class Arm(NamedTuple):
-    """A series of the report: its rates are over judged episodes of the phase `learn`, or of `heldout` where it has
-    none; `last_check` is of the last check that all series of its run came to."""
+    """A series of the report. Rates are over judged episodes of phase `learn`, or `heldout` if it has none;
+    `last_check` is at the last check that all series of its run reached."""
 
     name: str
     success: Rate
@@ -60,26 +61,26 @@ class Arm(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the page says above its list of episodes."""
+    """Everything the page shows above its list of episodes."""
 
     sides: Sides | None
     pairs: pd.DataFrame
     verdict: Verdict
     losses: list[Losses]
-    """Of every part that was compared, the verdict's first."""
+    """Regressions by compared part, the verdict's first."""
     arms: list[Arm]
     fits: Mapping[str, Fit]
     forms: Mapping[str, Forms]
     costs: pd.DataFrame
     compared: list[str]
-    """The series on either side; all where nothing is compared."""
+    """The compared series; all if nothing is compared."""
     course: pd.DataFrame
     funnels: list[Funnel]
     uplifts: list[Uplift] | None
-    """None of every run but one that `hermes-lab skills uplift` made."""
+    """None unless the run was made by `hermes-lab skills uplift`."""
     transfers: Mapping[str, Transfer]
     several: bool = False
-    """Whether it is of more than one run."""
+    """Whether the report covers several runs."""
     from_suite: FromSuite = FromSuite()
     warnings: list[str] = field(default_factory=list)
 
@@ -87,7 +88,7 @@ class Findings:
 def find(
     frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[RunManifest], from_suite: FromSuite
 ) -> Findings:
-    """What cannot be compared becomes a warning. Raises `ConfigError` for a run that cannot be read."""
+    """Gathers all findings; failed comparisons become warnings. Raises `ConfigError` for an unreadable run."""
     skills = uplifts(frame) if [manifest.command for manifest in manifests] == ["uplift"] else None
     said = verdict(*runs) if skills is None else Verdict("", uplift_sentence(skills))
     report = said.comparison
@@ -95,13 +96,13 @@ def find(
     pairs = pair_up(frame, sides)
     arms = list(_arms(frame))
     fits = _named(_per_run(frame, fit_series))
-    warnings = [*_owed(frame, runs, manifests), *_absent(frame, manifests), *_scores(runs)]
+    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(runs)]
     if len(runs) > 2:
-        warnings.append(f"{len(runs)} runs: the verdict is of the first against the last")
+        warnings.append(f"{len(runs)} runs: the verdict compares the first with the last")
     if from_suite.leaks:
-        warnings.append(f"{len(from_suite.leaks)} skills tell a part of a held-out answer (see Leaks)")
+        warnings.append(f"{len(from_suite.leaks)} skills contain part of a held-out answer (see Leaks)")
     if fits and not any(fit.identified for fit in fits.values()):
-        warnings.append("no learning curve is identified: no curve is drawn, and none should be quoted (see Curves)")
+        warnings.append("no learning curve is identified, so none is drawn or should be quoted (see Curves)")
     return Findings(
         sides=sides,
         pairs=pairs,
@@ -123,7 +124,7 @@ def find(
 
 
 def _per_run(frame: pd.DataFrame, of: Callable[[pd.DataFrame], T]) -> dict[str, T]:
-    """What `of` says of each run, by what the names of the run's series begin with."""
+    """Applies `of` to each run, keyed by the prefix of its series' names."""
     return {name: of(rows) for name, rows in per_run(frame)}
 
 
@@ -144,7 +145,7 @@ def _arms(frame: pd.DataFrame) -> Iterator[Arm]:
 
 
 def _last_checks(run: pd.DataFrame) -> Iterator[tuple[str, int | None]]:
-    """The round of the last check that every series of a run came to, for each of them; None where there is none."""
+    """For each series, the round of the last check that all series of the run reached, or None."""
     checks = {str(name): set(rows.loc[rows["phase"] == "heldout", "round"]) for name, rows in run.groupby("series")}
     last = max(set.intersection(*checks.values()), default=None)
     yield from ((name, last) for name in checks)
@@ -168,42 +169,39 @@ def _rate(outcomes: pd.Series) -> Rate:
     return Rate(int(outcomes.sum()), int(outcomes.count()))
 
 
-def _owed(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[RunManifest]) -> Iterator[str]:
-    """What is missing, errored or unjudged, a line each."""
+def _incomplete(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[RunManifest]) -> Iterator[str]:
+    """Missing, errored and unjudged episodes, a line each."""
     for run, manifest in zip(runs, manifests, strict=True):
         rows = frame[frame["run"] == str(run)]
         finished = int((rows["status"] == "ok").sum())
         where = f"{run.name}: " if len(runs) > 1 else ""
         if len(rows) < manifest.wanted:
-            yield (
-                f"{where}the run is not finished: {finished:,} of {manifest.wanted:,} episodes; "
-                "what stands here is of those"
-            )
+            yield (f"{where}the run is not finished: results are based on {finished:,} of {manifest.wanted:,} episodes")
         if errored := Counter(rows.loc[rows["status"] == "errored", "error_kind"]):
             kinds = ", ".join(f"{kind} {count}" for kind, count in errored.most_common())
             messages = Counter(rows.loc[rows["status"] == "errored", "error_message"])
             often = min(messages, key=lambda message: (-messages[message], message))
             yield (
-                f"{where}{errored.total():,} episodes errored and have no score ({kinds}); most often: {often[:300]}; "
-                "--resume tries them again"
+                f"{where}{errored.total():,} episodes errored and have no score ({kinds}); often: {often[:300]}; "
+                "retry with --resume"
             )
         if unjudged := int((rows["status"].eq("ok") & rows["success"].isna()).sum()):
-            yield f"{where}{unjudged:,} episodes were judged by nothing and have no score"
+            yield f"{where}{unjudged:,} episodes were not judged and have no score"
 
 
 def _scores(runs: Sequence[Path]) -> Iterator[str]:
-    """What makes a run's score meaningless, in the words of its summary."""
+    """Warnings about problems that invalidate scores, from the run's summary."""
     for run in runs:
         content = summarize(run)
-        told = set(error_warnings(content))  # by `_owed`
+        told = set(error_warnings(content))  # by `_incomplete`
         where = f"{run.name}: " if len(runs) > 1 else ""
         yield from (f"{where}{warning}" for warning in content["warnings"] if warning not in told)
 
 
 def _absent(frame: pd.DataFrame, manifests: Sequence[RunManifest]) -> Iterator[str]:
-    """That an arm which was asked for is not there."""
+    """Configured arms without episodes."""
     for manifest, (run, rows) in zip(manifests, per_run(frame), strict=True):
         asked = manifest.config.get("learning", {}).get("arms", ()) if manifest.command == "learn" else ()
         for arm in asked:
             if not rows["arm"].eq(arm).any():
-                yield f"{run}arm {arm} has no episode yet"
+                yield f"{run}arm {arm} has no episodes yet"

@@ -1,4 +1,4 @@
-"""The verdict, the effect, what it cost, what got worse, and what to beware of: read in ten seconds."""
+"""The first screen: verdict, effect, cost, regressions and warnings."""
 
 from collections.abc import Sequence
 from urllib.parse import urlencode
@@ -17,21 +17,19 @@ from hermes_lab.analysis.report.words import duration, interval, number, percent
 from hermes_lab.analysis.stats.intervals import Interval, Rate
 
 FIRST, FURTHER = 5, 3
-"""Regressions that are told of the part that the verdict speaks of, and of any other."""
-_UNJUDGED = "Not measured: nothing was judged."
+"""Regressions listed for the verdict's part, and for each other part."""
+_UNJUDGED = "Not measured: no episode was judged."
 
 
 def first_screen(found: Findings, frame: pd.DataFrame) -> Markup:
-    """The section that the page begins with. What the verdict says is its own words, so that no two places differ."""
+    """The first section of the page. It quotes the verdict verbatim, as everywhere."""
     sentence, more = _headline(found.verdict)
     if found.sides is None and found.uplifts is None:
         sentence, more = _alone(found), found.verdict.sentence
     said = [line for line in (more, *found.verdict.causes) if line]
     parts = [element("h1", _told(sentence), id="verdict-sentence"), _warnings(found.warnings)]
     if found.uplifts is not None:
-        said.append(
-            "This is a run of `hermes-lab skills uplift`: the same tasks with a lane's library and without a skill"
-        )
+        said.append("A run of `hermes-lab skills uplift`: the same tasks with a lane's library and without one skill")
         cards = [_card("Uplift of each skill, at the first submission", uplift_table(found.uplifts))]
     else:
         cards = [_effect(found), _cost(found), _regressions(found, frame)]
@@ -42,7 +40,7 @@ def first_screen(found: Findings, frame: pd.DataFrame) -> Markup:
 
 
 def _headline(said: Verdict) -> tuple[str, str]:
-    """The verdict, and what follows it smaller; of weights and skills no effect stands without the others."""
+    """The headline, and the text below it; for weights and skills the effects are kept together."""
     both = said.comparison.decomposition if said.comparison else None
     whole = both.sentence() if both else ""
     sentence, _, more = said.sentence.removeprefix(whole).partition("; ")
@@ -50,15 +48,15 @@ def _headline(said: Verdict) -> tuple[str, str]:
 
 
 def _alone(found: Findings) -> str:
-    """What can be said where nothing is compared."""
+    """The headline without a comparison."""
     arm = found.arms[0]
     if not any(arm.success.trials for arm in found.arms):
-        return "Nothing was judged, so there is no verdict"
+        return "No verdict: no episode was judged"
     return f"No comparison: {arm.name} solved {percent(arm.success.value)} of {arm.success.trials:,} tasks"
 
 
 def _told(line: str) -> str:
-    """As a sentence, in which no sign of per cent begins a line. The letter p is never P."""
+    """Formats a line as a sentence, with non-breaking per cent signs. A leading `p` is not capitalised."""
     first = line[:1] if line.startswith("p =") else line[:1].upper()
     return f"{first}{line[1:]}.".replace(" -> ", " → ").replace(" %", "\u00a0%")
 
@@ -80,13 +78,13 @@ def _effect(found: Findings) -> Markup:
     rates = _rates((sides.before_name, headline.before), (sides.after_name, headline.after))
     content = [rates, charts.effect(bar, said.shown), _axis(headline.metric, headline.part)]
     if headline.metric != "success":
-        told = f"{METRICS['success'].capitalize()}: not measured, nothing was judged."
+        told = f"{METRICS['success'].capitalize()}: not measured, no episode was judged."
         content.append(element("p", told, class_="none"))
     return _card("Effect", *content)
 
 
 def _weights_and_skills(both: TwoByTwo) -> list[Markup]:
-    """The far corners, and what lies between them; an effect that is not shown says so."""
+    """The opposite cells and the effects between them; effects that are not significant say so."""
     weights, skills = both.weights_names, both.skills_names
     rates = _rates(
         (f"{weights[0]}, skills {skills[0]}", both.corners[0][0]),
@@ -106,7 +104,7 @@ def _weights_and_skills(both: TwoByTwo) -> list[Markup]:
 
 
 def _effects(both: TwoByTwo) -> dict[str, Effect]:
-    """Where the interaction is shown no average over the other factor says what a factor does."""
+    """The effects to show; with a significant interaction, simple effects instead of main effects."""
     together, interaction = {"together": both.both}, {"interaction": both.interaction}
     if not both.interaction.shown:
         return together | {"weights": both.weights, "skills": both.skills} | interaction
@@ -129,9 +127,11 @@ def _rates(before: tuple[str, Rate], after: tuple[str, Rate]) -> Markup:
 
 
 def _cost(found: Findings) -> Markup:
-    """Of the sides that are compared, and of no other."""
+    """The cost of the compared sides."""
     if found.costs.empty:
-        return _card("Cost", element("p", "Not measured: held-out tasks are measurement, and no work.", class_="none"))
+        return _card(
+            "Cost", element("p", "Not measured: only training tasks count as cost, and there are none.", class_="none")
+        )
     titles = ("", "tokens / solved", "time / solved", "tokens", "of which reviews")
     head = element("tr", *(element("th", title, scope="col") for title in titles))
     rows = [
@@ -145,8 +145,8 @@ def _cost(found: Findings) -> Markup:
         )
         for row in _costs(found)
     ]
-    told = "Reviews that write skills are included." + (
-        "" if (found.costs["tokens"] > 0).any() else " The model reported no tokens: not measured."
+    told = "Includes the reviews that write skills." + (
+        "" if (found.costs["tokens"] > 0).any() else " Tokens not measured: the model reported no usage."
     )
     table = element("table", element("thead", head), element("tbody", *rows), class_="small")
     return _card("Cost", element("div", table, class_="scroll"), element("p", told, class_="axis"))
@@ -158,10 +158,10 @@ def _costs(found: Findings) -> list[pd.Series]:
 
 
 def _regressions(found: Findings, frame: pd.DataFrame) -> Markup:
-    """Of every part that is compared, what the side before solved and the side after did not."""
+    """Tasks solved by the side before but not by the side after, by compared part."""
     title, sides = "Worst regressions", found.sides
     if sides is None:
-        return _card(title, element("p", "Not measured: there are no pairs.", class_="none"))
+        return _card(title, element("p", "Not measured: no pairs.", class_="none"))
     if not any(part.pairs for part in found.losses):
         return _card(title, element("p", _UNJUDGED, class_="none"))
     content = []
@@ -170,23 +170,21 @@ def _regressions(found: Findings, frame: pd.DataFrame) -> Markup:
         if part.worst:
             content.append(_list(part, frame, FURTHER if place else FIRST))
     if any(part.worst for part in found.losses):
-        content.append(element("p", "A task opens both, side by side.", class_="axis"))
+        content.append(element("p", "Click a task to see both episodes side by side.", class_="axis"))
     return _card(title, *content)
 
 
 def _summary(part: Losses, sides: Sides) -> str:
-    """How many pairs were lost in a part."""
+    """The number of regressions in a part."""
     where = f"{part.part}: " if part.part else ""
     if not part.pairs:
-        told = "not measured, nothing was judged"
+        told = "not measured, no episode was judged"
     elif not part.solved:
-        told = f"none can be, {sides.before_name} solved none of {part.pairs:,} pairs"
+        told = f"no regressions possible, {sides.before_name} solved 0 of {part.pairs:,} pairs"
     elif not part.worst:
-        told = (
-            f"none, {sides.after_name} solved all {part.solved:,} that {sides.before_name} did, of {part.pairs:,} pairs"
-        )
+        told = f"none, {sides.after_name} also solved all {part.solved:,} of {sides.before_name}, {part.pairs:,} pairs"
     else:
-        told = f"{part.lost:,} of the {part.solved:,} that {sides.before_name} solved, not by {sides.after_name}"
+        told = f"{part.lost:,} of {part.solved:,} solved by {sides.before_name} but not by {sides.after_name}"
     return f"{where}{told}"
 
 
@@ -207,7 +205,7 @@ def _list(part: Losses, frame: pd.DataFrame, most: int) -> Markup:
 
 
 def link(frame: pd.DataFrame, left: int, right: int | None = None) -> str:
-    """The address within the page of an episode, or of two beside each other; both are row numbers."""
+    """The page-internal link to an episode, or to two side by side, by row number."""
     numbers = {str(run): place for place, run in enumerate(dict.fromkeys(frame["run"]))}
     keys, run_of = frame["key"].tolist(), frame["run"].tolist()
     at = {"episode": keys[left], "run": numbers[run_of[left]]}

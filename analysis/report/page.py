@@ -1,4 +1,4 @@
-"""Puts the file together."""
+"""Assembles the report file."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ from hermes_lab.records import read_episodes, write_atomic
 CAP = 50 * 1024 * 1024
 """Bytes of trajectories in a page."""
 SCRIPTS = ("text.js", "store.js", "align.js", "steps.js", "viewer.js", "table.js", "search.js", "app.js")
-"""In this order they make one script."""
+"""Concatenated in this order into one script."""
 SECTIONS = {
     "verdict": "Verdict",
     "curves": "Curves",
@@ -45,7 +45,7 @@ SECTIONS = {
     "skills": "Skills",
     "transfer": "Transfer",
 }
-"""What the page's head links to, and the episodes."""
+"""Sections linked in the page header, and the episodes."""
 
 _NUMBERS = (
     *("round", "world", "replicate", "experience", "sample", "group", "skills_loaded", "skills_written", "tokens"),
@@ -53,7 +53,7 @@ _NUMBERS = (
 
 
 class Written(NamedTuple):
-    """What became of a report: its size in bytes, its episodes, and those whose trajectory is in it."""
+    """A written report: size in bytes, episodes, and episodes with an embedded trajectory."""
 
     size: int
     episodes: int
@@ -69,17 +69,17 @@ def write_report(
     cap: int = CAP,
     seen: Callable[[], None] = lambda: None,
 ) -> Written:
-    """Writes the page of `runs` to `out`, whole or not at all; the same runs give the same bytes.
+    """Writes the report of `runs` to `out`, atomically and deterministically.
 
-    At most `trajectories` episodes are in it whole, None for as many as `cap` bytes hold. `seen` is called for every
-    episode read. Memory is that of the table and of what is written, not that of the runs.
+    Embeds at most `trajectories` trajectories; None embeds as many as fit into `cap` bytes. `seen` is called for every
+    episode read. Memory is bounded by the table and the output, not by the size of the runs.
 
-    Raises `ConfigError` where a folder is no run, or no run has an episode.
+    Raises `ConfigError` if a folder is no run, or no run has an episode.
     """
     manifests = [read_manifest(run) for run in runs]
     frame = load_table(runs)
     if frame.empty:
-        raise ConfigError(f"{', '.join(map(str, runs))}: no episode yet, so there is nothing to report")
+        raise ConfigError(f"{', '.join(map(str, runs))}: no episodes yet, so there is nothing to report")
     found = find(frame, runs, manifests, from_suite or FromSuite())
     book = SkillBook()
     with tempfile.TemporaryFile() as file:
@@ -104,7 +104,7 @@ def _spool(
     book: SkillBook,
     seen: Callable[[], None],
 ) -> Spool:
-    """The episodes of the table, by their row numbers. A run still going has written others meanwhile."""
+    """Spools the episodes of the table by row number, ignoring those a live run has written since."""
     for run in runs:
         for episode in read_episodes(run):
             if (number := numbers.get((str(run), episode.key))) is not None:
@@ -115,7 +115,7 @@ def _spool(
 
 
 def _index(frame: pd.DataFrame, found: Findings, chunk_of: dict[int, tuple[int, int]]) -> dict[str, object]:
-    """The table of episodes, a list a column; a column of names is numbers, and the list of the names."""
+    """The episode table as lists by column; name columns are indices plus a list of names."""
     columns: dict[str, object] = {name: frame[name].tolist() for name in _NUMBERS}
     lane_by_lane = frame.sort_values(["run", "arm", "weights", "replicate", "world", "round", "place", "sample"]).index
     columns["order"] = np.argsort(lane_by_lane.to_numpy()).tolist()
@@ -145,7 +145,7 @@ def _body(
 ) -> Markup:
     places = _colours(sorted(set(frame["series"]), key=usual_order))
     names = list(run_names([str(run) for run in runs]).values())
-    # The lanes of an uplift learn nothing.
+    # Lanes of an uplift run do not learn.
     learns = found.uplifts is None
     parts = [
         first_screen(found, frame),
@@ -161,28 +161,28 @@ def _body(
 
 
 def _nav(body: Markup) -> Markup:
-    """Links to the sections that the page has."""
+    """Links to the sections on the page."""
     return join([element("a", title, href=f"#{name}") for name, title in SECTIONS.items() if f'id="{name}"' in body])
 
 
 def _colours(series: Sequence[str]) -> dict[str, int]:
-    """The number of each series' colour: of one run, on is always the first and off the second."""
+    """Colour indices of series: in a single run, `on` is always first and `off` second."""
     usual = [name for name in ("skills on", "skills off") if set(series) & {"skills on", "skills off"}]
     return {name: place for place, name in enumerate(dict.fromkeys([*usual, *series]))}
 
 
 def embedding(episodes: int, embedded: int) -> str:
-    """Which trajectories the page holds."""
+    """Which trajectories the page contains."""
     if embedded == episodes:
         return f"All {episodes:,} trajectories are in this page."
     return (
-        f"{embedded:,} of {episodes:,} trajectories are in this page: pairs with a loss first, then those with a gain, "
+        f"{embedded:,} of {episodes:,} trajectories are in this page: regressions first, then gains, "
         "then an even sample of the rest. The list below has every episode."
     )
 
 
 def _assemble(title: str, body: Markup, index: bytes, blocks: Sequence[bytes]) -> Iterator[bytes]:
-    """The template, with its places filled. What is read first comes first, the trajectories last."""
+    """The filled template, trajectories last."""
     style, script = _style(), _script()
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
@@ -223,5 +223,5 @@ def _resource(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """As a content security policy names an inline script or style."""
+    """The hash of an inline script or style for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

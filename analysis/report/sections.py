@@ -25,7 +25,7 @@ def section(name: str, title: str, *content: str) -> Markup:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1) -> Markup:
-    """A table; the first `text` columns are text, the others figures."""
+    """A table; the first `text` columns are text, the others numbers."""
     head = element(
         "tr",
         *(element("th", title, scope="col", class_="text" if c < text else None) for c, title in enumerate(header)),
@@ -46,16 +46,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1
 
 
 def none(text: str) -> Markup:
-    """What stands where nothing was measured."""
+    """A placeholder for missing results."""
     return element("p", text, class_="none")
 
 
 def curves(found: Findings, frame: pd.DataFrame, places: dict[str, int]) -> Markup:
-    """Success against experience, and what was fitted."""
+    """Learning curves and fits."""
     learn = frame[(frame["phase"] == "learn") & frame["success"].notna()]
     series = {str(name): rows for name, rows in learn.groupby("series", sort=False)}
     if not series:
-        return section("curves", "Learning curves", none("Not measured: no task to learn from is scored."))
+        return section("curves", "Learning curves", none("Not measured: no training task was scored."))
     ordered = {name: series[name] for name in sorted(series, key=usual_order)}
     legend = [
         element(
@@ -66,9 +66,7 @@ def curves(found: Findings, frame: pd.DataFrame, places: dict[str, int]) -> Mark
         )
         for name in ordered
     ]
-    note = (
-        "Points: mean and Wilson 95 % interval. A curve and its band over lanes are drawn only where it is identified."
-    )
+    note = "Points: mean and Wilson 95 % interval. A curve and its band over lanes are drawn only if it is identified."
     return section(
         "curves", "Learning curves", charts.learning_curves(ordered, dict(found.fits), places),
         element("ul", *legend, class_="legend"), element("p", note, class_="axis"),
@@ -76,7 +74,7 @@ def curves(found: Findings, frame: pd.DataFrame, places: dict[str, int]) -> Mark
 
 
 def _fitted(found: Findings, name: str) -> str:
-    """The fit of a series; where it is identified also when it reaches 80 %, and what is known of its form."""
+    """The fit of a series; if identified, also its 80 % threshold and form."""
     fit = found.fits.get(name)
     if fit is None:
         return "not fitted"
@@ -111,7 +109,7 @@ def arms(found: Findings) -> Markup:
         "time / solved",
         "errored",
     )
-    note = "Last check: the held-out tasks, at the last check that all arms of the run came to."
+    note = "Last check: held-out tasks, at the last check that all arms of the run reached."
     lines = [table(header, rows), element("p", note, class_="axis")]
     if found.verdict.comparison:
         lines += _compared(found.verdict.comparison)
@@ -122,7 +120,9 @@ def _compared(report: Report) -> Iterator[Markup]:
     rows = [_comparison(f"{report.before} → {report.after}", c) for c in report.comparisons]
     rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in report.changes]
     yield table(("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "pairs"), rows, text=3)
-    note = "A difference in grey is not shown: its interval holds zero, or p by Holm is not below 0.05."
+    note = (
+        "Differences in grey are not significant: the interval contains zero or the Holm-adjusted p is not below 0.05."
+    )
     yield element("p", note, class_="axis")
     if report.slope:
         yield element("p", report.slope.sentence(report.before, report.after))
@@ -145,7 +145,7 @@ def _comparison(sides: str, found: Comparison) -> tuple[str, ...]:
 
 
 def weights_by_skills(found: Findings) -> Markup | None:
-    """Weights x skills, where both are factors."""
+    """Weights x skills, if both vary."""
     report = found.verdict.comparison
     both = report.decomposition if report else None
     if both is None:
@@ -158,7 +158,7 @@ def weights_by_skills(found: Findings) -> Markup | None:
 
 
 def course(found: Findings) -> Markup:
-    """The course of the lanes, by ranges of iterations."""
+    """Metrics by range of tasks."""
     rows = [
         (
             str(row["series"]),
@@ -184,18 +184,18 @@ def course(found: Findings) -> Markup:
         "skills listed",
         "episodes",
     )
-    return section("course", "The course, by ranges of tasks", table(header, rows) if rows else none("Not measured."))
+    return section("course", "Metrics by range of tasks", table(header, rows) if rows else none("Not measured."))
 
 
 def transfer(found: Findings) -> Markup:
-    """R_ij of every arm, and what is made of it."""
+    """R_ij of every arm, and its transfer measures."""
     if not found.transfers:
         return section("transfer", "Transfer", none("Not measured: the run has no held-out checks (learning.heldout)."))
     rows = [
         (name, *(_estimate(each, measure) for measure in MEASURES), str(each.lanes))
         for name, each in found.transfers.items()
     ]
-    note = "Held-out tasks, in points; 95 % intervals over lanes, not told where they tell nothing. " + "; ".join(
+    note = "Held-out tasks, in points; 95 % intervals over lanes, where available. " + "; ".join(
         f"{called}: {meaning}" for called, meaning in _MEASURES.values()
     )
     matrices = [
@@ -215,16 +215,16 @@ def _estimate(transfer: Transfer, measure: str) -> str:
     if estimate is None:
         return NONE
     value = percent(estimate.value) if measure == "acc" else points(estimate.value)
-    return f"{value} ({interval(estimate.interval) if estimate.interval else 'not told'})"
+    return f"{value} ({interval(estimate.interval) if estimate.interval else 'no interval'})"
 
 
 _MEASURES = {
     "acc": ("ACC", "success after all worlds"),
-    "bwt": ("BWT", "what later worlds did to earlier ones"),
-    "fwt": ("FWT", "what earlier worlds did for later ones"),
-    "forgetting": ("forgetting", "the best a world ever was, less its end"),
-    "gain": ("gain", "the last check less the one before any learning"),
-    "gap": ("gap", "the last tasks learnt from, less the last check"),
+    "bwt": ("BWT", "effect of later worlds on earlier ones"),
+    "fwt": ("FWT", "effect of earlier worlds on later ones"),
+    "forgetting": ("forgetting", "best score of a world minus its final score"),
+    "gain": ("gain", "last check minus the one before learning"),
+    "gap": ("gap", "train minus held-out: last training tasks minus last check"),
 }
 
 
@@ -252,7 +252,7 @@ def _matrix(transfer: Transfer) -> Markup:
 
 
 def endings(frame: pd.DataFrame) -> Markup | None:
-    """How the episodes of each arm ended, with shares; None where all ended with an answer."""
+    """How the episodes of each arm ended, with shares; None if all ended with an answer."""
     ended = frame[frame["status"] == "ok"].assign(how=frame["stop_reason"])
     errored = frame[frame["status"] == "errored"].assign(how="errored")
     counts = pd.concat([ended, errored]).groupby(["series", "how"]).size().unstack(fill_value=0)
@@ -266,14 +266,12 @@ def endings(frame: pd.DataFrame) -> Markup | None:
         cells = [f"{of_arm[how]:,} · {percent(of_arm[how] / of_arm.sum())}" if of_arm[how] else NONE for how in columns]
         rows.append((str(name), *cells))
     header = ("arm", *(ending(str(how)) for how in columns))
-    note = (
-        "How episodes ended, and their share. Where a reply was cut, withheld or not read there is no answer to judge."
-    )
+    note = "How episodes ended, with shares. Truncated, filtered or unparsed replies leave no answer to judge."
     return join([table(header, rows), element("p", note, class_="axis")])
 
 
 def provenance(manifests: Sequence[RunManifest], names: Sequence[str], frame: pd.DataFrame, shown: str) -> Markup:
-    """Which runs these are, and how their episodes ended."""
+    """The runs and their configurations, and how episodes ended."""
     rows = []
     for manifest, name in zip(manifests, names, strict=True):
         model, suite = manifest.config.get("model", {}), manifest.config.get("suite", {})

@@ -1,4 +1,4 @@
-"""The skills of a run: who wrote them and when, where they were loaded, and what they say."""
+"""The skills of a run: when they were written and loaded, and their text."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from hermes_lab.lane import lane_key
 from hermes_lab.types import Episode
 
 TEXT = 4000
-"""Characters of a skill's text that the page shows."""
+"""Characters of a skill's text shown on the page."""
 
 
 @dataclass
@@ -20,20 +20,20 @@ class SkillLine:
     loaded: Counter[int] = field(default_factory=Counter)
     lanes: set[str] = field(default_factory=set)
     text: str = ""
-    """As it was written last, cut to `TEXT` characters."""
+    """The last version, truncated to `TEXT` characters."""
     triggers: set[str] = field(default_factory=set)
-    """The hidden rules of the tasks it was learnt from."""
+    """The hidden rules of the tasks it was learned from."""
 
 
 class SkillBook:
-    """Filled by one episode after another; holds a line a skill, not the episodes."""
+    """Accumulates one line per skill from a stream of episodes."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], SkillLine] = {}
         self.rounds = 0
 
     def add(self, episode: Episode) -> None:
-        """Takes up what the episode wrote and loaded. What was loaded in held-out tasks counts, too."""
+        """Adds the skills that the episode wrote and loaded, held-out tasks included."""
         place = lane_key(episode.lane)
         arm = place.arm if place else episode.lane
         self.rounds = max(self.rounds, episode.round + 1)
@@ -48,7 +48,7 @@ class SkillBook:
                 line.text = write.text[:TEXT]
 
     def lines(self) -> list[SkillLine]:
-        """Those that were loaded most first."""
+        """All lines, most loaded first."""
         return sorted(self._lines.values(), key=lambda line: (-line.loaded.total(), line.arm, line.name))
 
     def _line(self, arm: str, name: str) -> SkillLine:

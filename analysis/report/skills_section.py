@@ -1,4 +1,4 @@
-"""The skills: their timeline, how far they came, what they are worth, and what of the hidden rules they tell."""
+"""The skills section: timeline, usage funnel, uplift, captured rules and leaks."""
 
 from collections.abc import Sequence
 
@@ -14,20 +14,20 @@ from hermes_lab.analysis.skill_effects.uplift import Uplift
 from hermes_lab.analysis.stats.intervals import Rate
 
 FIRST, MOST = 15, 200
-"""Skills that are seen at once, and those that have a line of their own at all."""
+"""Skills shown at once, and most skills listed."""
 CELLS = 30
-"""Cells of a timeline: longer runs have several rounds in one."""
+"""Cells of a timeline; longer runs have several rounds per cell."""
 
 
 def skills(found: Findings, book: SkillBook) -> Markup:
-    """All that is known of skills."""
+    """The skills section."""
     lines = book.lines()
     timeline = _timeline(lines, book.rounds) if lines else none("No skill was written or loaded.")
     return section(
         "skills", "Skills", timeline,
         element("h3", "From eligible to solved"), _funnel(found),
         element("h3", "Uplift of each skill"), _uplift(found),
-        element("h3", "Hidden rules that the library tells"), _capture(found),
+        element("h3", "Hidden rules captured by the library"), _capture(found),
         element("h3", "Leaks"), _leaks(found.from_suite),
     )  # fmt: skip
 
@@ -35,8 +35,8 @@ def skills(found: Findings, book: SkillBook) -> Markup:
 def _timeline(lines: Sequence[SkillLine], rounds: int) -> Markup:
     width = -(-rounds // CELLS)
     cell = "a round" if width == 1 else f"{width} rounds"
-    left_out = f"; {len(lines) - MOST:,} more are not shown" if len(lines) > MOST else ""
-    told = f"Most loaded first{left_out}. A cell is {cell} of {rounds}; darker is loaded in more episodes."
+    left_out = f"; {len(lines) - MOST:,} more not shown" if len(lines) > MOST else ""
+    told = f"Most loaded first{left_out}. One cell is {cell} of {rounds}; darker means loaded in more episodes."
     rows = [_row(line, rounds, width) for line in lines[:MOST]]
     first, rest = _table(rows[:FIRST]), Markup("")
     if rows[FIRST:]:
@@ -70,7 +70,7 @@ def _row(line: SkillLine, rounds: int, width: int) -> Markup:
     )
 
 
-_SEVERAL = "Not counted here: this is done of one run at a time, by `hermes-lab skills effects RUN`."
+_SEVERAL = "Only for single runs: see `hermes-lab skills effects RUN`."
 
 
 def _funnel(found: Findings) -> Markup:
@@ -78,7 +78,7 @@ def _funnel(found: Findings) -> Markup:
         return none(_SEVERAL)
     funnels = found.funnels
     if not funnels:
-        return none("Not measured: no episode tells of a skill that was eligible or loaded.")
+        return none("Not measured: no episode had an eligible or loaded skill.")
     total: dict[str, list[Funnel]] = {}
     for funnel in funnels:
         total.setdefault(funnel.arm, []).append(funnel)
@@ -91,10 +91,10 @@ def _funnel(found: Findings) -> Markup:
         )
         for arm, all_ in total.items()
     ]
-    header = ("arm", *STAGES, "astray", "solved with it", "solved without it")
+    header = ("arm", *STAGES, "loaded off-task", "solved with it", "solved without it")
     note = (
-        "Skill × episode, all skills of an arm. The agent chose what to load, so the last two columns are no effect "
-        "of the skill."
+        "Skill × episode, all skills of an arm. The agent chose what to load, so the last two columns are not a causal "
+        "effect."
     )
     return element("div", table(header, rows), element("p", note, class_="axis"))
 
@@ -109,9 +109,9 @@ def _rates(rates: Sequence[Rate]) -> str:
 
 
 def uplift_table(found: Sequence[Uplift]) -> Markup:
-    """What `hermes-lab skills uplift` prints."""
+    """The table that `hermes-lab skills uplift` prints."""
     if not found:
-        return none("Not measured: no task is judged on both sides yet.")
+        return none("Not measured: no task was judged on both sides yet.")
     rows = [
         (
             each.skill,
@@ -131,7 +131,7 @@ def uplift_table(found: Sequence[Uplift]) -> Markup:
     ]
     counts = ("tasks", "pairs", "solved with it", "without it", "helped", "harmed")
     header = ("skill", "world", *counts, "uplift in points (95 %)", "p", "p (Holm)", "effect")
-    note = "The p by Holm is over all skills of the run; an interval is of its skill alone."
+    note = "p (Holm) is adjusted over all skills of the run; intervals are not adjusted."
     return element("div", table(header, rows), element("p", note, class_="axis"))
 
 
@@ -142,8 +142,8 @@ def _change(skill: Uplift) -> Markup:
 
 def _uplift(found: Findings) -> Markup:
     if found.uplifts is None:
-        return none("Not measured: `hermes-lab skills uplift` runs the tasks again without each skill.")
-    return element("p", "See the head of this page.")
+        return none("Not measured: run `hermes-lab skills uplift` for a leave-one-out ablation.")
+    return element("p", "See the top of this page.")
 
 
 def _capture(found: Findings) -> Markup:
@@ -151,7 +151,7 @@ def _capture(found: Findings) -> Markup:
         return none(_SEVERAL)
     captures = found.from_suite.captures
     if not captures:
-        return none("Not measured: only a suite with known rules can tell.")
+        return none("Not measured: needs a suite with known rules.")
     last: dict[str, Capture] = {each.lane: each for each in sorted(captures, key=lambda each: each.round)}
     arms: dict[str, list[Capture]] = {}
     for each in last.values():
@@ -167,8 +167,8 @@ def _capture(found: Findings) -> Markup:
         for arm, all_ in arms.items()
     ]
     note = (
-        "Of each lane's last library: claims that are true; rules in force that a skill tells; and the same of the "
-        "rules that the lane had met."
+        "For each lane's last library: share of true claims; share of rules in force that are stated; and the same for "
+        "rules the lane has met."
     )
     return element(
         "div",

@@ -1,4 +1,4 @@
-"""An episode as the viewer reads it: the conversation as a list of items, without what only training needs."""
+"""Episodes in the viewer's format: the conversation as a list of items, without training data."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,11 +11,11 @@ Item = dict[str, Any]
 
 
 def transcript(episode: Episode) -> dict[str, Any]:
-    """For JSON; keys whose value is empty are left out.
+    """The episode for JSON, without empty values.
 
-    `items` are the conversation in its order: `{"kind": system | user | assistant | tool | verdict, "text": ...}`; an
-    assistant's has `calls`, `seconds` and `tokens`, a tool's `name` and `failed`, a verdict's `score`, `solved` and
-    what is missing. `review` and `children` hold items of their own.
+    `items` are the conversation in order: `{"kind": system | user | assistant | tool | verdict, "text": ...}`.
+    Assistant items have `calls`, `seconds` and `tokens`, tool items `name` and `failed`, verdicts `score`, `solved` and
+    what is missing. `review` and `children` have items of their own.
     """
     skills = episode.skills
     review = episode.review
@@ -40,7 +40,7 @@ def transcript(episode: Episode) -> dict[str, Any]:
 
 
 def _conversation(trajectory: Trajectory | None, verdicts: tuple[Verdict, ...] = ()) -> Iterator[Item]:
-    """A verdict stands before the turn that tells its feedback, the last ones at the end."""
+    """Items of a conversation; each verdict precedes the turn with its feedback, the last ones are at the end."""
     told = 0
     steps = {step.message: step for step in trajectory.steps} if trajectory else {}
     for place, message in enumerate(trajectory.messages if trajectory else ()):
@@ -59,7 +59,7 @@ def _conversation(trajectory: Trajectory | None, verdicts: tuple[Verdict, ...] =
 
 
 def _assistant(message: Message) -> Item:
-    # In the Hermes text format a call stands in the text; it is shown once.
+    # In the Hermes text format the text contains the call; show it once.
     written = "<tool_call>" in message.content
     calls = [
         _filled(
@@ -103,7 +103,7 @@ def _child(child: Child) -> Item:
 
 
 def _filled(**fields: Any) -> Item:
-    """Without what is empty, zero or false. The viewer reads what is not there as that."""
+    """Drops empty, zero and false values, which are the viewer's defaults."""
     return {name: value for name, value in fields.items() if value}
 
 

@@ -1,4 +1,4 @@
-"""Figures as a person reads them. What was not measured is a dash."""
+"""Number formatting. A dash means not measured."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ def percent(share: Any) -> str:
 
 
 def points(difference: float) -> str:
-    """`+43`, or `−3` with the sign that is as wide."""
+    """`+43`, or `−3` with a typographic minus."""
     return f"{round(100 * difference):+d}".replace("-", "−")
 
 

@@ -1,1 +1,1 @@
-"""What skills did: how far each got, what it changed, what it leaked."""
+"""Effects of skills: usage funnel, rule capture, uplift and leaks."""

@@ -1,8 +1,7 @@
-"""Capture: which hidden rules a library tells, and which of what it tells is not so.
+"""Rule capture: precision and recall of the hidden rules stated in a skill library.
 
-Only a suite knows its rules, so it is asked (`hermes_lab.runners.experiments.ground_truth`); here its answers are
-counted. The answers are about *texts*: a rule counts as told where a skill's own words tell it, whatever the skill was
-learnt from."""
+Only a suite knows its rules; `hermes_lab.runners.experiments.ground_truth` queries it and this module counts. Only the
+text matters: a rule counts as stated if a skill's wording states it, whatever the skill was learned from."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +11,11 @@ from msgspec import Struct
 from hermes_lab.analysis.stats.intervals import Rate
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """A library at the beginning of a round, and what is true there.
+class LibraryClaims(Struct, frozen=True, kw_only=True):
+    """The rules stated by a library at the start of a round, with the ground truth.
 
-    `rules` are the ids of the hidden rules in force in the lane's worlds; `met` those of them that a task of the lane
-    has had so far. `claims` are by skill what it tells: the id of a rule in force, or "" for a rule that is not.
+    `rules` are the ids of the hidden rules in force in the lane's worlds; `met` are those that a task of the lane has
+    had so far. `claims` maps each skill to the rules it states: ids of rules in force, or "" for a false one.
     `experience` is the number of tasks before the round.
     """
 
@@ -30,13 +29,13 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class Capture(Struct, frozen=True, kw_only=True):
-    """Precision and recall of one library, each a count out of a count.
+    """Precision and recall of one library, as counts.
 
-    precision = claims that are true / claims
-    recall = rules in force that some skill tells / rules in force, of all worlds of the lane
-    recall_met = the same of those rules alone that the lane's tasks had so far
-    `silent` counts the skills that tell no rule that the suite knows: a paraphrase is one of them, so recall is a lower
-    bound, and precision is of what was understood.
+    precision = true claims / claims
+    recall = rules in force stated by some skill / rules in force, in all worlds of the lane
+    recall_met = the same, for rules that the lane's tasks have had so far
+    `silent` counts skills that state no recognised rule. A paraphrase may go unrecognised, so recall is a lower bound
+    and precision covers recognised claims only.
     """
 
     lane: str
@@ -49,7 +48,7 @@ class Capture(Struct, frozen=True, kw_only=True):
     recall: Rate
     recall_met: Rate
     untrue: tuple[str, ...]
-    """Skills that tell a rule that is not so."""
+    """Skills that state a false rule."""
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
@@ -58,12 +57,12 @@ class Capture(Struct, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in names} | rates
 
 
-def captures(told: Iterable[Told]) -> list[Capture]:
-    """One for each library, in their order."""
+def captures(told: Iterable[LibraryClaims]) -> list[Capture]:
+    """One capture per library, in order."""
     return [_capture(each) for each in told]
 
 
-def _capture(told: Told) -> Capture:
+def _capture(told: LibraryClaims) -> Capture:
     claims = [claim for skill in told.claims.values() for claim in skill]
     true = {claim for claim in claims if claim in told.rules}
     return Capture(

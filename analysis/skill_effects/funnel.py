@@ -1,4 +1,4 @@
-"""How far skills came in a run: eligible -> listed -> loaded -> followed -> solved, and what they did there."""
+"""The usage funnel of skills in a run: eligible -> listed -> loaded -> followed -> solved."""
 
 from collections.abc import Hashable, Iterable
 from pathlib import Path
@@ -21,7 +21,7 @@ class _Skills(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """A view of an `Episode` that holds what it says of skills; decoded from the same line, it skips the rest."""
+    """A view of an `Episode` with only its skill usage; other fields are skipped."""
 
     v: int = 1
     suite: str
@@ -36,7 +36,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 def read_seen(run: Path) -> list[Seen]:
-    """The last record of every episode of a run. Raises `ConfigError` for a line that is no episode."""
+    """The last record of each episode of a run. Raises `ConfigError` for a line that is no episode."""
     last: dict[str, Seen] = {}
     for seen in read_attempts(run, Seen):
         last[episode_key(seen.suite, seen.task_id, seen.lane, seen.round, seen.sample)] = seen
@@ -44,18 +44,17 @@ def read_seen(run: Path) -> list[Seen]:
 
 
 class Funnel(Struct, frozen=True, kw_only=True):
-    """One skill in one arm; every stage counts those episodes that came through all stages before it.
+    """One skill in one arm; each stage counts the episodes that passed all earlier stages.
 
-    None is what was not measured. Where nothing could tell whether a skill was eligible, the stages begin with the
-    episodes that loaded it; where nothing could tell whether it was followed, `solved` is of those that loaded it.
+    None is not measured. If eligibility is unknown, the funnel starts with the episodes that loaded the skill; if it is
+    unknown whether a skill was followed, `solved` counts those that loaded it.
 
-    `with_it` and `without_it` are the success of eligible episodes that loaded the skill, and of those that did not.
-    The agent chose whether to load it, so their difference is no effect of the skill; arms are for that.
+    `with_it` and `without_it` are success rates of eligible episodes that loaded the skill and that did not. The agent
+    chose whether to load it, so their difference is not a causal effect.
 
-    So `helped` and `hurt` are against the arm `off`: of the episodes of the last stage but one, those that solved what
-    the same task in the same place without skills did not, and those that did not solve what it did. None where no such
-    pair was judged. All of the library is the difference there, and the model's chance; of one skill alone tells
-    `hermes-lab skills uplift`.
+    `helped` and `hurt` compare with arm `off`: among the episodes of the second-to-last stage, those that solved a task
+    that its counterpart in `off` did not, and the reverse. None without judged pairs. This difference is due to the
+    whole library and to sampling noise; for the effect of a single skill see `hermes-lab skills uplift`.
     """
 
     arm: str
@@ -66,7 +65,7 @@ class Funnel(Struct, frozen=True, kw_only=True):
     followed: int | None
     solved: int | None
     astray: int | None
-    """Episodes that loaded it though it was not about their task."""
+    """Episodes that loaded the skill although it was not relevant to their task."""
     with_it: Rate
     without_it: Rate
     helped: int | None = None
@@ -79,7 +78,7 @@ class Funnel(Struct, frozen=True, kw_only=True):
 
 
 class _Trace(NamedTuple):
-    """One skill in one episode. `off` is the outcome without skills, None where there is none."""
+    """One skill in one episode. `off` is the counterpart's outcome without skills, or None."""
 
     trace: SkillTrace
     success: bool | None
@@ -87,7 +86,7 @@ class _Trace(NamedTuple):
 
 
 def funnels(episodes: Iterable[Seen]) -> list[Funnel]:
-    """A funnel for every arm and skill that an episode has a trace of. Errored episodes count nowhere."""
+    """A funnel for every arm and skill with a trace. Errored episodes are excluded."""
     finished = [episode for episode in episodes if episode.status == "ok"]
     off = {place: e.success for e in finished if (place := _place(e, "off"))}
     traces: dict[tuple[str, str], list[_Trace]] = {}
@@ -101,7 +100,7 @@ def funnels(episodes: Iterable[Seen]) -> list[Funnel]:
 
 
 def _place(episode: Seen, arm: str) -> Hashable:
-    """Where an episode of that arm stands in the experiment, whatever its arm; None of another arm's."""
+    """An episode's key without the arm, to find its counterpart; None if it is of another arm."""
     lane = lane_key(episode.lane)
     if lane is None or lane.arm != arm:
         return None

@@ -1,8 +1,7 @@
-"""Leaked answers: literals that stand in a skill and in the answer of a held-out task, and that neither the task nor
-its rule tells.
+"""Answer leaks: literals that appear in a skill and in a held-out task's answer, but not in the task or its rule.
 
-A skill may tell how work is done; what comes out of one held-out task is no skill. Answers come from the suite
-(`hermes_lab.runners.experiments.ground_truth`); here texts are compared.
+A skill may describe how to do the work, but not the result of a held-out task. Answers come from the suite
+(`hermes_lab.runners.experiments.ground_truth`); this module compares texts.
 """
 
 import re
@@ -16,25 +15,24 @@ from msgspec import Struct
 from hermes_lab.types import Skill
 
 LEAST_DIGITS = 4
-"""Significant digits of a number that is a literal: fewer are met by chance."""
+"""Fewest significant digits of a number literal; shorter ones match by chance."""
 LEAST_CHARACTERS = 6
-"""Of an id or a quoted string."""
+"""Fewest characters of an id or a quoted string."""
 LEAST_LINE = 60
-"""Characters of a line that is a literal as a whole,"""
+"""Fewest characters of a whole line as a literal."""
 LEAST_WORDS = 8
-"""and its words."""
+"""Fewest words of a whole line as a literal."""
 
 _PLAIN = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _NUMBER = re.compile(rf"(?<![\w.-]){_PLAIN.pattern}(?![\w-])")
 _ID = re.compile(r"\w(?:[\w./:@#+-]*\w)?")
 _BETWEEN = r"., '\u2019_"
-"""What stands between groups of three digits; hard and thin spaces are spaces here."""
+"""Thousands separators; non-breaking and thin spaces are normalised to spaces."""
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'|`([^`\n]+)`")
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """A held-out task: the texts of a right `answer`, and all that is no leak where a skill tells it: what the task
-    shows, and its rule."""
+    """A held-out task: the texts of a correct `answer`, and the texts that are no leak: the task and its rule."""
 
     task_id: str
     answer: tuple[str, ...]
@@ -42,7 +40,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Leak(Struct, frozen=True, kw_only=True):
-    """A skill that tells a part of a task's answer."""
+    """A skill that contains part of a task's answer."""
 
     skill: str
     task_id: str
@@ -52,10 +50,8 @@ class Leak(Struct, frozen=True, kw_only=True):
 def scan(skills: Iterable[Skill], answers: Iterable[Answer]) -> list[Leak]:
     """The leaks of `skills`, by skill and task.
 
-    A literal counts for a task where it stands in the answer of that task alone: what several answers share is a word
-    of the trade. An answer that the task itself shows, such as a name that is to be found in its pages, cannot be told
-    from what may be said, and is not found.
-    """
+    A literal counts only if it is unique to one task's answer; literals shared by answers are domain vocabulary.
+    Answers that appear in the task itself, such as a name on one of its pages, cannot be detected."""
     own = secrets(answers)
     found = []
     for skill in skills:
@@ -67,7 +63,7 @@ def scan(skills: Iterable[Skill], answers: Iterable[Answer]) -> list[Leak]:
 
 
 def secrets(answers: Iterable[Answer]) -> dict[str, frozenset[str]]:
-    """By task, the literals that its answer alone holds and that nothing known tells."""
+    """By task, the literals unique to its answer that appear in no known text."""
     held: dict[str, set[str]] = {}
     for each in answers:
         known = _Text(*each.known)
@@ -93,7 +89,7 @@ def literals(*texts: str) -> set[str]:
 
 
 def _number(text: str) -> str | None:
-    """The number without sign, commas and needless zeros; "" where its digits are too few, None for no number."""
+    """The number without sign, commas and redundant zeros; "" if it has too few digits, None if it is no number."""
     if not _PLAIN.fullmatch(text):
         return None
     plain = f"{abs(Decimal(text.replace(',', ''))).normalize():f}"
@@ -110,19 +106,19 @@ def _is_id(word: str) -> bool:
 
 
 class _Text:
-    """What a literal is looked for in, without regard to case and to how its spaces and lines are broken."""
+    """Text to search for literals, ignoring case, whitespace and line breaks."""
 
     def __init__(self, *texts: str) -> None:
         self._flat = _flat("\n".join(texts)).casefold()
         self._digits = re.sub(r"\D", "", self._flat)
 
     def holds(self, literal: str) -> bool:
-        """Whether the literal is a part of the text, be it a part of a word."""
+        """Whether the text contains the literal, even within a word."""
         return literal.casefold() in self._flat
 
     def tells(self, literal: str) -> bool:
-        """Whether the literal stands there by itself: a number in any notation, all else as it is, also without the
-        quotes that it had."""
+        """Whether the text contains the literal as a token: numbers in any notation, others verbatim, with or without
+        their quotes."""
         if _number(literal) is not None:
             return re.sub(r"\D", "", literal) in self._digits and bool(_any_notation(literal).search(self._flat))
         return self.holds(literal) and bool(re.search(rf"(?<!\w){re.escape(literal.casefold())}(?!\w)", self._flat))
@@ -130,8 +126,8 @@ class _Text:
 
 @cache
 def _any_notation(number: str) -> re.Pattern[str]:
-    """The number with thousands in groups or not, a point or a comma, needless zeros, a sign, three letters of a
-    currency or a unit, in `_emphasis_`. An exponent is no such notation, and a part of a longer number is none."""
+    """Matches the number with or without thousands separators, with a decimal point or comma, redundant zeros, sign,
+    currency code or unit, and `_emphasis_`. Not with an exponent, and not within a longer number."""
     whole, _, fraction = number.partition(".")
     groups = f"{int(whole):,}".split(",")
     if len(groups) > 1:

@@ -1,4 +1,4 @@
-"""The life of a lane's skills, told by the log and by the borders of its rounds."""
+"""The timeline of a lane's skills, from the log and the merges after each round."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 What = Literal["created", "patched", "deprecated", "dropped", "deleted"]
-"""`patched` is any change to a skill that is there. A write was `dropped` for that of another episode of its round."""
+"""`patched` is any change to an existing skill. A write was `dropped` in favour of another episode's in its round."""
 
 
 class SkillEvent(NamedTuple):
-    """What happened to a skill at the end of a round."""
+    """An event in the life of a skill, at the end of a round."""
 
     round: int
     skill: str
@@ -26,7 +26,7 @@ class SkillEvent(NamedTuple):
 
 
 class SkillLoads(NamedTuple):
-    """The judged episodes of a round that loaded a skill, and how many of those were solved at the first submission."""
+    """The judged episodes of a round that loaded a skill, and how many were solved at the first submission."""
 
     round: int
     skill: str
@@ -35,7 +35,7 @@ class SkillLoads(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """What `plot_skill_timeline` draws."""
+    """Data for `plot_skill_timeline`."""
 
     events: list[SkillEvent]
     loads: list[SkillLoads]
@@ -52,7 +52,7 @@ class _Deprecated(Struct):
 
 
 class RoundMerge(Struct):
-    """What counts here of a line of a lane's history, which `hermes_lab.runners.engine.lane_history` writes."""
+    """A view of a line of a lane's history, written by `hermes_lab.runners.engine.lane_history`."""
 
     round: int
     merged: tuple[_Write, ...] = ()
@@ -61,17 +61,17 @@ class RoundMerge(Struct):
 
 
 def read_merges(run: Path) -> Iterator[tuple[str, RoundMerge]]:
-    """Every border of every lane, with the lane's name. Raises `ConfigError` naming the line that is none."""
+    """Every round merge of every lane, with the lane's name. Raises `ConfigError` with the invalid line."""
     for path in sorted(run.glob("lanes/*/history.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 yield path.parent.name, _merge.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise ConfigError(f"{path}:{number}: not a border of rounds: {error}") from None
+                raise ConfigError(f"{path}:{number}: not a round merge: {error}") from None
 
 
 def timeline(run: Path, lane: str) -> Timeline:
-    """The events and loads of one lane; of held-out tasks none. Raises `ConfigError` as `read_last`."""
+    """The events and loads of one lane, without held-out tasks. Raises `ConfigError` as `read_last`."""
     events = [event for name, merge in read_merges(run) if name == lane for event in _events(merge)]
     loads: dict[tuple[int, str], list[bool]] = {}
     for line in read_last(run, ("phase", "status", "success", "skills"), lambda line: line):
@@ -83,8 +83,8 @@ def timeline(run: Path, lane: str) -> Timeline:
 
 
 def skill_tasks(run: Path, by: Literal["family", "rule_type", "task"] = "rule_type") -> "pd.DataFrame":
-    """For each skill (index) and kind of task (columns): of the episodes whose prompt named the skill, the share that
-    loaded it; missing where none named it. Of phase `learn`, over all lanes. Raises `ConfigError` as `read_last`."""
+    """Load rate by skill (index) and kind of task (columns): the share of episodes with the skill in the prompt that
+    loaded it; missing if none had it. Phase `learn`, all lanes. Raises `ConfigError` as `read_last`."""
     import pandas as pd
 
     rows = [

@@ -1,7 +1,7 @@
-"""What a skill causes: the same tasks with a lane's whole library, and with that library less one skill.
+"""Leave-one-out uplift: the same tasks with a lane's whole library and without one skill.
 
-`hermes-lab skills uplift` makes the run. Its lanes have the arm `all`, or `without-<skill>`; nothing else differs
-between the two sides of a pair, so the difference is the skill's doing, up to the model's own chance.
+`hermes-lab skills uplift` makes the run. Its lanes have arm `all` or `without-<skill>`; the sides of a pair differ in
+nothing else, so the difference is caused by the skill, up to sampling noise.
 """
 
 from collections import Counter
@@ -22,11 +22,10 @@ from hermes_lab.lane import WHOLE, left_out
 class Uplift(Struct, frozen=True, kw_only=True):
     """One skill of one world, over pairs of episodes: with it, and without it.
 
-    `helped` counts the tasks that were solved with it alone, `harmed` those that were solved without it alone; both at
-    the first submission. `difference` is (helped - harmed) / pairs; its interval and p are those of
-    `hermes_lab.analysis.stats.paired`, over what is independent: a task is one however many replicates ran it. `tasks`
-    counts them. `p_holm` is the p by Holm over all skills of the run. `unpaired` counts pairs of which a side is
-    missing, errored or unjudged."""
+    `helped` counts tasks solved only with the skill, `harmed` those solved only without it, at the first submission.
+    `difference` is (helped - harmed) / pairs; its interval and p are clustered by task
+    (`hermes_lab.analysis.stats.paired`), and `tasks` counts the tasks. `p_holm` is Holm-adjusted over all skills of the
+    run. `unpaired` counts pairs with a missing, errored or unjudged side."""
 
     skill: str
     world: int
@@ -43,7 +42,7 @@ class Uplift(Struct, frozen=True, kw_only=True):
 
     @property
     def pairs(self) -> int:
-        """Episodes that were judged on both sides."""
+        """Pairs judged on both sides."""
         return self.with_it.trials
 
     @property
@@ -53,17 +52,17 @@ class Uplift(Struct, frozen=True, kw_only=True):
 
     @property
     def harm_rate(self) -> Rate:
-        """The share of the pairs in which the skill made the difference for the worse."""
+        """The share of pairs in which the skill harmed."""
         return Rate(self.harmed, self.pairs)
 
     @property
     def shown(self) -> bool:
-        """Whether an effect is shown: `p_holm` is under 0.05, and the interval leaves out zero."""
+        """Whether the effect is significant: `p_holm` below 0.05 and an interval that excludes zero."""
         return self.p_holm < 0.05 and not self.interval.low <= 0 <= self.interval.high
 
     @property
     def effect(self) -> str:
-        """In a word or two."""
+        """The direction of the effect: helps, harms or not shown."""
         return "not shown" if not self.shown else "helps" if self.difference > 0 else "harms"
 
     def report(self) -> dict[str, Any]:
@@ -78,8 +77,7 @@ _PLACE = ["suite", "task_id", "replicate", "world", "weights", "sample"]
 
 
 def uplifts(frame: pd.DataFrame) -> list[Uplift]:
-    """The skills of an uplift run, best first; none where the frame is of another kind of run. Skills of which no pair
-    was judged are left out."""
+    """The skills of an uplift run, best first; empty for other runs. Skills without judged pairs are left out."""
     columns = [*_PLACE, "success", "arm"]
     whole = frame.loc[frame["arm"] == WHOLE, columns].set_index(_PLACE)["success"]
     found = []
@@ -95,12 +93,12 @@ def uplifts(frame: pd.DataFrame) -> list[Uplift]:
 
 
 def uplift_sentence(found: Sequence[Uplift]) -> str:
-    """How many skills help, harm, or show nothing, by Holm; and what was left out."""
+    """How many skills help, harm, or show no effect (Holm-adjusted), and how many pairs were excluded."""
     if not found:
-        return "no task is judged on both sides yet, so no uplift is measured"
+        return "not measured: no task was judged on both sides yet"
     effects = Counter(each.effect for each in found)
     left = sum(each.unpaired for each in found)
-    more = f"; {left} pair{'s' * (left != 1)} without two judged sides left out" if left else ""
+    more = f"; {left} pair{'s' * (left != 1)} without two judged sides excluded" if left else ""
     return (
         f"of {len(found)} skill{'s' * (len(found) != 1)} {effects['helps']} help, {effects['harms']} harm, "
         f"{effects['not shown']} with no effect shown (Holm, 5 %){more}"

@@ -1,9 +1,9 @@
-"""One figure for many worlds or lanes that a few odd ones cannot carry away: the interquartile mean.
+"""The interquartile mean over worlds or lanes, which is robust to outliers.
 
 Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical precipice" (NeurIPS): the mean of the
-middle half of all scores. A score is the mean success rate of a world's lanes, where there are enough worlds, and the
-bootstrap draws worlds; else it is that of a lane, and the bootstrap draws replicates anew within each world.
-Arrays end in their axes: B draws, L lanes.
+middle half of all scores. With enough worlds a score is a world's mean success rate and the bootstrap resamples worlds;
+otherwise it is a lane's, and the bootstrap resamples replicates within each world.
+Array names end in their axes: B draws, L lanes.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ DRAWS = 2000
 
 
 class Aggregate(NamedTuple):
-    """The interquartile mean of an arm over `over`. `interval` is None where lanes are drawn and a world has fewer than
-    5 of them, or they share their tasks, and do not vary as new ones would; and where no draw differs."""
+    """The interquartile mean of an arm over `over`. `interval` is None if lanes are resampled and a world has fewer
+    than 5 of them or they share their tasks (they then vary less than new lanes would), or if all draws are equal."""
 
     arm: str
     value: float
@@ -41,7 +41,7 @@ class Aggregate(NamedTuple):
 
 
 def interquartile_mean(scores: Array) -> Array:
-    """The mean over the last axis without its lowest and highest quarter, each rounded down to whole scores."""
+    """The mean over the last axis without its lowest and highest quarter (whole scores, rounded down)."""
     ordered = np.sort(scores, axis=-1)
     cut = ordered.shape[-1] // 4
     middle: Array = ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
@@ -49,13 +49,13 @@ def interquartile_mean(scores: Array) -> Array:
 
 
 def stratified_draws(strata: Sequence[Array], draws: int = DRAWS, seed: int = 0) -> Array:
-    """Of scores by stratum, `draws` samples of as many scores, drawn with replacement within each; shape (B, L)."""
+    """Bootstrap samples of scores, drawn with replacement within each stratum; shape (B, L)."""
     draw = np.random.default_rng(seed)
     return np.concatenate([scores[draw.integers(len(scores), size=(draws, len(scores)))] for scores in strata], axis=1)
 
 
 def aggregate_arm(arm: str, frame: pd.DataFrame) -> Aggregate | None:
-    """The interquartile mean of one arm, after learning where it has held-out tasks; None where nothing was judged."""
+    """The interquartile mean of one arm, after learning if it has held-out tasks; None if nothing was judged."""
     part = next(parts(frame), None)
     scored = part[1][part[1]["success"].notna()] if part else frame.iloc[:0]
     if scored.empty:
@@ -69,10 +69,10 @@ def aggregate_arm(arm: str, frame: pd.DataFrame) -> Aggregate | None:
         strata = [scores.to_numpy() for _, scores in lanes.groupby(level=["run", "world", "weights"])]
     interval = None
     if min(map(len, strata)) >= MIN_CLUSTERS and (together.over == "worlds" or not together.shared):
-        # What varies is each stratum's scores about their mean.
+        # Check the variation within strata: scores about their stratum's mean.
         clusters = sum(map(len, strata)) - len(strata) + 1
         low, high = np.quantile(interquartile_mean(stratified_draws(strata)), levels(clusters))
-        # Scores that are all the same tell nothing of how far others stray.
+        # Identical scores say nothing about the spread of others.
         interval = Interval(float(low), float(high)) if low < high else None
     value = float(interquartile_mean(np.concatenate(strata)))
     return Aggregate(arm, value, interval, len(lanes), "worlds" if together.over == "worlds" else "lanes")

@@ -1,4 +1,4 @@
-"""Resampling whole clusters: episodes of one run depend on one another, runs do not."""
+"""Cluster bootstrap: episodes of one run are dependent, runs are not."""
 
 import math
 
@@ -7,7 +7,7 @@ import numpy as np
 from hermes_lab.analysis.curves import Array
 
 MIN_CLUSTERS = 5
-"""Below this many a bootstrap over clusters is not to be trusted, and none is made."""
+"""Fewest clusters; with fewer the bootstrap is unreliable and not done."""
 
 
 def cluster_weights(clusters: int, draws: int, seed: int) -> Array:
@@ -17,11 +17,10 @@ def cluster_weights(clusters: int, draws: int, seed: int) -> Array:
 
 
 def levels(clusters: int) -> tuple[float, float]:
-    """The quantiles of bootstrap draws that make a 95 % interval over so many clusters.
+    """Quantiles of bootstrap draws for a 95 % interval over this many clusters.
 
-    2.5 % and 97.5 % are too narrow for few clusters; these are the expanded levels, which for a mean come
-    close to Student's interval (Hesterberg 2015, Am. Stat. 69:371): 1.6 % and 98.4 % at 20 clusters, 0.1 %
-    and 99.9 % at 5.
+    2.5 % and 97.5 % are too narrow for few clusters. These expanded levels approximate Student's interval for a mean
+    (Hesterberg 2015, Am. Stat. 69:371): 1.6 % and 98.4 % at 20 clusters, 0.1 % and 99.9 % at 5.
     """
     from scipy.stats import norm, t
 

@@ -1,4 +1,4 @@
-"""Proportions and their intervals, in plain Python."""
+"""Proportions and their intervals."""
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ Z95 = 1.959963984540054
 
 
 class Interval(NamedTuple):
-    """A 95 % interval, ends included. An end may be infinite."""
+    """A closed 95 % interval. Ends may be infinite."""
 
     low: float
     high: float
@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The proportion; NaN where nothing was tried."""
+        """The proportion; NaN without trials."""
         return self.successes / self.trials if self.trials else math.nan
 
     @property
@@ -40,16 +40,16 @@ class Rate(NamedTuple):
         return f"{self.successes}/{self.trials} ({low}-{high} %)"
 
     def report(self) -> dict[str, float | None]:
-        """The rate and its interval for JSON; the rate is null where nothing was tried."""
+        """The rate and its interval for JSON; the rate is null without trials."""
         low, high = self.interval
         rate = self.value if self.trials else None
         return {"count": self.successes, "of": self.trials, "rate": rate, "low": low, "high": high}
 
 
 def wilson(successes: int, trials: int) -> Interval:
-    """The 95 % score interval of a proportion (Wilson 1927); (0, 1) where nothing was tried.
+    """The 95 % score interval of a proportion (Wilson 1927); (0, 1) without trials.
 
-    Unlike the Wald interval it keeps inside [0, 1] and has a width at 0 and at 1.
+    Unlike the Wald interval it stays within [0, 1] and has positive width at 0 and 1.
     """
     if trials == 0:
         return Interval(0.0, 1.0)
@@ -57,7 +57,7 @@ def wilson(successes: int, trials: int) -> Interval:
     shrink = 1 + Z95**2 / trials
     centre = (share + Z95**2 / (2 * trials)) / shrink
     half = Z95 / shrink * math.sqrt(share * (1 - share) / trials + Z95**2 / (4 * trials**2))
-    # At the ends the score interval is exact; rounding must not leave the estimate outside it.
+    # At 0 and 1 the score interval is exact; rounding must not exclude the estimate.
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == trials else centre + half
     return Interval(low, high)
@@ -66,9 +66,8 @@ def wilson(successes: int, trials: int) -> Interval:
 def paired_difference(both: int, lost: int, gained: int, neither: int) -> Interval:
     """The 95 % interval of (after - before) over independent pairs.
 
-    Newcombe 1998, Stat. Med. 17:2635, method 10: the Wilson intervals of both, joined by their correlation.
-    The arguments count pairs: right twice, right only before, right only after, right never. With one pair at
-    least.
+    Newcombe 1998, Stat. Med. 17:2635, method 10: combines the Wilson intervals of both, given their correlation. The
+    arguments count pairs: solved on both sides, only before, only after, on neither. Needs at least one pair.
     """
     pairs = both + lost + gained + neither
     before, after = Rate(both + lost, pairs), Rate(both + gained, pairs)
@@ -88,9 +87,9 @@ def paired_difference(both: int, lost: int, gained: int, neither: int) -> Interv
 
 
 def mover_sum(first: float, of_first: Interval, second: float, of_second: Interval, correlation: float) -> Interval:
-    """The 95 % interval of a sum of two estimates, from the intervals of both and the correlation of the estimates.
+    """The 95 % interval of a sum of two estimates, from their intervals and correlation.
 
-    MOVER, Zou and Donner 2008, Stat. Med. 27:1693; of two proportions it is Newcombe's method.
+    MOVER, Zou and Donner 2008, Stat. Med. 27:1693; for two proportions it is Newcombe's method.
     """
 
     def reach(a: float, b: float) -> float:
@@ -107,7 +106,7 @@ def mover_ratio(
     numerator: float, of_numerator: Interval, denominator: float, of_denominator: Interval, correlation: float
 ) -> Interval:
     """The 95 % interval of numerator / denominator: all ratios R for which the interval of numerator - R denominator
-    holds zero (Fieller's argument on MOVER; Donner and Zou 2012, Stat. Methods Med. Res. 21:347).
+    contains zero (Fieller's argument with MOVER; Donner and Zou 2012, Stat. Methods Med. Res. 21:347).
 
     The denominator's interval must lie above zero.
     """
@@ -118,7 +117,7 @@ def mover_ratio(
         sign = -math.copysign(1.0, ratio)
         return mover_sum(numerator, of_numerator, -ratio * denominator, Interval(*scaled), sign * correlation)
 
-    # Beyond these the interval of the difference leaves out zero, whatever the numerator is in [-1, 1].
+    # Beyond these the interval of the difference excludes zero for any numerator in [-1, 1].
     reach = 4 / of_denominator.low
     return Interval(
         float(brentq(lambda ratio: difference(ratio).low, -reach, reach)),

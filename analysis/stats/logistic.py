@@ -1,7 +1,7 @@
-"""Logistic regression whose standard errors hold where the outcomes of a cluster depend on each other.
+"""Logistic regression with cluster-robust standard errors.
 
-Generalised estimating equations (Liang and Zeger 1986, Biometrika 73:13), solved by Fisher scoring. Arrays end in their
-axes: N outcomes, K coefficients, C clusters.
+Generalised estimating equations (Liang and Zeger 1986, Biometrika 73:13), solved by Fisher scoring. Array names end in
+their axes: N outcomes, K coefficients, C clusters.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from hermes_lab.analysis.stats.paired import Codes
 _ITERATIONS = 100
 _TOLERANCE = 1e-10
 _SEPARATED = 20.0
-"""A coefficient beyond this is on its way to infinity: some value of a column parts successes from failures."""
+"""A coefficient beyond this diverges: a column separates successes from failures."""
 
 _NO_ERROR = 1e-8
-"""A standard error in log odds below this is rounding: one of 10^8 outcomes is some 10^-4."""
+"""A standard error in log odds below this is rounding error: with 10^8 outcomes it is still about 10^-4."""
 
 Working = Literal["independence", "exchangeable"]
 
@@ -28,8 +28,8 @@ Working = Literal["independence", "exchangeable"]
 class Logistic:
     """A fitted model, coefficients in log odds.
 
-    `robust_K_K` is the sandwich covariance of the coefficients; `corrected_K_K` is that of Mancl and DeRouen (2001,
-    Biometrics 57:126), which is not too small for few clusters. `correlation` is the working one, 0 under independence.
+    `robust_K_K` is the sandwich covariance of the coefficients; `corrected_K_K` is the one of Mancl and DeRouen (2001,
+    Biometrics 57:126), corrected for few clusters. `correlation` is the working correlation, 0 under independence.
     """
 
     coefficients_K: Array
@@ -41,7 +41,7 @@ class Logistic:
     def test(self, coefficient: int) -> tuple[Interval, float] | None:
         """The 95 % interval of a coefficient and its two-sided p, by Student's t with C - 1 degrees of freedom.
 
-        None where clusters do not disagree about it at all: its error is then the rounding of zero, and measures none.
+        None if all clusters agree on it: the standard error is then zero up to rounding.
         """
         from scipy.stats import t
 
@@ -54,10 +54,10 @@ class Logistic:
 
 
 def fit_logistic(y_N: Array, x_N_K: Array, cluster_N: Codes, working: Working = "independence") -> Logistic | None:
-    """Fits y ~ x within clusters numbered from 0; `x_N_K` holds the column of ones, too.
+    """Fits y ~ x with clusters numbered from 0; `x_N_K` includes the column of ones.
 
-    None where no finite coefficients fit, or where there are no more clusters than coefficients. The estimate is
-    consistent whatever the working correlation; one that is near the truth makes it sharper.
+    None if no finite coefficients fit, or if there are no more clusters than coefficients. The estimate is consistent
+    for any working correlation and more efficient if that is close to the truth.
     """
     size_C = np.bincount(cluster_N).astype(np.float64)
     if len(size_C) <= x_N_K.shape[1]:
@@ -81,8 +81,8 @@ def fit_logistic(y_N: Array, x_N_K: Array, cluster_N: Codes, working: Working = 
     at = _equations(y_N, x_N_K, cluster_N, beta_K, correlation, size_C)
     bread_K_K = at.bread_C_K_K.sum(axis=0)
     influence_C_K = np.linalg.solve(bread_K_K, at.score_C_K.T).T
-    # Mancl and DeRouen take each cluster's leverage out of its residuals; by Woodbury's identity that leaves the
-    # cluster out of the bread.
+    # Mancl and DeRouen correct each cluster's residuals for its leverage; by Woodbury's identity that equals leaving
+    # the cluster out of the bread.
     without_C_K = np.linalg.solve(bread_K_K - at.bread_C_K_K, at.score_C_K[..., None])[..., 0]
     return Logistic(
         coefficients_K=beta_K,
@@ -94,7 +94,7 @@ def fit_logistic(y_N: Array, x_N_K: Array, cluster_N: Codes, working: Working = 
 
 
 class _Equations(NamedTuple):
-    """Each cluster's share of the estimating equations and of their expected slope."""
+    """Each cluster's contribution to the estimating equations and to their expected derivative."""
 
     score_C_K: Array
     bread_C_K_K: Array
@@ -105,7 +105,7 @@ def _equations(
 ) -> _Equations:
     deviation_N, pearson_N = _residuals(y_N, x_N_K, beta_K)
     z_N_K = x_N_K * deviation_N[:, None]
-    # The inverse of an exchangeable correlation matrix is a multiple of one less a constant.
+    # The inverse of an exchangeable correlation matrix is a multiple of (identity - constant).
     shared_C = correlation / (1 - correlation) / (1 + correlation * (size_C - 1))
     z_C_K, pearson_C = _sums(z_N_K, cluster_N), _sums(pearson_N, cluster_N)
     score_C_K = _sums(z_N_K * pearson_N[:, None], cluster_N) / (1 - correlation)
@@ -117,7 +117,7 @@ def _equations(
 
 
 def _exchangeable(y_N: Array, x_N_K: Array, cluster_N: Codes, beta_K: Array, size_C: Array) -> float:
-    """The moment estimator of the correlation of two outcomes of a cluster, from their Pearson residuals."""
+    """Moment estimator of the within-cluster correlation, from Pearson residuals."""
     _, pearson_N = _residuals(y_N, x_N_K, beta_K)
     coefficients = x_N_K.shape[1]
     squares = float(pearson_N @ pearson_N)

@@ -1,12 +1,12 @@
-"""Several tests at once."""
+"""Correction for multiple tests."""
 
 from collections.abc import Sequence
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted so that all tests together err with probability 0.05 at most (Holm 1979).
+    """Holm-adjusted p-values (Holm 1979), in the order given.
 
-    Holds however the tests depend on each other, and is never weaker than Bonferroni's. In the order given.
+    Controls the family-wise error rate under any dependence and is never less powerful than Bonferroni.
     """
     adjusted = [1.0] * len(p_values)
     least = 0.0

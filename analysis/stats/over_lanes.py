@@ -1,4 +1,4 @@
-"""What is estimated over lanes: episodes of a lane share a library and depend on each other, lanes do not."""
+"""Estimates over lanes: episodes of a lane share a library and are dependent, lanes are not."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
@@ -11,11 +11,11 @@ from hermes_lab.analysis.stats.intervals import Interval
 
 DRAWS = 2000
 _ROUNDING = 1e-9
-"""Draws of lanes that agree differ by less."""
+"""Draws that differ by less are equal up to rounding."""
 
 
 class Estimate(NamedTuple):
-    """A figure, and its 95 % interval over lanes; None where there is none, as `interval_of` says."""
+    """An estimate and its 95 % interval over lanes, or None (see `interval_of`)."""
 
     value: float
     interval: Interval | None
@@ -26,19 +26,21 @@ class Estimate(NamedTuple):
 
 
 def interval_of(draws_B: Array, lanes: int) -> Interval | None:
-    """The interval that bootstrap draws over so many lanes make; None for fewer than 5 lanes, where a draw has no value
-    (NaN), or where it would have no width. A draw, and so an end, may be infinite.
+    """The bootstrap interval over this many lanes; None with fewer than 5 lanes, NaN draws or zero width. Draws, and so
+    the ends, may be infinite.
 
-    Lanes that all agree vary in no draw. That is no certainty: of lanes that nobody ran such draws know nothing.
+    If all lanes agree, all draws are equal. That is not certainty about new lanes, so there is no interval.
     """
     if lanes < MIN_CLUSTERS or np.isnan(draws_B).any():
         return None
-    low, high = np.quantile(draws_B, levels(lanes), method="inverted_cdf")  # the others reckon with infinite draws
+    low, high = np.quantile(
+        draws_B, levels(lanes), method="inverted_cdf"
+    )  # other methods interpolate between infinite draws
     return Interval(float(low), float(high)) if low + _ROUNDING < high else None
 
 
 def mean_over_lanes(values: Sequence[float], lanes: Sequence[Hashable], *, seed: int = 0) -> Estimate:
-    """The mean of `values`, and its interval by drawing whole lanes anew. With one value at least."""
+    """The mean of `values` (at least one) and its interval from resampling whole lanes."""
     places = {lane: place for place, lane in enumerate(dict.fromkeys(lanes))}
     lane_of_value = [places[lane] for lane in lanes]
     sums_C = np.bincount(lane_of_value, weights=values)

@@ -1,8 +1,8 @@
-"""Tests and intervals of a mean change over pairs that keep their level where pairs depend on each other.
+"""Tests and intervals for a mean paired change that stay valid if pairs are dependent.
 
-A change is the outcome after less the outcome before. Pairs are not all independent: those of a lane share a library,
-lanes of a world its rules, replicates often their tasks, and several samples share one. What is independent is a
-*unit*, see `Units`. Arrays end in their axes: P pairs, C units.
+A change is the outcome after minus the outcome before. Pairs are dependent: those of a lane share a library, lanes of a
+world share its rules, replicates often share tasks, and samples share one task. Independent *units* are defined by
+`Units`. Array names end in their axes: P pairs, C units.
 """
 
 import math
@@ -18,14 +18,14 @@ from hermes_lab.analysis.stats.intervals import Interval, paired_difference
 from hermes_lab.analysis.stats.over_lanes import mean_over_lanes
 
 MIN_LANES = 6
-"""Below this many units no test over them can give p < 0.05: 5 signs flip in 32 ways, two of them extreme. So lanes,
-and worlds, are the units only from here on."""
+"""Fewest lanes, or worlds, to be used as units: with 5 there are 32 sign flips, two of them extreme, so p < 0.05 is
+impossible."""
 
 Codes = npt.NDArray[np.intp]
 
 
 def encode(labels: Sequence[Hashable]) -> Codes:
-    """The labels as numbers from 0, in the order in which they first come."""
+    """Labels as integers from 0, in order of first appearance."""
     places: dict[Hashable, int] = {}
     return np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.intp)
 
@@ -34,38 +34,38 @@ Over = Literal["worlds", "lanes", "lanes and tasks", "tasks"]
 
 
 class Units(NamedTuple):
-    """What moves together: all pairs of a world where there are `MIN_LANES` worlds; else those of a lane where there
-    are as many lanes; else those of a task.
+    """The clustering of pairs: by world with at least `MIN_LANES` worlds; else by lane with as many lanes; else by
+    task.
 
-    Where lanes are the units and share their tasks, neither way alone is right: pairs of one task are not independent,
-    either. There both ways are gone (`ways`, the number of the unit of each pair), the larger p and the wider interval
-    hold. `over` names it; `worlds`, `lanes` and `tasks` count what there is.
+    If lanes are the units and share tasks, pairs of one task are dependent too. Then both clusterings are used
+    (`clusterings`: the unit of each pair), and the larger p and the wider interval count. `over` names the clustering;
+    `worlds`, `lanes` and `tasks` are counts.
     """
 
     over: Over
-    ways: tuple[Codes, ...]
+    clusterings: tuple[Codes, ...]
     lane_P: Codes
     worlds: int
     lanes: int
     tasks: int
     shared: bool
-    """Whether a task stands in several lanes."""
+    """Whether lanes share tasks."""
 
     def p_value(self, change_P: npt.NDArray[np.int64]) -> float:
         """The largest p of `sign_flip`."""
-        return max(sign_flip(change_P, unit_P) for unit_P in self.ways)
+        return max(sign_flip(change_P, unit_P) for unit_P in self.clusterings)
 
     def interval(self, before_P: npt.NDArray[np.bool_], after_P: npt.NDArray[np.bool_]) -> Interval:
-        """The widest `change_interval`."""
+        """The union of the `change_interval`s."""
         return self.widest(lambda unit_P: change_interval(before_P, after_P, unit_P))
 
     def error(self, value_P: Array) -> float:
         """The largest `clustered_error` of a mean; NaN for a single unit."""
-        return float(np.max([clustered_error(value_P, unit_P) for unit_P in self.ways]))
+        return float(np.max([clustered_error(value_P, unit_P) for unit_P in self.clusterings]))
 
     def widest(self, interval: Callable[[Codes], Interval]) -> Interval:
-        """What holds the intervals by all ways."""
-        found = [interval(unit_P) for unit_P in self.ways]
+        """The smallest interval that contains those of all clusterings."""
+        found = [interval(unit_P) for unit_P in self.clusterings]
         return Interval(min(each.low for each in found), max(each.high for each in found))
 
     def of(self, number: int, what: str) -> str:
@@ -77,36 +77,36 @@ class Units(NamedTuple):
         return f"{number} {what}{tasks} in {self.lanes} lane{'s' * (self.lanes > 1)}{of_worlds}"
 
     def name(self) -> str:
-        """`20 worlds`, `20 lanes and 15 tasks that they share`."""
-        shared = f" and {self.tasks} tasks that they share"
+        """`20 worlds`, `20 lanes and 15 shared tasks`."""
+        shared = f" and {self.tasks} shared tasks"
         names = {"lanes and tasks": f"{self.lanes} lanes{shared}", "tasks": f"{self.tasks} tasks"}
         return names.get(self.over, f"{self.worlds} worlds" if self.over == "worlds" else f"{self.lanes} lanes")
 
     def limit(self) -> str:
-        """What is spoken of where that is less than more worlds of the kind; "" else."""
+        """The units the result is limited to: `these 5 worlds only`; "" if it generalises to other worlds."""
         if self.over == "worlds":
             return ""
         if self.over == "tasks":
-            return f"of {'this lane' if self.lanes == 1 else f'these {self.lanes} lanes'} only"
-        return f"of {'this world' if self.worlds == 1 else f'these {self.worlds} worlds'} only"
+            return f"{'this lane' if self.lanes == 1 else f'these {self.lanes} lanes'} only"
+        return f"{'this world' if self.worlds == 1 else f'these {self.worlds} worlds'} only"
 
 
 def units(world_P: Codes, lane_P: Codes, task_P: Codes) -> Units:
-    """What the pairs are drawn with. Lanes and tasks are numbered throughout: no two worlds have the same number."""
+    """The units of pairs. Lane and task codes must be unique across worlds."""
     worlds, lanes, tasks = (len(np.unique(each)) for each in (world_P, lane_P, task_P))
     shared = len(set(zip(lane_P.tolist(), task_P.tolist(), strict=True))) > tasks
     over: Over = "worlds"
-    ways: tuple[Codes, ...] = (world_P,)
+    clusterings: tuple[Codes, ...] = (world_P,)
     if worlds < MIN_LANES:
-        over, ways = ("lanes", (lane_P,)) if lanes >= MIN_LANES else ("tasks", (task_P,))
+        over, clusterings = ("lanes", (lane_P,)) if lanes >= MIN_LANES else ("tasks", (task_P,))
     if over == "lanes" and shared:
-        over, ways = "lanes and tasks", (lane_P, task_P)
-    return Units(over, ways, lane_P, worlds, lanes, tasks, shared)
+        over, clusterings = "lanes and tasks", (lane_P, task_P)
+    return Units(over, clusterings, lane_P, worlds, lanes, tasks, shared)
 
 
 def units_of(places: pd.DataFrame) -> Units:
-    """The units of rows with `world`, `replicate`, `suite` and `task_id`. A lane is a (replicate, world), whatever its
-    arm and weights; a task of two sets of weights is one task, twice."""
+    """The units of rows with `world`, `replicate`, `suite` and `task_id`. A lane is a (replicate, world) pair, shared
+    by arms and weights; so is a task."""
     world, replicate, suite, task = (places[name].tolist() for name in ("world", "replicate", "suite", "task_id"))
     return units(
         encode(world),
@@ -118,7 +118,7 @@ def units_of(places: pd.DataFrame) -> Units:
 def mcnemar(lost: int, gained: int) -> float:
     """The exact two-sided p of McNemar's test (1947).
 
-    Without a difference, a changed pair is as likely a loss as a gain.
+    Under the null, a changed pair is equally likely a loss or a gain.
     """
     from scipy.stats import binomtest
 
@@ -128,9 +128,9 @@ def mcnemar(lost: int, gained: int) -> float:
 def sign_flip(change_P: npt.NDArray[np.int64], unit_P: Codes) -> float:
     """The exact two-sided p of the permutation test that swaps before and after within whole units.
 
-    Where the two sides do not differ, the sum of a unit's changes is as likely the one way as the other. The p is the
-    share of all 2^C ways to flip the sums that reach as far as what was seen (Winkler et al. 2014, NeuroImage 92:381).
-    Sums are whole numbers, so all ways are counted, by convolution. With one pair in each unit it is `mcnemar`.
+    Under the null, the sum of a unit's changes is symmetric about zero. The p is the share of all 2^C sign flips that
+    are at least as extreme as the observed sum (Winkler et al. 2014, NeuroImage 92:381). Sums are integers, so all
+    flips are counted exactly, by convolution. With one pair per unit it equals `mcnemar`.
     """
     sums_C = np.bincount(unit_P, weights=change_P).astype(np.int64)
     sizes = np.abs(sums_C[sums_C != 0])
@@ -146,9 +146,9 @@ def sign_flip(change_P: npt.NDArray[np.int64], unit_P: Codes) -> float:
 
 
 def clustered_error(value_P: Array, unit_P: Codes) -> float:
-    """The standard error of the mean of `value_P` when only units are independent; NaN for a single unit.
+    """The cluster-robust standard error of the mean of `value_P`; NaN for a single unit.
 
-    Of the sandwich form, with the usual correction C / (C - 1) for few units.
+    The sandwich estimator with the usual correction C / (C - 1) for few units.
     """
     residual_C = np.bincount(unit_P, weights=value_P - value_P.mean())
     number = len(residual_C)
@@ -158,9 +158,9 @@ def clustered_error(value_P: Array, unit_P: Codes) -> float:
 
 
 def intraclass_correlation(value_P: Array, unit_P: Codes) -> float:
-    """How far two values of one unit are alike, in [0, 1]: the estimator of one-way analysis of variance.
+    """The intraclass correlation of values in a unit, in [0, 1]: one-way ANOVA estimator.
 
-    0 where no unit holds two values, or nothing varies.
+    0 if no unit has two values or nothing varies.
     """
     sizes_C = np.bincount(unit_P).astype(np.float64)
     pairs, number = len(value_P), len(sizes_C)
@@ -175,10 +175,11 @@ def intraclass_correlation(value_P: Array, unit_P: Codes) -> float:
 
 
 def change_interval(before_P: npt.NDArray[np.bool_], after_P: npt.NDArray[np.bool_], unit_P: Codes) -> Interval:
-    """The 95 % interval of the mean change: Newcombe's for pairs, and where units hold several pairs no narrower than
-    the bootstrap over units.
+    """The 95 % interval of the mean change: Newcombe's paired interval, but no narrower than the bootstrap over units
+    if units have several pairs.
 
-    Where all units agree a bootstrap has no width, and the score interval knows of no units: the wider end of both.
+    If all units agree the bootstrap has zero width, and the score interval ignores units; so the wider end of both
+    counts.
     """
     both, lost = int((before_P & after_P).sum()), int((before_P & ~after_P).sum())
     gained = int((~before_P & after_P).sum())
@@ -187,7 +188,7 @@ def change_interval(before_P: npt.NDArray[np.bool_], after_P: npt.NDArray[np.boo
 
 
 def widened(interval: Interval, value_P: Array, unit_P: Codes) -> Interval:
-    """`interval`, where units hold several pairs no narrower than the bootstrap over units of the mean of `value_P`."""
+    """`interval`, widened to the bootstrap over units of the mean of `value_P` if units have several pairs."""
     if unit_P.max() + 1 == len(unit_P):
         return interval
     over = mean_over_lanes(value_P.tolist(), unit_P.tolist()).interval

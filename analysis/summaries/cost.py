@@ -1,4 +1,4 @@
-"""What a solved task costs, the reviews that write skills included."""
+"""Cost per solved task, including the reviews that write skills."""
 
 import pandas as pd
 
@@ -14,16 +14,14 @@ MAY_BE_MISSING = ("tokens_per_solved", "seconds_per_solved", "calls_per_solved",
 
 
 def costs(frame: pd.DataFrame, price: tuple[float, float] | None = None) -> pd.DataFrame:
-    """A row for each series, over the episodes of the phase `learn`: held-out tasks are measurement, and no work.
+    """One row per series, over the episodes of phase `learn`; held-out tasks are measurement and not counted.
 
-    Sums: tokens and seconds include those of reviews, `calls` are model calls, those of reviews included, and of child
-    agents not. `solved` counts first submissions that were right. `..._per_solved` is a sum over `solved`, NA where
-    nothing was solved: failures are paid for, too, so it is more than the mean of the solved ones. What an errored
-    attempt used before it was stopped is in no record, and in no sum. Where the model reported no usage at all, what is
-    made of tokens is NA.
+    Tokens, seconds and `calls` (model calls) are sums including reviews; calls of child agents are excluded. `solved`
+    counts first submissions that succeeded. `..._per_solved` divides a sum by `solved` (NA if nothing was solved), so
+    it includes the cost of failures. The usage of errored attempts is not recorded. Token columns are NA if the model
+    reported no usage.
 
-    `price` is that of a million prompt tokens and of a million completion tokens (`model.price`); `money` is NA
-    without one.
+    `price` is per million prompt tokens and per million completion tokens (`model.price`); `money` is NA without one.
     """
     whole = frame[(frame["phase"] == "learn") & (frame["status"] == "ok")]
     rows = [_cost(str(series), group, price) for series, group in whole.groupby(series_of(whole), sort=False)]

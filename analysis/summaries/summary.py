@@ -1,4 +1,4 @@
-"""What a run did, in one small object."""
+"""The summary of a run."""
 
 import itertools
 import math
@@ -15,27 +15,26 @@ from hermes_lab.manifest import read_manifest
 
 
 def summarize(run: Path) -> dict[str, Any]:
-    """The whole run's totals, and under `groups` the same for each (arm, model, adapter), ready for JSON.
+    """Totals of the run, and under `groups` the same for each (arm, model, adapter), ready for JSON.
 
-    `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a right first submission;
-    `success_rate` and `mean_score` are null where nothing was scored. Tokens and seconds are sums over episodes,
-    without their reviews. `skills_dropped` are those of the `skills_written` that a round's border left out, another
-    episode having written the skill first.
+    `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a correct first submission;
+    `success_rate` and `mean_score` are null if nothing was scored. Tokens and seconds are sums over episodes without
+    reviews. `skills_dropped` are those of `skills_written` that the merge after the round discarded, because another
+    episode wrote the same skill first.
 
-    `stop_reasons` counts how finished episodes ended, by `StopReason`; some of them stand beside it by name:
+    `stop_reasons` counts finished episodes by `StopReason`; some have keys of their own:
     `truncated` (stop reason `length`: the last reply was cut), `unparsed`, `refused`, `filtered`, `empty`, `repeated`
     and `context_full`. `solved_by_stop_reason` has `count` solved `of` scored ones for each. `review_stop_reasons` is
-    of the reviews. Of the `api_calls`, `cut_replies` had a reply that was cut; of the `tool_calls`, `refused_calls`
-    never ran, and `unparsed_calls` of these could not be parsed; null where no record tells. `errors` has for each kind
-    its `count` and the `message` that was most frequent. `warnings` tell what makes the score meaningless
-    (`hermes_lab.analysis.summaries.warnings`); they are of the whole run and of its groups.
+    of the reviews. `cut_replies` counts `api_calls` with a truncated reply, `refused_calls` the `tool_calls` that never
+    ran, `unparsed_calls` those of them that could not be parsed; null if no record has the count. `errors` has for each
+    kind its `count` and most frequent `message`. `warnings` lists problems that invalidate scores
+    (`hermes_lab.analysis.summaries.warnings`), of the whole run and of groups.
 
-    A group has in addition its rates with Wilson 95 % intervals: `success`, `accepted`,
-    `first_call_ok` and `reused`. `first_call_ok` is of the episodes whose first reply asked for a tool: an answer that
-    needed none is no failed call. Held-out episodes count among all others; a group's `phases` tell the same amounts
-    and rates of `learn` and of `heldout` alone, as far as there are any.
+    A group also has rates with Wilson 95 % intervals: `success`, `accepted`, `first_call_ok` and `reused`.
+    `first_call_ok` is over the episodes whose first reply asked for a tool. Held-out episodes are included; `phases`
+    has the same values for `learn` and `heldout` separately.
 
-    Raises `ConfigError` where `run` is no run folder.
+    Raises `ConfigError` if `run` is no run folder.
     """
     manifest = read_manifest(run)
     total = _Tally()
@@ -60,7 +59,7 @@ def summarize(run: Path) -> dict[str, Any]:
 
 
 class _Row(NamedTuple):
-    """The columns of `EpisodeRow` that a summary is made of: all of them, for a long run, would fill the memory."""
+    """The columns of `EpisodeRow` that a summary needs; all columns of a long run would take too much memory."""
 
     key: str
     arm: str
@@ -97,25 +96,25 @@ class _Row(NamedTuple):
 _NAMED = {"truncated": "length"} | {
     reason: reason for reason in ("unparsed", "refused", "filtered", "empty", "repeated", "context_full")
 }
-"""Stop reasons that a summary has by name, always."""
+"""Stop reasons that always have a key in a summary."""
 _TOLD = ("cut_replies", "unparsed_calls", "refused_calls")
-"""Columns that older records do not tell."""
+"""Columns that older records lack."""
 _MESSAGE = 300
-"""Characters of an error's message: those of many episodes are held at once."""
+"""Characters kept of an error message, to bound memory."""
 
 
 def _most_frequent(messages: Counter[str]) -> str:
-    """Of equally frequent ones the first by the alphabet, whichever episode finished first."""
+    """The most frequent message; ties are broken alphabetically, so that the order of finishing does not matter."""
     return min(messages, key=lambda message: (-messages[message], message))
 
 
 def _dropped(run: Path) -> Counter[str]:
-    """By episode, how many of its writes to skills were dropped."""
+    """The number of dropped skill writes by episode."""
     return Counter(write.episode for _, merge in read_merges(run) for write in merge.dropped)
 
 
 class _Tally:
-    """Sums over rows, and how many of them had each outcome."""
+    """Sums and outcome counts over rows."""
 
     def __init__(self) -> None:
         self._sums: Counter[str] = Counter()
@@ -154,7 +153,7 @@ class _Tally:
             self._hits[name] += outcome is True
 
     def _add_ends(self, row: _Row) -> None:
-        """How the episode ended and its review, what it scored so, and what became of its calls."""
+        """Counts how the episode and its review ended, success by stop reason, and call failures."""
         if row.status != "ok":
             self._errors.setdefault(row.error_kind, Counter())[row.error_message[:_MESSAGE]] += 1
         elif row.stop_reason:
@@ -204,7 +203,7 @@ class _Tally:
         }
 
     def _mean_score(self) -> float | None:
-        # Exact, so that the order in which episodes finished does not tell.
+        # Exact sum, independent of the order in which episodes finished.
         total = math.fsum(score * count for score, count in self._scores.items())
         return total / self._scores.total() if self._scores else None
 

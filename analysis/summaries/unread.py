@@ -1,4 +1,4 @@
-"""What the last replies of a run's lost episodes tell of why they were lost."""
+"""Diagnoses unparsed and truncated episodes from their last replies."""
 
 import itertools
 from collections import Counter
@@ -12,7 +12,7 @@ from hermes_lab.models.unread import family_of
 from hermes_lab.records import read_attempts
 
 MOST = 5
-"""Episodes that are looked at: those of a run have one model, so a few tell."""
+"""Episodes to inspect; a run has one model, so a few suffice."""
 
 
 class _Message(Struct, frozen=True):
@@ -40,15 +40,15 @@ class _Line(Struct, frozen=True):
 
 
 def unread_formats(run: Path, most: int = MOST) -> list[str]:
-    """The families of `hermes_lab.models.parsers` that the last replies of a run's first `most` unparsed episodes look
-    like, most frequent first. Replies in no known format are left out. Stops reading after `most` of them."""
+    """Tool-call formats (families of `hermes_lab.models.parsers`) of the last replies of a run's first `most` unparsed
+    episodes, most frequent first. Unknown formats are left out. Stops reading after `most` episodes."""
     found = Counter(family_of(_last_reply(each.messages)) for each in _ended(run, "unparsed", most))
     return [family for family, _ in found.most_common() if family]
 
 
 def longest_cut(run: Path, most: int = MOST) -> int:
-    """Completion tokens of the longest last reply of a run's first `most` episodes that ended as `length`; 0 where the
-    server did not count them. Stops reading after `most` of them."""
+    """Completion tokens of the longest last reply among a run's first `most` episodes with stop reason `length`; 0 if
+    the server did not report usage. Stops reading after `most` episodes."""
     steps = (msgspec.json.decode(each.steps, type=list[_Step]) for each in _ended(run, "length", most))
     return max((of_one[-1].usage.completion_tokens for of_one in steps if of_one), default=0)
 

@@ -1,57 +1,57 @@
-"""What makes a run's score meaningless, in one line each: how often it happened, and the field to change.
+"""Warnings about problems that invalidate a run's scores, each with its frequency and the field to change.
 
-Plain functions on the numbers of `hermes_lab.analysis.summaries.summary` and on the configuration in `run.json`.
+Functions of the numbers of `hermes_lab.analysis.summaries.summary` and the configuration in `run.json`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 SHARE = 0.05
-"""From this share of the finished episodes on, replies that were cut, not read, withheld, empty or repeated, or that
-did not fit, are warned of: a rate is moved by more than most effects are large."""
+"""Share of finished episodes from which truncated, unparsed, filtered, empty, repeated or overlong replies are warned
+about: they shift a rate by more than most effects."""
 BUDGET_SHARE = 0.2
-"""And episodes that ended at a budget: a budget is meant to end some."""
+"""The same for episodes that ran out of a budget, which is meant to stop some."""
 FIRST_CALL_SHARE = 0.2
-"""And first calls that did not run: a weak model makes some."""
+"""The same for first calls that did not run; weak models make some."""
 FAR_BELOW = 0.8
-"""A reply that was cut below this share of the limit was not cut by it."""
+"""A reply truncated below this share of the limit was not truncated by it."""
 EARLY = 10
-"""Episodes after which a run is told that none of them came to anything."""
+"""Episodes after which to warn if none of them produced an answer."""
 
 PLAIN: Mapping[str, str] = {
     "answered": "answered",
     "length": "reply cut",
-    "unparsed": "call not read",
+    "unparsed": "tool call not parsed",
     "empty": "no answer",
     "filtered": "filtered",
     "refused": "refused",
     "context_full": "context full",
-    "repeated": "same call again and again",
+    "repeated": "repeated the same call",
     "max_iterations": "out of iterations",
     "max_seconds": "out of time",
     "max_tokens": "out of tokens",
-    "max_cost": "over the cost",
+    "max_cost": "out of cost budget",
     "failed": "failed",
 }
-"""Stop reasons in plain words, in the order in which they are shown."""
+"""Display names of stop reasons, in display order."""
 
 BUDGETS = ("max_iterations", "max_seconds", "max_tokens", "max_cost")
 LOST_REVIEWS = ("length", "unparsed", "filtered", "refused", "empty", "context_full", "repeated", "failed")
-"""Ends of a review that has come to nothing."""
+"""Stop reasons of a review without a result."""
 _VLLM_NAMES: Mapping[str, str] = {
     "deepseek_v3_1": "deepseek_v31",
     "llama": "llama3_json",
     "qwen": "hermes",
 }
-"""Families whose parser has another name in vLLM."""
+"""vLLM's parser names, where they differ from ours."""
 
 Summary = Mapping[str, Any]
 Config = Mapping[str, Any]
 
 
 class Seen(NamedTuple):
-    """What last replies tell (`hermes_lab.analysis.summaries.unread`): the `formats` that unread tool calls look like,
-    and how many tokens the longest reply had that was cut; 0 where that is not known."""
+    """Evidence from last replies (`hermes_lab.analysis.summaries.unread`): the `formats` of unparsed tool calls, and
+    the tokens of the longest truncated reply, 0 if unknown."""
 
     formats: Sequence[str] = ()
     longest_cut: int = 0
@@ -61,12 +61,12 @@ UNSEEN = Seen()
 
 
 def warnings_of(summary: Summary, config: Config, seen: Seen = UNSEEN) -> list[str]:
-    """Everything that is to be warned of."""
+    """All warnings."""
     return [*error_warnings(summary), *score_warnings(summary, config, seen)]
 
 
 def error_warnings(summary: Summary) -> Iterator[str]:
-    """That episodes errored, with the message that was most frequent."""
+    """Errored episodes, with the most frequent message."""
     if not summary["errored"]:
         return
     kind, error = max(summary["errors"].items(), key=lambda item: item[1]["count"])
@@ -75,7 +75,7 @@ def error_warnings(summary: Summary) -> Iterator[str]:
 
 
 def score_warnings(summary: Summary, config: Config, seen: Seen = UNSEEN) -> Iterator[str]:
-    """What happened in finished episodes. Of the whole run, or of a group alone where only that has a large share."""
+    """Problems in finished episodes, of the whole run or of a group if only that has a large share."""
     warned = set()
     for reason in PLAIN:
         if _is_large(summary, reason):
@@ -93,25 +93,25 @@ def score_warnings(summary: Summary, config: Config, seen: Seen = UNSEEN) -> Ite
 
 
 def early_warning(reasons: Mapping[str, int], last_error: str) -> str:
-    """Of the first episodes of a run, of which none came to anything: how they ended, and the field to look at.
+    """Warns that none of a run's first episodes produced an answer, with how they ended and the fields to check.
     `reasons` counts stop reasons, and `errored`."""
     count = sum(reasons.values())
     parts = [f"{number} {PLAIN.get(reason, reason)}" for reason, number in reasons.items()]
     fields = [_LOOK_AT[reason] for reason in reasons if reason in _LOOK_AT]
     fields += [f"the last error ({last_error})"] if last_error and "errored" in reasons else []
     return (
-        f"none of the first {count} episodes came to an answer ({', '.join(parts)}): see {'; '.join(fields)}. "
-        "Ctrl-C ends the run and keeps what is done"
+        f"none of the first {count} episodes produced an answer ({', '.join(parts)}): check {'; '.join(fields)}. "
+        "Ctrl-C stops the run and keeps finished episodes"
     )
 
 
 EARLY_REASONS = ("length", "unparsed", "errored")
-"""Ends of which nothing can come, for `early_warning`."""
+"""Endings without an answer, for `early_warning`."""
 _LOOK_AT = {"length": "model.sampling.max_tokens", "unparsed": "model.tool_parser and agent.tool_format"}
 
 
 def endings_text(stop_reasons: Mapping[str, int]) -> str:
-    """`3 answered, 7 reply cut (length)`; the reasons as records have them stand in parentheses."""
+    """`3 answered, 7 reply cut (length)`; recorded stop reasons in parentheses."""
     known = [reason for reason in PLAIN if reason in stop_reasons]
     ordered = known + [reason for reason in stop_reasons if reason not in PLAIN]
     return ", ".join(f"{stop_reasons[reason]:,} {ending(reason)}" for reason in ordered)
@@ -131,13 +131,13 @@ def _is_large(summary: Summary, reason: str) -> bool:
 
 
 def _ended(summary: Summary, reason: str, config: Config, seen: Seen) -> str:
-    """How many episodes ended so, what became of their score, and what to change."""
+    """How many episodes ended this way, how they were scored, and what to change."""
     how, change = _words(reason, config, seen)
     count = _of(summary["stop_reasons"][reason], summary["finished"])
     judged = summary["solved_by_stop_reason"][reason]
     lost = judged["of"] - judged["count"]
-    told = [f"{lost:,} of the {judged['of']:,} that were judged count as not solved"] if judged["of"] else []
-    if reason not in (*BUDGETS, "repeated"):  # after those the agent was asked for an answer
+    told = [f"{lost:,} of the {judged['of']:,} judged ones count as not solved"] if judged["of"] else []
+    if reason not in (*BUDGETS, "repeated"):  # after these the agent is asked for an answer
         told.insert(0, "they have no answer")
     return f"{count} {how}: {', and '.join(told)}{'; ' if told else ''}{change}"
 
@@ -148,34 +148,33 @@ def _words(reason: str, config: Config, seen: Seen) -> tuple[str, str]:
     if reason == "length":
         most = _at(config, "model.sampling.max_tokens")
         if most and 0 < seen.longest_cut < FAR_BELOW * most:
-            how = (
-                f"ended with a reply that the server cut after {seen.longest_cut:,} tokens or fewer, far below {limit}"
-            )
-            return how, "look at the server's own limit and context length"
-        return f"ended with a reply that was cut at {limit}", f"raise it (reasoning counts, too){_window(config)}"
+            how = f"ended with a reply that the server cut after at most {seen.longest_cut:,} tokens, far below {limit}"
+            return how, "check the server's own limit and context length"
+        return f"ended with a reply truncated at {limit}", f"raise it (reasoning counts too){_window(config)}"
     if reason == "unparsed":
-        return f"ended with a tool call in the text that was not read{_looks_like(seen.formats)}", _parser(
-            config, seen.formats
-        )
+        return f"ended with an unparsed tool call in the text{_looks_like(seen.formats)}", _parser(config, seen.formats)
     if reason == "filtered":
-        return "were withheld or cut by the endpoint's content filter", "no field changes that; use another endpoint"
+        return (
+            "were blocked or truncated by the endpoint's content filter",
+            "no field changes that; use another endpoint",
+        )
     if reason == "refused":
-        return "ended with a reply that the endpoint marks as a refusal", "`hermes-lab show` has their words"
+        return "ended with a reply that the endpoint marked as a refusal", "see the replies with `hermes-lab show`"
     if reason == "empty":
         return (
-            "gave no answer (an empty reply, or reasoning alone)",
-            f"a thinking model may have spent its limit: raise {limit}",
+            "gave no answer (empty reply, or only reasoning)",
+            f"a reasoning model may have used up its limit: raise {limit}",
         )
     if reason == "context_full":
         room = _field(config, "agent.context_tokens", zero="not told")
         share = _field(config, "agent.compress_at", zero="never")
         if _at(config, "agent.context_tokens") and _at(config, "agent.compress_at"):
-            return "had a prompt that did not fit the model", f"compression did not help; see {room} and {share}"
-        return "had a prompt that did not fit the model", f"set {room} to its context, and {share} above 0"
+            return "had a prompt that did not fit the model", f"compression was not enough; check {room} and {share}"
+        return "had a prompt that did not fit the model", f"set {room} to its context length, and {share} above 0"
     if reason == "repeated":
         most = _field(config, "agent.max_repeats", null="6 with agent.prompt=full")
-        return f"ended in a loop of identical calls ({most})", "`hermes-lab show` has the call"
-    return f"ended at {_field(config, f'agent.{reason}')}", "they are judged as they then were; raise it"
+        return f"ended in a loop of identical calls ({most})", "see the call with `hermes-lab show`"
+    return f"ended at {_field(config, f'agent.{reason}')}", "they were judged in their state at that point; raise it"
 
 
 def _window(config: Config) -> str:
@@ -192,16 +191,16 @@ def _looks_like(formats: Sequence[str]) -> str:
 
 
 def _parser(config: Config, formats: Sequence[str]) -> str:
-    """How to have the calls read, as the endpoint and the present fields allow."""
+    """How to get the calls parsed, given the endpoint and the current fields."""
     family = formats[0] if formats else ""
     if family == "other":
-        return "let the server read the calls (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"
+        return "let the server parse the calls (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"
     in_text = " or agent.tool_format=hermes" if family in ("", "hermes") else ""
     if _at(config, "agent.tool_format") == "hermes":
         known = family or "the model's family"
-        return f"agent.tool_format=hermes reads that format only: set it to native, with model.tool_parser={known}"
-    if _at(config, "model.provider") not in ("openai", "vllm", None):  # whose text no parser of ours reads
-        return "set agent.tool_format=hermes" if in_text else "use an endpoint that reads this model's calls"
+        return f"agent.tool_format=hermes parses only that format: set it to native, with model.tool_parser={known}"
+    if _at(config, "model.provider") not in ("openai", "vllm", None):  # providers whose text we do not parse
+        return "set agent.tool_format=hermes" if in_text else "use an endpoint that parses this model's calls"
     present = _at(config, "model.tool_parser")
     other = f" instead of {present}" if present and present != family else ""
     server = f"vLLM: --enable-auto-tool-choice --tool-call-parser {_VLLM_NAMES.get(family, family or 'hermes')}"
@@ -209,11 +208,11 @@ def _parser(config: Config, formats: Sequence[str]) -> str:
 
 
 def _cut_replies(summary: Summary, config: Config) -> Iterator[str]:
-    """Replies that were cut before the last one: a call may have been in them."""
+    """Truncated replies before the last one, which may have contained calls."""
     cut, calls = summary["cut_replies"] or 0, summary["api_calls"]
     if cut and cut >= SHARE * calls:
         limit = _field(config, "model.sampling.max_tokens", null="the endpoint's own limit")
-        yield f"{_of(cut, calls, 'replies')} were cut at {limit}: calls and answers in them are not whole; raise it"
+        yield f"{_of(cut, calls, 'replies')} were truncated at {limit}: calls and answers are incomplete; raise it"
 
 
 def _first_calls(summary: Summary, config: Config, *, unread_is_told: bool) -> Iterator[str]:
@@ -223,8 +222,8 @@ def _first_calls(summary: Summary, config: Config, *, unread_is_told: bool) -> I
     if new > 0 and new >= FIRST_CALL_SHARE * calls:
         fields = f"{_field(config, 'model.tool_parser', empty='none')} and {_field(config, 'agent.tool_format')}"
         yield (
-            f"{_of(bad, calls, 'first calls')} could not be parsed, or named no tool of the task or wrong arguments: "
-            f"check {fields}; `hermes-lab show` has what the model wrote"
+            f"{_of(bad, calls, 'first calls')} could not be parsed, or had an unknown tool or invalid arguments: "
+            f"check {fields}; see the replies with `hermes-lab show`"
         )
 
 
@@ -234,13 +233,13 @@ def _reviews(summary: Summary, config: Config) -> Iterator[str]:
     if lost and sum(lost.values()) >= SHARE * reviews:
         limit = _field(config, "model.sampling.max_tokens", null="the endpoint's own limit")
         yield (
-            f"{_of(sum(lost.values()), reviews, 'reviews')} did not end well ({endings_text(lost)}): what they had to "
-            f"teach may be missing{f'; raise {limit}' if 'length' in lost else ''}"
+            f"{_of(sum(lost.values()), reviews, 'reviews')} ended without a result ({endings_text(lost)}): skills "
+            f"may be missing{f'; raise {limit}' if 'length' in lost else ''}"
         )
 
 
 def _samples(config: Config) -> Iterator[str]:
-    """That several samples of a task may be one and the same."""
+    """Samples of a task that may be identical."""
     samples = _at(config, "run.samples") or 1
     if samples < 2 or _at(config, "model.provider") in ("scripted", "replay"):
         return
@@ -250,7 +249,7 @@ def _samples(config: Config) -> Iterator[str]:
         why, change = f"a fixed model.sampling.seed ({seed})", "set it to null"
     else:
         return
-    yield f"run.samples is {samples:,} with {why}: the samples of a task may all be the same; {change}"
+    yield f"run.samples is {samples:,} with {why}: the samples of a task may all be identical; {change}"
 
 
 def _group_name(group: Summary) -> str:
@@ -264,7 +263,7 @@ def _of(count: int, whole: int, what: str = "episodes") -> str:
 
 
 def _at(config: Config, path: str) -> Any:
-    """The value of a field; None where the configuration has none, as one of an older run may."""
+    """The value of a field; None if the configuration lacks it, as in older runs."""
     value: Any = config
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -272,8 +271,7 @@ def _at(config: Config, path: str) -> Any:
 
 
 def _field(config: Config, path: str, *, null: str = "", zero: str = "", empty: str = "") -> str:
-    """A field with its value: `model.sampling.max_tokens (1,024)`. `null`, `zero` and `empty` say what such a value
-    means."""
+    """A field with its value: `model.sampling.max_tokens (1,024)`. `null`, `zero` and `empty` explain such values."""
     value = _at(config, path)
     if value is None:
         return f"{path} (null: {null})" if null else path

@@ -1,4 +1,4 @@
-"""Outcomes that end: tasks that stay solved once they are, and times that a budget cuts off.
+"""Survival analysis: repeated trials until a task is solved, and censored times.
 
-Arrays end in their axes: B bootstrap draws, N observations, P parameters, T trials or times.
+Array names end in their axes: B bootstrap draws, N observations, P parameters, T trials or times.
 """

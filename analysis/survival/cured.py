@@ -1,8 +1,7 @@
-"""The likelihood of a discrete hazard with a fraction that is never solved; `hermes_lab.analysis.survival.hazard` fits
-it.
+"""Likelihood of the discrete-time cure model, fitted by `hermes_lab.analysis.survival.hazard`.
 
-A share `learnable` of the tasks is solved with the same probability `hazard` at every trial, the others never
-("cured", in the terms of Boag 1949, J. R. Stat. Soc. B 11:15). With q = 1 - hazard,
+A share `learnable` of the tasks is solved with the same probability `hazard` in every trial, the others never ("cured"
+in Boag 1949, J. R. Stat. Soc. B 11:15). With q = 1 - hazard,
 
     P(solved at trial t) = learnable * hazard * q^(t - 1)
     P(unsolved after t)  = 1 - learnable + learnable * q^t
@@ -15,13 +14,13 @@ import numpy as np
 from hermes_lab.analysis.curves import Array
 
 EDGE = 1e-6
-"""How near to 0 and 1 a hazard may come."""
+"""Distance of a hazard from 0 and 1."""
 STARTS_S_P = np.array([[learnable, hazard] for learnable in (0.3, 0.7, 0.99) for hazard in (0.05, 0.3, 0.8)])
-"""Where the search begins."""
+"""Starting values."""
 
 
 class Counts(NamedTuple):
-    """Tasks solved at each trial, and those that left unsolved after it and were not tried again; both (T,)."""
+    """Tasks solved at each trial, and tasks censored after it (unsolved, not tried again); both (T,)."""
 
     solved_T: Array
     left_T: Array
@@ -36,7 +35,7 @@ def log_likelihood(parameters_P: Array, counts: Counts) -> float:
 
 
 def score(parameters_P: Array, counts: Counts) -> Array:
-    """The gradient of `log_likelihood` by (learnable, hazard)."""
+    """The gradient of `log_likelihood` with respect to (learnable, hazard)."""
     learnable, hazard = parameters_P
     trial_T = _trials(counts)
     before_T = (1 - hazard) ** (trial_T - 1)
@@ -49,7 +48,7 @@ def score(parameters_P: Array, counts: Counts) -> Array:
 
 
 def maximize(counts: Counts, starts_S_P: Array = STARTS_S_P) -> Array:
-    """The best (learnable, hazard) reached from any start; `learnable` may be 1."""
+    """The maximum-likelihood (learnable, hazard) from any start; `learnable` may be 1."""
     from scipy.optimize import minimize
 
     searches = [
@@ -68,20 +67,20 @@ def maximize(counts: Counts, starts_S_P: Array = STARTS_S_P) -> Array:
 
 
 def all_learnable(counts: Counts) -> float:
-    """The hazard of highest likelihood where every task is learnable: solved tasks per trial that was made."""
+    """The maximum-likelihood hazard if every task is learnable: solved tasks per trial."""
     made = (counts.solved_T + counts.left_T) @ _trials(counts)
     return float(np.clip(counts.solved_T.sum() / made, EDGE, 1 - EDGE))
 
 
 def solved_share(parameters_P: Array, trial_T: Array) -> Array:
-    """The share of tasks that is solved by each trial."""
+    """The share of tasks solved by each trial."""
     learnable, hazard = parameters_P
     share_T: Array = -learnable * np.expm1(trial_T * np.log1p(-hazard))
     return share_T
 
 
 def _unsolved(parameters_P: Array, trial_T: Array) -> Array:
-    # Not 1 - solved_share, which is 0 where the difference is small; and never 0, which has no logarithm.
+    # Not 1 - solved_share, which cancels; and never 0, for the logarithm.
     learnable, hazard = parameters_P
     unsolved_T: Array = np.maximum(1 - learnable + learnable * (1 - hazard) ** trial_T, 1e-300)
     return unsolved_T

@@ -1,9 +1,8 @@
-"""Solved stays solved: how fast repeated trials solve tasks, and whether some would never be.
+"""Repeated trials until solved: the hazard per trial, and whether some tasks are never solved.
 
-Where only the tasks that failed are tried again, the counts of successive trials are no independent draws: each
-trial works on what the earlier ones left. The model is `hermes_lab.analysis.survival.cured`. It assumes that tasks are
-independent and share one hazard. Where they differ, easy ones go first and the hazard falls, which looks like a
-larger fraction that is never solved.
+If only failed tasks are retried, the counts of successive trials are dependent: each trial works on what the earlier
+ones left. The model (`hermes_lab.analysis.survival.cured`) assumes independent tasks with a common hazard. If hazards
+differ, easy tasks are solved first and the hazard falls, which looks like a larger never-solved fraction.
 """
 
 from collections.abc import Callable
@@ -14,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.fitting.fit import aicc
 from hermes_lab.analysis.fitting.identification import MIN_EVIDENCE
+from hermes_lab.analysis.fitting.result import aicc
 from hermes_lab.analysis.stats.bootstrap import levels
 from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.analysis.survival.cured import (
@@ -31,13 +30,13 @@ from hermes_lab.analysis.survival.cured import (
 from hermes_lab.errors import ConfigError
 
 MIN_SOLVED = 10
-"""Tasks that were solved; with fewer, no interval of a hazard is narrow enough to speak of."""
+"""Fewest solved tasks; with fewer, intervals of the hazard are too wide."""
 MIN_SEEN = 0.8
-"""The share of what is learnable that the trials must have solved; the rest is else an extrapolation."""
+"""The share of learnable tasks that the trials must have solved; otherwise the rest is an extrapolation."""
 
 
 class Parameter(NamedTuple):
-    """An estimate and its 95 % intervals. `wald` is None where the estimate lies on its bound."""
+    """An estimate and its 95 % intervals. `wald` is None if the estimate is on its bound."""
 
     value: float
     wald: Interval | None
@@ -47,10 +46,10 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HazardFit:
-    """The cured hazard of highest likelihood, beside its rival, in which every task is learnable.
+    """The maximum-likelihood cure model, and its rival, in which every task is learnable.
 
-    `evidence` is the AICc of the rival less its own. `reason` says why no fraction that is never solved is shown;
-    "" where one is. `rival` is the hazard where all are learnable.
+    `evidence` is the AICc of the rival minus that of the cure model. `reason` says why a never-solved fraction is not
+    identified, or "". `rival` is the hazard if all tasks are learnable.
     """
 
     learnable: Parameter
@@ -66,15 +65,15 @@ class HazardFit:
 
     @property
     def identified(self) -> bool:
-        """Whether a fraction that is never solved is shown."""
+        """Whether a never-solved fraction is identified."""
         return not self.reason
 
     def predict(self, trials_T: npt.ArrayLike) -> Array:
-        """The share of the tasks that is solved after so many trials."""
+        """The share of tasks solved after this many trials."""
         return solved_share(np.array([self.learnable.value, self.hazard.value]), np.asarray(trials_T, np.float64))
 
     def report(self) -> dict[str, Any]:
-        """The fit for JSON. Where it is not identified, its numbers are there but `identified` is false."""
+        """The fit for JSON. Numbers are included even if `identified` is false."""
         return {
             "identified": self.identified,
             "reason": self.reason,
@@ -90,7 +89,7 @@ class HazardFit:
     def sentence(self) -> str:
         """The fit in one line."""
         if self.reason:
-            return f"no fraction that is never solved is shown: {self.reason}"
+            return f"no never-solved fraction identified: {self.reason}"
         parts = (("learnable", self.learnable), ("hazard", self.hazard))
         spread = ", ".join(f"{name} {p.value:.2g} ({p.profile.low:.2g}-{p.profile.high:.2g})" for name, p in parts)
         return f"{spread}, over {self.tasks} tasks"
@@ -104,13 +103,12 @@ def fit_cured_hazard(
     draws: int = 400,
     seed: int = 0,
 ) -> HazardFit:
-    """Maximum likelihood of tasks that are tried until they are solved.
+    """Maximum likelihood for tasks that are retried until solved.
 
-    `solved_per_trial`, shape (T,): newly solved at trial 1, 2, ...; a cumulative series is to be differenced.
-    `at_risk`: the tasks that were unsolved before trial 1. `left_per_trial`, shape (T,): those still unsolved after
-    the trial that were not tried again, such as errored ones; what is left after the last trial need not be told.
-    Intervals: Wald's, the likelihood's profile, and the bootstrap over tasks. Raises `ConfigError` where the counts
-    cannot be.
+    `solved_per_trial`, shape (T,): newly solved at trial 1, 2, ... (not cumulative). `at_risk`: unsolved tasks before
+    trial 1. `left_per_trial`, shape (T,): tasks censored after each trial, such as errored ones; those left after the
+    last trial may be omitted. Intervals: Wald, profile likelihood and bootstrap over tasks. Raises `ConfigError` for
+    impossible counts.
     """
     counts = _count(solved_per_trial, at_risk, left_per_trial)
     best_P, rival = maximize(counts), all_learnable(counts)
@@ -138,10 +136,10 @@ def fit_cured_hazard(
 def _count(solved_per_trial: npt.ArrayLike, at_risk: int, left_per_trial: npt.ArrayLike | None) -> Counts:
     solved_T = np.asarray(solved_per_trial, dtype=np.float64)
     if solved_T.ndim != 1 or not solved_T.size or not _are_counts(solved_T):
-        raise ConfigError("solved_per_trial: give how many were newly solved at each trial, as whole numbers from 0")
+        raise ConfigError("solved_per_trial: give the newly solved tasks of each trial as non-negative integers")
     left_T = np.zeros_like(solved_T) if left_per_trial is None else np.array(left_per_trial, dtype=np.float64)
     if left_T.shape != solved_T.shape or not _are_counts(left_T):
-        raise ConfigError(f"left_per_trial: give {solved_T.size} counts, one for each trial, as whole numbers from 0")
+        raise ConfigError(f"left_per_trial: give {solved_T.size} non-negative integers, one per trial")
     outcomes = float(solved_T.sum() + left_T.sum())
     if at_risk < max(outcomes, 1):
         raise ConfigError(f"at_risk: {at_risk} tasks cannot have {outcomes:.0f} outcomes")
@@ -154,7 +152,7 @@ def _are_counts(values_T: Array) -> bool:
 
 
 def _bootstrap(counts: Counts, best_P: Array, draws: int, seed: int) -> Array:
-    """Refits on resampled tasks, shape (B, P). A task is one outcome: solved at, or left after, some trial."""
+    """Refits on resampled tasks, shape (B, P). A task's outcome is the trial that solved it or after which it left."""
     outcomes, trials = np.concatenate(counts), counts.solved_T.size
     tasks = int(outcomes.sum())
     drawn_B = np.random.default_rng(seed).multinomial(tasks, outcomes / tasks, size=draws).astype(np.float64)
@@ -171,7 +169,7 @@ def _spread(draws_B: Array, tasks: int) -> Interval | None:
 
 
 def _wald(best_P: Array, counts: Counts) -> list[Interval | None]:
-    """From the curvature at the maximum, cut where the normal approximation runs over 0 or 1."""
+    """From the curvature at the maximum, clipped to [0, 1]."""
     if not ((best_P > 2 * EDGE) & (best_P < 1 - 2 * EDGE)).all():
         return [None, None]
     step_P = 1e-4 * np.minimum(best_P, 1 - best_P)
@@ -185,7 +183,7 @@ def _wald(best_P: Array, counts: Counts) -> list[Interval | None]:
 
 
 def _profile(best_P: Array, counts: Counts, p: int) -> Interval:
-    """Where the log-likelihood, maximised over the other parameter, stays within 1.92 of its maximum."""
+    """Where the log-likelihood, maximised over the other parameter, is within 1.92 of its maximum."""
     from scipy.optimize import minimize_scalar
 
     top = log_likelihood(best_P, counts)
@@ -202,7 +200,7 @@ def _profile(best_P: Array, counts: Counts, p: int) -> Interval:
 
 
 def _end(fall: Callable[[float], float], edge: float, value: float, bound: float) -> float:
-    """Where the fall is reached between the estimate and the edge; the bound itself where it never is."""
+    """Where the drop is reached between the estimate and the edge; the bound if it never is."""
     from scipy.optimize import brentq
 
     if abs(edge - value) <= 2 * EDGE or fall(edge) <= 0:
@@ -213,11 +211,11 @@ def _end(fall: Callable[[float], float], edge: float, value: float, bound: float
 def _blocker(counts: Counts, best_P: Array, evidence: float) -> str:
     solved = int(counts.solved_T.sum())
     if solved < MIN_SOLVED:
-        return f"fewer than {MIN_SOLVED} tasks were solved ({solved})"
-    # Not "less than": of infinite criteria there is no difference.
+        return f"fewer than {MIN_SOLVED} solved tasks ({solved})"
+    # Not "less than": the difference of infinite criteria is NaN.
     if not evidence >= MIN_EVIDENCE:
-        return f"that all are learnable is as good an account (AICc difference {evidence:.1f})"
+        return f"a model with all tasks learnable fits as well (AICc difference {evidence:.1f})"
     seen = -float(np.expm1(counts.solved_T.size * np.log1p(-best_P[1])))
     if seen < MIN_SEEN:
-        return f"the trials see {100 * seen:.0f} % of what is learnable"
+        return f"the trials cover {100 * seen:.0f} % of the learnable tasks"
     return ""

@@ -1,7 +1,6 @@
-"""Kaplan and Meier's survival curve: the share of tasks still unsolved, when some were never seen to be solved.
+"""Kaplan-Meier survival curve: the share of tasks still unsolved, with censoring.
 
-Intervals take the tasks as independent: they describe a picture, and carry no comparison between runs. So does
-the log-rank test.
+Intervals and the log-rank test treat tasks as independent: use them for plots, not to compare runs.
 """
 
 import math
@@ -16,7 +15,7 @@ from hermes_lab.errors import ConfigError
 
 
 class Median(NamedTuple):
-    """The time by which half are solved; infinite where that is not reached, and so may be an end of the interval."""
+    """The time by which half are solved; infinite if not reached, as may be the ends of its interval."""
 
     value: float
     interval: Interval
@@ -29,7 +28,7 @@ class Median(NamedTuple):
 
 
 class KaplanMeier(NamedTuple):
-    """The survival curve at the T distinct times at which anything was solved; flat between them.
+    """The survival curve at the T distinct event times; flat between them.
 
     `error_T` is Greenwood's standard error. `low_T` and `high_T` are 95 % intervals on the scale
     log(-log(survival)), which keeps them inside [0, 1]; NaN where survival is 0.
@@ -45,20 +44,20 @@ class KaplanMeier(NamedTuple):
 
     @property
     def median(self) -> Median:
-        """The median with the interval of Brookmeyer and Crowley (1982): where the band holds one half."""
+        """The median with the interval of Brookmeyer and Crowley (1982): where the band contains one half."""
         return Median(
             self._first(self.survival_T <= 0.5),
             Interval(self._first(self.low_T <= 0.5), self._first(self.high_T <= 0.5)),
         )
 
     def _first(self, below_T: npt.NDArray[np.bool_]) -> float:
-        # Where survival is 0 there is no interval, but both its ends have passed one half.
+        # At survival 0 there is no interval, but both ends are past one half.
         passed_T = below_T | (self.survival_T == 0)
         return float(self.times_T[passed_T.argmax()]) if passed_T.any() else math.inf
 
 
 class LogRank(NamedTuple):
-    """Mantel's test that two groups share one survival curve: chi-square with one degree of freedom, and p."""
+    """Log-rank test of equal survival curves: chi-squared with one degree of freedom, and p."""
 
     statistic: float
     p_value: float
@@ -67,15 +66,15 @@ class LogRank(NamedTuple):
 def kaplan_meier(times: npt.ArrayLike, censored: npt.ArrayLike) -> KaplanMeier:
     """The product-limit estimate (Kaplan and Meier 1958, J. Am. Stat. Assoc. 53:457).
 
-    `times`, shape (N,): until solved, or until last seen unsolved, where `censored` is true. A task cut off at the
-    very time at which another was solved was still at risk then. Raises `ConfigError` where there is none.
+    `times`, shape (N,): until solved, or until last seen unsolved if `censored` is true. A task censored at an event
+    time was still at risk then. Raises `ConfigError` without tasks.
     """
     times_N, censored_N = _checked(times, censored)
     times_T, solved_T = _solved(times_N, censored_N)
     at_risk_T = _at_risk(times_N, times_T)
     survival_T = np.cumprod(1 - solved_T / at_risk_T, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Greenwood's sum is infinite where nobody is left; there the error is 0, and the interval has no meaning.
+        # Greenwood's sum is infinite when nobody is left; the error is then 0 and the interval undefined.
         sum_T = np.cumsum(solved_T / (at_risk_T * (at_risk_T - solved_T)))
         error_T = np.where(survival_T > 0, survival_T * np.sqrt(sum_T), 0.0)
         reach_T = np.exp(Z95 * np.sqrt(sum_T) / np.abs(np.log(survival_T)))
@@ -95,7 +94,7 @@ def kaplan_meier(times: npt.ArrayLike, censored: npt.ArrayLike) -> KaplanMeier:
 def log_rank(
     times: npt.ArrayLike, censored: npt.ArrayLike, other_times: npt.ArrayLike, other_censored: npt.ArrayLike
 ) -> LogRank:
-    """Whether two groups are solved equally fast (Mantel 1966). NaN where the groups cannot differ."""
+    """Whether two groups are solved equally fast (Mantel 1966). NaN if the groups cannot differ."""
     from scipy.stats import chi2
 
     one_N, one_censored_N = _checked(times, censored)
@@ -117,9 +116,9 @@ def log_rank(
 def _checked(times: npt.ArrayLike, censored: npt.ArrayLike) -> tuple[Array, npt.NDArray[np.bool_]]:
     times_N, censored_N = np.asarray(times, dtype=np.float64), np.asarray(censored, dtype=np.bool_)
     if times_N.ndim != 1 or not times_N.size or times_N.shape != censored_N.shape:
-        raise ConfigError("times, censored: give one entry of each for every task, and one task at least")
+        raise ConfigError("times, censored: give one entry per task, for at least one task")
     if not (times_N >= 0).all():
-        raise ConfigError("times: none may be negative or missing")
+        raise ConfigError("times: must not be negative or missing")
     return times_N, censored_N
 
 
@@ -129,5 +128,5 @@ def _solved(times_N: Array, censored_N: npt.NDArray[np.bool_]) -> tuple[Array, A
 
 
 def _at_risk(times_N: Array, times_T: Array) -> Array:
-    """How many were still unsolved and in view just before each time."""
+    """How many were at risk (unsolved, not censored) just before each time."""
     return (times_N.size - np.searchsorted(np.sort(times_N), times_T, side="left")).astype(np.float64)

@@ -1,11 +1,10 @@
-"""The likelihood of times that fall to a floor and are cut off by a budget; `hermes_lab.analysis.survival.times` fits
-it.
+"""Likelihood of censored times that decrease to a floor, fitted by `hermes_lab.analysis.survival.times`.
 
-The median time after n tasks is floor + (initial - floor) exp(-rate n), and times are log-normal around it with
-the standard deviation `spread` of their logarithms. A time that the budget cut off tells that the whole one is
-longer: it counts with the probability of that, and is not dropped.
+The median time after n tasks is floor + (initial - floor) exp(-rate n); times are log-normal around it, with standard
+deviation `spread` of their logarithms. A time stopped by a budget is right-censored: it contributes the probability of
+a longer time.
 
-Parameters are (initial, floor, rate, spread), all positive, searched as their logarithms.
+Parameters are (initial, floor, rate, spread), all positive and optimised as logarithms.
 """
 
 from typing import NamedTuple
@@ -19,7 +18,7 @@ INITIAL, FLOOR, RATE, SPREAD = range(4)
 
 
 class Times(NamedTuple):
-    """Tasks seen before, seconds until solved or cut off, whether cut off, and how often each counts; all (N,)."""
+    """Tasks seen before, seconds until solved or censored, whether censored, and weights; all (N,)."""
 
     n_N: Array
     seconds_N: Array
@@ -28,14 +27,14 @@ class Times(NamedTuple):
 
 
 def median(parameters: Array, n_N: Array) -> Array:
-    """The median seconds at `n_N`, shape (..., N), of parameters of shape (..., P)."""
+    """Median seconds at `n_N`, shape (..., N), for parameters of shape (..., P)."""
     initial, floor, rate = (parameters[..., p, None] for p in (INITIAL, FLOOR, RATE))
     value: Array = floor + (initial - floor) * np.exp(-rate * n_N)
     return value
 
 
 def loss(theta_P: Array, times: Times) -> tuple[float, Array]:
-    """The negative log-likelihood at the logarithms of the parameters, and its gradient by them."""
+    """The negative log-likelihood at the log-parameters, and its gradient."""
     from scipy.special import log_ndtr
 
     initial, floor, rate, spread = np.exp(theta_P)
@@ -45,7 +44,7 @@ def loss(theta_P: Array, times: Times) -> tuple[float, Array]:
     longer_N = log_ndtr(-z_N)
     density_N = -0.5 * z_N**2 - 0.5 * np.log(2 * np.pi)
     value_N = np.where(times.censored_N, longer_N, density_N - np.log(spread * times.seconds_N))
-    # The normal density over the probability of a longer time (the inverse of Mills' ratio) is the pull of a cut-off.
+    # The gradient of a censored time is the inverse Mills ratio.
     pull_N = np.where(times.censored_N, np.exp(density_N - longer_N), z_N)
     by_median_N = times.weight_N * pull_N / (spread * median_N)
     by_spread_N = times.weight_N * (z_N * pull_N - ~times.censored_N)
@@ -55,9 +54,9 @@ def loss(theta_P: Array, times: Times) -> tuple[float, Array]:
 
 
 def bounds(times: Times) -> Array:
-    """The range of each parameter that the times could tell apart, shape (P, 2).
+    """Bounds of each parameter that the times can identify, shape (P, 2).
 
-    Below the lowest rate they see a line, above the highest a single step.
+    Below the lowest rate the curve is a line over the data, above the highest a single step.
     """
     steps = np.diff(np.unique(times.n_N))
     step = float(steps.min()) if steps.size else 1.0
@@ -66,7 +65,7 @@ def bounds(times: Times) -> Array:
 
 
 def maximize(times: Times, starts_S_P: Array, bounds_P_2: Array) -> tuple[Array, float]:
-    """The best parameters reached from any start, and the log-likelihood there."""
+    """Maximum-likelihood parameters from any start, and the log-likelihood there."""
     from scipy.optimize import minimize
 
     box_P_2 = np.log(bounds_P_2)

@@ -1,6 +1,6 @@
-"""How fast tasks come to be solved: a time curve with a floor, fitted to times that a budget may cut off.
+"""Time to solve against experience: a curve with a floor, fitted to times that may be censored by a budget.
 
-The published claim is a reduction 1 - exp(-.7 rate n), which has no floor: it ends at no time at all
+The published claim is a reduction 1 - exp(-.7 rate n), which has no floor and approaches zero time
 (`hermes_lab.analysis.audit.published.time_saved`). The model here is `hermes_lab.analysis.survival.lognormal`.
 """
 
@@ -15,25 +15,25 @@ import pandas as pd
 
 from hermes_lab.analysis.curves import Array, CurveParameter
 from hermes_lab.analysis.data.series import clusters_of, plural
-from hermes_lab.analysis.fitting.fit import Estimate, aicc
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
+from hermes_lab.analysis.fitting.result import Estimate, aicc
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.lognormal import INITIAL, Times, bounds, maximize, median
 from hermes_lab.errors import ConfigError
 
 MIN_SEEN = 0.8
-"""The share of the fall that the data must see; a floor far beyond them is an extrapolation."""
+"""The share of the decrease that the data must cover; a floor far beyond them is an extrapolation."""
 MAX_STEP = 0.95
-"""The share of the fall that may come within the smallest step of experience in the data."""
+"""The largest share of the decrease within the smallest step of experience in the data."""
 MIN_SOLVED = 0.5
-"""The share of times that must be whole: of cut-off ones alone, the median is an extrapolation."""
+"""The share of times that must be uncensored; otherwise the median is an extrapolation."""
 
 _NAMES = ("initial", "floor", "rate", "spread")
 
 
 class Saved(NamedTuple):
-    """The share of the first task's time that is saved after so many tasks, with its 95 % interval."""
+    """The share of the first task's time saved after n tasks, with its 95 % interval."""
 
     share: float
     interval: Interval
@@ -41,10 +41,10 @@ class Saved(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TimeFit:
-    """A time curve of highest likelihood, in seconds; `spread` is of logarithms.
+    """A maximum-likelihood time curve, in seconds; `spread` is on the log scale.
 
-    `draws_B_P` are its refits on resampled runs, with B = 0 where there are too few to resample. `evidence` is the
-    AICc of a constant median less that of the curve. `reason` says why the fit is not identified; "" where it is.
+    `draws_B_P` are refits on resampled runs, with B = 0 if there are too few to resample. `evidence` is the AICc of a
+    constant median minus that of the curve. `reason` says why the fit is not identified, or "".
     """
 
     parameters_P: Array
@@ -60,7 +60,7 @@ class TimeFit:
 
     @property
     def identified(self) -> bool:
-        """Whether the curve may be spoken of."""
+        """Whether the data identify the curve."""
         return not self.reason
 
     def predict(self, n_N: Array) -> Array:
@@ -68,12 +68,12 @@ class TimeFit:
         return median(self.parameters_P, n_N)
 
     def band(self, n_N: Array) -> Array:
-        """The 95 % bootstrap band of `predict`, shape (2, N); only of an identified fit."""
+        """The 95 % bootstrap band of `predict`, shape (2, N); only for an identified fit."""
         band: Array = np.quantile(median(self.draws_B_P, n_N), levels(self.runs), axis=0)
         return band
 
     def saved(self, n: float) -> Saved:
-        """What is saved after `n` tasks; only of an identified fit."""
+        """The time saved after `n` tasks; only for an identified fit."""
         at = np.array([n])
         share_B = 1 - median(self.draws_B_P, at)[:, 0] / self.draws_B_P[:, INITIAL]
         low, high = np.quantile(share_B, levels(self.runs))
@@ -81,7 +81,7 @@ class TimeFit:
         return Saved(float(share), Interval(float(low), float(high)))
 
     def report(self) -> dict[str, Any]:
-        """The fit for JSON. Where it is not identified, its numbers are there but `identified` is false."""
+        """The fit for JSON. Numbers are included even if `identified` is false."""
         return {
             "identified": self.identified,
             "reason": self.reason,
@@ -112,24 +112,24 @@ def fit_time_curve(
     seed: int = 0,
     over: str = "",
 ) -> TimeFit:
-    """Maximum likelihood over episodes, with a bootstrap over clusters (runs), which `over` names.
+    """Maximum likelihood over episodes, with a bootstrap over clusters (runs), described by `over`.
 
-    `n`: tasks seen before; `seconds`: until solved, or until the episode was cut off unsolved, where `censored` is
-    true. `cluster` labels the run. Raises `ConfigError` where no time is whole, or one is not positive.
+    `n`: tasks seen before; `seconds`: until solved, or until the episode ended unsolved if `censored` is true.
+    `cluster` labels the run. Raises `ConfigError` if all times are censored or one is not positive.
     """
     n_N, seconds_N = np.asarray(n, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
     times = Times(n_N, seconds_N, np.asarray(censored, dtype=np.bool_), np.ones_like(n_N))
     if not (seconds_N > 0).all():
         raise ConfigError("a time is not positive; leave out episodes that never ran")
     if times.censored_N.all():
-        raise ConfigError("no task was solved, so there is no time to fit a curve to")
+        raise ConfigError("no task was solved, so there are no times to fit")
     labels: dict[Hashable, int] = {}
     cluster_N = np.array([labels.setdefault(label, len(labels)) for label in cluster], dtype=np.intp)
     bounds_P_2 = bounds(times)
     best_P, likelihood = maximize(times, _starts(times), bounds_P_2)
     draws_B_P = _bootstrap(times, cluster_N, best_P, bounds_P_2, draws if len(labels) >= MIN_CLUSTERS else 0, seed)
 
-    # Where n is 0 throughout, the curve is its initial value, and floor and rate change nothing.
+    # If n is always 0, the curve is its initial value; floor and rate have no effect.
     _, flat = maximize(times._replace(n_N=np.zeros_like(n_N)), best_P[None], bounds_P_2)
     evidence = aicc(flat, 2, n_N.size) - aicc(likelihood, 4, n_N.size)
     blocker = data_blocker(n_N.size, np.unique(n_N).size, 3) or curve_blocker(
@@ -155,12 +155,12 @@ def fit_times(frame: pd.DataFrame, *, draws: int = 200, seed: int = 0) -> TimeFi
     """The time curve of the judged episodes of `load_episodes`; clusters are
     `hermes_lab.analysis.data.series.clusters_of`.
 
-    The clock stops when a submission is accepted. An episode that ended without that is cut off where it ended:
-    it is taken to be one that would have needed longer, which favours an agent that gives up early.
+    The clock stops when a submission is accepted. An episode without an accepted submission is censored when it ends,
+    as if it had needed longer, which favours an agent that gives up early.
     """
     judged = frame[frame["accepted"].notna() & (frame["seconds"] > 0)]
     if judged.empty:
-        raise ConfigError("no judged episode to fit a time curve to")
+        raise ConfigError("no judged episodes to fit a time curve to")
     labels, over, _ = clusters_of(judged)
     return fit_time_curve(
         judged["experience"].to_numpy(),
@@ -174,7 +174,7 @@ def fit_times(frame: pd.DataFrame, *, draws: int = 200, seed: int = 0) -> TimeFi
 
 
 def _starts(times: Times) -> Array:
-    """From the first to the last third of the times, at rates over the range of the data."""
+    """Starting values: from the first to the last third of the times, at several rates."""
     log_N = np.log(times.seconds_N[np.argsort(times.n_N, kind="stable")])
     third = max(log_N.size // 3, 1)
     initial, floor = np.exp([log_N[:third].mean(), log_N[-third:].mean()])
@@ -195,15 +195,15 @@ def _degenerate(best_P: Array, times: Times) -> str:
     initial, floor, rate, _ = best_P
     whole = 1 - times.censored_N.mean()
     if whole < MIN_SOLVED:
-        return f"only {100 * whole:.0f} % of the times are whole"
+        return f"only {100 * whole:.0f} % of the times are uncensored"
     if floor >= initial:
-        return f"time does not fall ({initial:.3g} to {floor:.3g} s)"
+        return f"time does not decrease ({initial:.3g} to {floor:.3g} s)"
     seen = -math.expm1(-rate * times.n_N.max())
     if seen < MIN_SEEN:
-        return f"the floor lies beyond the data, which see {100 * seen:.0f} % of the fall"
+        return f"the floor lies beyond the data, which cover {100 * seen:.0f} % of the decrease"
     step = float(np.diff(np.unique(times.n_N)).min())
     if -math.expm1(-rate * step) > MAX_STEP:
-        return "time falls in one step, which has no rate"
+        return "time decreases in a single step, which has no rate"
     return ""
 
 

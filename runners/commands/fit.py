@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hermes_lab.analysis.curves import Curve
-    from hermes_lab.analysis.fitting.fit import Episodes, Fit, Method, Refit
+    from hermes_lab.analysis.fitting.fit import Episodes, Refit
+    from hermes_lab.analysis.fitting.result import Fit, Method
 
 By = StrEnum("By", ["series", "domain", "family"])
 Phase = StrEnum("Phase", ["learn", "heldout"])
@@ -152,7 +153,7 @@ def _fitted(
         chosen, extra = curve, {}
         if curve == "best":
             forms = choose_form(episodes.n, episodes.success, episodes.cluster, over=episodes.over)
-            chosen = forms.best.name if forms.told else "exponential"
+            chosen = forms.best.name if forms.identified else "exponential"
             extra["forms"] = forms.report()
             lines += [forms.table(), f"{name}: {forms.sentence()}; below, the {chosen}"]
         fits[name] = fitted = fit_episodes(episodes, CURVES[chosen])

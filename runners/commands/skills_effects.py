@@ -53,7 +53,7 @@ def effects(
         ("Course: by iteration", _course(frame)),
         ("Transfer: held-out tasks", _transfer(frame)),
         ("Drift", _drift(frame, config)),
-        ("Lanes: how much they differ", _spread(frame)),
+        ("Lanes: how much they differ", _lane_variance(frame)),
         ("Cost, reviews included", _cost(frame, config)),
         ("Leaks: held-out answers in skills", _leaks(leaked, asked=leaks)),
     ):
@@ -71,7 +71,7 @@ def _report(
     """Everything for JSON; null is not measured."""
     from hermes_lab.analysis.comparison.continual import transfers
     from hermes_lab.analysis.comparison.course import course, growth
-    from hermes_lab.analysis.stats.spread import spread
+    from hermes_lab.analysis.stats.lane_variance import lane_variance
     from hermes_lab.analysis.summaries.cost import costs
 
     return {
@@ -81,7 +81,7 @@ def _report(
         "growth": _rows(growth(frame)),
         "transfer": {name: each.report() for name, each in transfers(frame).items()},
         "drift": {name: each.report() for name, each in _recoveries(frame, config)},
-        "lanes": _rows(spread(frame)),
+        "lanes": _rows(lane_variance(frame)),
         "cost": _rows(costs(frame, _price(config))),
         "leaks": leaked,
     }
@@ -214,10 +214,10 @@ def _drift(frame: "pd.DataFrame", config: RunConfig) -> Lines:
         yield f"{name}: dropped by {_points(each.drop)} at task {config.suite.options['drift_at']}; {recovered}"
 
 
-def _spread(frame: "pd.DataFrame") -> Lines:
-    from hermes_lab.analysis.stats.spread import spread
+def _lane_variance(frame: "pd.DataFrame") -> Lines:
+    from hermes_lab.analysis.stats.lane_variance import lane_variance
 
-    for row in _rows(spread(frame)):
+    for row in _rows(lane_variance(frame)):
         if row["sd"] is not None:
             yield (
                 f"{row['series']}: {row['lanes']} lanes from {_percent(row['low'])} to {_percent(row['high'])}, "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 from msgspec import Struct
 
-from hermes_lab.analysis.skill_effects.capture import Told
+from hermes_lab.analysis.skill_effects.capture import LibraryClaims
 from hermes_lab.analysis.skill_effects.leaks import Answer, Leak, scan, secrets
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, InfraError
@@ -47,7 +47,7 @@ class _Met(Struct, frozen=True, kw_only=True):
     skills: _Snapshot = _Snapshot()
 
 
-def told_in(run: Path) -> list[Told] | None:
+def told_in(run: Path) -> list[LibraryClaims] | None:
     """What the libraries of a run tell of its rules: for every lane that may have skills, at the beginning of each
     round and after the last one. None where the suite cannot tell.
 
@@ -64,7 +64,7 @@ def told_in(run: Path) -> list[Told] | None:
     return [told for name in sorted(lanes) for told in _told_in_lane(reader, name, list(lanes[name].values()))]
 
 
-def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterator[Told]:
+def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterator[LibraryClaims]:
     place = lane_key(name)
     if place and place.arm == "off":
         return
@@ -78,7 +78,7 @@ def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterato
         tasks = rounds.get(round_, [])
         library = reader.snapshot(tasks[0].skills.snapshot) if tasks else reader.last(name)
         rules = reader.rules(split, numbers)
-        yield Told(
+        yield LibraryClaims(
             lane=name,
             arm=place.arm if place else name,
             round=round_,

@@ -29,7 +29,7 @@ def write_run(tmp_path: Path) -> WriteRun:
     ) -> Path:
         async def append() -> None:
             log = EpisodeLog(run)
-            # Beside each other, so that they share their fsyncs.
+            # Beside each other, so shared their fsyncs.
             async with anyio.create_task_group() as group:
                 for episode in episodes:
                     group.start_soon(log.append, episode)

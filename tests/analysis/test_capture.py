@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.analysis.skill_effects.capture import Capture, Told, captures
+from hermes_lab.analysis.skill_effects.capture import Capture, LibraryClaims, captures
 from hermes_lab.analysis.stats.intervals import Rate
 
 RULES = ("a", "b", "c", "d")
 
 
 def capture(met: str, **claims: tuple[str, ...]) -> Capture:
-    told = Told(
+    told = LibraryClaims(
         lane="on-r0-w0", arm="on", round=1, experience=1, rules=frozenset(RULES), met=frozenset(met), claims=claims
     )
     (found,) = captures([told])

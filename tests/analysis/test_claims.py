@@ -51,7 +51,7 @@ def test_printed_column_is_a_hyperbola() -> None:
     assert np.sqrt(np.mean((45 + 46.5 * (n - 1) / (n - 1 + 6.23) - percent) ** 2)) == pytest.approx(0.05, abs=0.005)
     assert formula_rmse("code_debugging", TABLE_PERCENT) == pytest.approx(2.54, abs=0.005)
     why = BY_KEY["code_debugging/form"].why
-    assert "45 + 46.5 (n - 1) / (n - 1 + 6.23), a hyperbola, to 0.05 points (RMSE; at most 0.08)" in why
+    assert "45 + 46.5 (n - 1) / (n - 1 + 6.23), a hyperbola, within 0.05 points (RMSE; at most 0.08)" in why
 
 
 def test_no_hyperbola_misses_the_printed_column_by_rounding_alone() -> None:
@@ -153,7 +153,7 @@ def test_claims_without_arithmetic_are_open_and_not_measured() -> None:
 
 
 def test_fifteen_of_sixteen_checks_fail() -> None:
-    assert summary(BY_KEY.values()) == "15 of 16 claims that can be checked contradict themselves; 21 are open."
+    assert summary(BY_KEY.values()) == "15 of 16 checkable claims contradict themselves; 21 are open."
 
 
 def test_keys_are_unique() -> None:

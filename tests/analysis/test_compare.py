@@ -61,7 +61,7 @@ def test_pairs_without_a_counterpart_or_a_score_are_left_out_and_said(write_run:
     success = by_metric(compare_runs(a, b), "success")
     assert success.before == Rate(2, 2)
     assert success.unpaired == 3
-    assert "3 episodes without a pair left out" in success.sentence()
+    assert "3 unpaired episodes excluded" in success.sentence()
 
 
 def test_any_right_submission_counts_as_accepted(write_run: WriteRun) -> None:
@@ -92,7 +92,7 @@ def test_more_tasks_of_the_same_draw_can_be_paired(write_run: WriteRun) -> None:
 def test_runs_without_a_task_in_the_same_place_are_refused(write_run: WriteRun) -> None:
     a = write_run([make_episode(True)], "a")
     b = write_run([make_episode(True, lane="on-r0-w0")], "b")
-    with pytest.raises(ConfigError, match="no task in the same place"):
+    with pytest.raises(ConfigError, match="no task at the same position"):
         compare_runs(a, b)
 
 
@@ -138,7 +138,7 @@ def test_too_few_worlds_for_several_tests_are_named(write_run: WriteRun, worlds:
         for name, better in (("base", False), ("tuned", True))
     )
     lines = compare_runs(base, tuned).lines()
-    note = "  6 worlds are too few for 2 tests at once: by Holm no p can fall below 0.062"
+    note = "  6 worlds are too few for 2 tests: no Holm-adjusted p can fall below 0.062"
     assert (note in lines) is said
     assert any("no difference shown: +100 points" in line for line in lines) is said
 
@@ -277,19 +277,19 @@ def test_run_still_going_and_errored_episodes_are_said(write_run: WriteRun) -> N
     run = write_run(episodes, wanted=40)
     notes = compare_arms(run, "off", "on").notes
     assert notes == (
-        f"{run} is not finished: 11 of 40 episodes; what stands here is of those",
-        f"{run}: 1 errored episodes have no score and are left out (model 1)",
+        f"{run} is not finished: results are based on 11 of 40 episodes",
+        f"{run}: 1 errored episodes excluded (model 1)",
     )
 
 
 def test_empty_run_is_said(write_run: WriteRun) -> None:
-    with pytest.raises(ConfigError, match="holds no episode yet: there is nothing to compare"):
+    with pytest.raises(ConfigError, match="has no episodes yet, so there is nothing to compare"):
         compare_arms(write_run([]), "off", "on")
 
 
 def test_pairs_that_nothing_judged_are_said(write_run: WriteRun) -> None:
     episodes = [make_episode(None, task=t, lane=f"{arm}-r0-w0", metrics={}) for arm in ("off", "on") for t in range(3)]
-    with pytest.raises(ConfigError, match="not measured: of 3 pairs none was judged on both sides"):
+    with pytest.raises(ConfigError, match="none of 3 pairs was judged on both sides"):
         compare_arms(write_run(episodes), "off", "on")
 
 

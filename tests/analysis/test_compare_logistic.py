@@ -76,7 +76,7 @@ def test_arm_that_learns_faster_is_shown_to() -> None:
     assert slope.shown
     assert slope.interval.low < slope.ratio < slope.interval.high
     assert 1.5 < slope.ratio < 5  # e^1.2 = 3.3 for one task, less for their average (Zeger et al. 1988)
-    assert "times as much with on as with off" in slope.sentence("off", "on")
+    assert "odds ratio per 10 tasks, on vs off: " in slope.sentence("off", "on")
 
 
 def test_arms_that_learn_alike_are_not_shown_to_differ() -> None:
@@ -84,7 +84,7 @@ def test_arms_that_learn_alike_are_not_shown_to_differ() -> None:
     slope = learning_slope(frame[frame["arm"] == "off"], frame[frame["arm"] == "on"])
     assert slope is not None
     assert not slope.shown
-    assert slope.sentence("off", "on").startswith("no difference shown in speed: 10 tasks learnt from")
+    assert slope.sentence("off", "on").startswith("no difference in learning speed shown: odds ratio per 10 tasks")
 
 
 @pytest.mark.parametrize(("lanes", "tasks"), [(9, 10), (12, 3)])
@@ -101,7 +101,7 @@ def test_arm_that_is_a_copy_has_no_slope_to_test(seed: int) -> None:
     assert slope is not None
     assert (slope.interval, slope.p_value, slope.shown) == (None, None, False)
     assert slope.sentence("off", "placebo") == (
-        "no difference shown in speed: not measured: what placebo and off differ by is the same in all 20 lanes"
+        "no difference in learning speed shown: not measured: placebo and off differ by the same amount in all 20 lanes"
     )
 
 
@@ -119,9 +119,7 @@ def test_ratio_is_of_what_ten_tasks_do_to_the_odds() -> None:
     slope = learning_slope(*arms)
     assert slope is not None
     assert slope.ratio == pytest.approx(factors[1] / factors[0], rel=1e-6)
-    assert f"multiply the odds of success by {slope.ratio:.2f} times as much with on as with off" in (
-        slope.sentence("off", "on")
-    )
+    assert f"odds ratio per 10 tasks, on vs off: {slope.ratio:.2f}" in (slope.sentence("off", "on"))
 
 
 def test_clusters_of_a_slope_are_worlds_where_there_are_enough() -> None:
@@ -142,6 +140,6 @@ def test_slope_over_lanes_that_share_tasks_takes_the_larger_error() -> None:
     lanes_alone = learning_slope(*(arm.assign(task_id=arm["lane"].str[3:] + arm["task_id"]) for arm in arms))
     assert slope is not None
     assert lanes_alone is not None
-    assert slope.over == "20 lanes and 12 tasks that they share"
+    assert slope.over == "20 lanes and 12 shared tasks"
     assert slope.ratio == pytest.approx(lanes_alone.ratio)
     assert (slope.p_value or 0) > (lanes_alone.p_value or 0)

@@ -36,8 +36,8 @@ def test_mcnemar_is_that_of_statsmodels(lost: int, gained: int) -> None:
 def test_sign_flip_counts_every_way_to_swap_the_sides(sums: list[int]) -> None:
     change_P = np.concatenate([np.full(abs(s), np.sign(s)) for s in sums] + [np.zeros(len(sums), dtype=np.int64)])
     unit_P = np.concatenate([np.full(abs(s), place) for place, s in enumerate(sums)] + [np.arange(len(sums))])
-    ways = [abs(np.dot(signs, sums)) >= abs(sum(sums)) for signs in itertools.product((-1, 1), repeat=len(sums))]
-    assert sign_flip(change_P.astype(np.int64), unit_P.astype(np.intp)) == pytest.approx(np.mean(ways))
+    flips = [abs(np.dot(signs, sums)) >= abs(sum(sums)) for signs in itertools.product((-1, 1), repeat=len(sums))]
+    assert sign_flip(change_P.astype(np.int64), unit_P.astype(np.intp)) == pytest.approx(np.mean(flips))
 
 
 def test_sign_flip_is_scipys_permutation_test_of_paired_samples() -> None:
@@ -61,8 +61,8 @@ def test_pairs_of_a_lane_move_together_from_six_lanes_on() -> None:
     for lanes, over, expected in ((MIN_LANES, "lanes", MIN_LANES), (MIN_LANES - 1, "tasks", 4 * (MIN_LANES - 1))):
         lane_P = np.repeat(np.arange(lanes), 4)
         found = units(np.zeros_like(lane_P), lane_P, np.arange(4 * lanes))
-        assert (found.over, [len(set(unit_P.tolist())) for unit_P in found.ways]) == (over, [expected])
-        assert found.limit() == ("of this world only" if over == "lanes" else "of these 5 lanes only")
+        assert (found.over, [len(set(unit_P.tolist())) for unit_P in found.clusterings]) == (over, [expected])
+        assert found.limit() == ("this world only" if over == "lanes" else "these 5 lanes only")
 
 
 def test_lanes_of_a_world_move_together_from_six_worlds_on() -> None:
@@ -71,7 +71,7 @@ def test_lanes_of_a_world_move_together_from_six_worlds_on() -> None:
         world_P = lane_P % worlds
         found = units(world_P, lane_P, np.arange(36))
         assert found.over == over
-        assert found.ways[0].tolist() == (world_P if over == "worlds" else lane_P).tolist()
+        assert found.clusterings[0].tolist() == (world_P if over == "worlds" else lane_P).tolist()
     assert found.of(36, "pairs") == "36 pairs in 12 lanes of 5 worlds"
 
 
@@ -90,7 +90,7 @@ def test_tasks_that_few_lanes_share_are_one_unit_each() -> None:
     lane_P, task_P = np.repeat(np.arange(4), 10), np.tile(np.arange(10), 4)
     found = units(np.zeros_like(lane_P), lane_P, task_P)
     assert (found.over, found.tasks) == ("tasks", 10)
-    assert found.ways[0].tolist() == task_P.tolist()
+    assert found.clusterings[0].tolist() == task_P.tolist()
 
 
 def test_wider_interval_of_both_ways_holds() -> None:
@@ -98,14 +98,14 @@ def test_wider_interval_of_both_ways_holds() -> None:
     lane_P, task_P = np.repeat(np.arange(8), 10), np.tile(np.arange(10), 8)
     before_P, after_P = task_P < 0, task_P < 6
     found = units(np.zeros_like(lane_P), lane_P, task_P)
-    over_lanes, over_tasks = (change_interval(before_P, after_P, unit_P) for unit_P in found.ways)
+    over_lanes, over_tasks = (change_interval(before_P, after_P, unit_P) for unit_P in found.clusterings)
     assert over_tasks.width > over_lanes.width + 0.1
     assert found.interval(before_P, after_P) == over_tasks
 
 
 def test_samples_of_one_task_are_one_unit() -> None:
     one_P = np.zeros(6, dtype=np.intp)
-    (unit_P,) = units(one_P, one_P, encode(["a", "a", "b", "b", "c", "c"])).ways
+    (unit_P,) = units(one_P, one_P, encode(["a", "a", "b", "b", "c", "c"])).clusterings
     assert unit_P.tolist() == [0, 0, 1, 1, 2, 2]
     assert sign_flip(np.ones(6, dtype=np.int64), unit_P) == pytest.approx(0.25)
 

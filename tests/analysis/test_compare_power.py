@@ -102,10 +102,8 @@ def test_rates_that_are_none_are_refused(baseline: float, effect: float, rho: fl
 
 
 def test_sentence_says_what_will_be_detected() -> None:
-    assert sentence(100, 0.6, 0.16) == (
-        "with 100 pairs you will detect +16 points (60 % -> 76 %) with probability 0.72"
-    )
-    assert "with 100 pairs in 20 lanes you" in sentence(100, 0.6, 0.16, lanes=Lanes(20))
+    assert sentence(100, 0.6, 0.16) == ("100 pairs detect +16 points (60 % -> 76 %) with power 0.72")
+    assert "100 pairs in 20 lanes detect" in sentence(100, 0.6, 0.16, lanes=Lanes(20))
 
 
 def test_command_prints_the_sentence_the_pairs_and_the_curve() -> None:
@@ -114,7 +112,7 @@ def test_command_prints_the_sentence_the_pairs_and_the_curve() -> None:
     assert lines[0] == sentence(100, 0.6, 0.16)
     assert lines[1].startswith("probability 0.8 takes 118 pairs; the smallest effect that 100 detect so often: +17")
     assert any(line.split()[:2] == ["200", "0.96"] for line in lines)
-    assert "correlate 0.2" in lines[-1]
+    assert "correlation within a pair 0.2" in lines[-1]
 
 
 def test_command_without_pairs_plans_for_the_power() -> None:
@@ -129,7 +127,7 @@ def test_pairs_are_in_no_more_lanes_than_there_are_of_them() -> None:
     """One pair in each lane is McNemar's test, and three pairs can show nothing."""
     assert power_of_pairs(3, 0.1, 0.85, lanes=Lanes(20)) == 0.0
     assert power_of_pairs(15, 0.4, 0.4, lanes=Lanes(20)) == power_of_pairs(15, 0.4, 0.4)
-    assert sentence(3, 0.1, 0.85, lanes=Lanes(20)).startswith("with 3 pairs in 3 lanes you will detect")
+    assert sentence(3, 0.1, 0.85, lanes=Lanes(20)).startswith("3 pairs in 3 lanes detect")
 
 
 @pytest.mark.parametrize("lanes", [None, Lanes(8), Lanes(20, 0.1)])

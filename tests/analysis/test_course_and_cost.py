@@ -13,7 +13,7 @@ from synthetic_episodes import make_episode
 from hermes_lab.analysis.comparison.course import course, growth
 from hermes_lab.analysis.comparison.drift import recovery_from_drift
 from hermes_lab.analysis.data.load import load_episodes
-from hermes_lab.analysis.stats.spread import spread
+from hermes_lab.analysis.stats.lane_variance import lane_variance
 from hermes_lab.analysis.summaries.cost import costs
 from hermes_lab.types import Episode, Message, Review, SkillUse, Step, Trajectory, Usage, Verdict
 
@@ -180,14 +180,14 @@ def test_another_failure_never_makes_a_solved_task_cheaper(
 def test_equal_lanes_have_no_excess_and_unequal_ones_more_than_chance(write_run: WriteRun) -> None:
     alike = [e for r in range(4) for e in lane([True, False] * 20, f"on-r{r}-w0")]
     apart = [e for r in range(4) for e in lane([r % 2 == 0] * 40, f"off-r{r}-w0")]
-    found = spread(load_episodes(write_run(alike + apart)))
+    found = lane_variance(load_episodes(write_run(alike + apart)))
     same, other = row_of(found, series="skills on"), row_of(found, series="skills off")
     assert (same["sd"], same["excess"]) == (0.0, 0.0)
     assert same["chance"] == pytest.approx(math.sqrt(0.25 / 40))
     assert other["sd"] == pytest.approx(np.std([1, 0, 1, 0], ddof=1))
     assert other["excess"] == pytest.approx(math.sqrt(1 / 3 - 0.25 / 40))
     assert (other["low"], other["high"]) == (0.0, 1.0)
-    (single,) = spread(load_episodes(write_run(lane([True, False]), "single"))).to_dict("records")
+    (single,) = lane_variance(load_episodes(write_run(lane([True, False]), "single"))).to_dict("records")
     assert single["sd"] is None
 
 

@@ -41,21 +41,21 @@ def test_weights_alone_are_not_taken_for_skills(write_run: WriteRun) -> None:
     found = table(write_run, off=(2, 8), on=(2, 8))
     assert found.weights.difference == pytest.approx(0.5)
     assert (found.weights.shown, found.skills.shown, found.interaction.shown) == (True, False, False)
-    assert found.sentence().startswith("It was the weights, and the skills are not shown to matter: of +50 points")
+    assert found.sentence().startswith("The weights made a difference; no effect of skills shown: combined +50 points")
     assert (found.places, found.lanes) == (96, 8)
 
 
 def test_skills_alone_are_not_taken_for_weights(write_run: WriteRun) -> None:
     found = table(write_run, off=(2, 2), on=(8, 8))
     assert (found.weights.shown, found.skills.shown, found.interaction.shown) == (False, True, False)
-    assert found.sentence().startswith("It was the skills, and the weights are not shown to matter")
+    assert found.sentence().startswith("The skills made a difference; no effect of the weights shown")
 
 
 def test_two_main_effects_share_out_the_whole(write_run: WriteRun) -> None:
     found = table(write_run, off=(1, 4), on=(5, 10))
     assert found.both.difference == pytest.approx(9 / 12)
     assert found.weights.difference + found.skills.difference == pytest.approx(found.both.difference)
-    assert found.sentence().startswith("It was the weights and the skills: of +75 points")
+    assert found.sentence().startswith("Both the weights and the skills made a difference: combined +75 points")
 
 
 def test_skills_that_only_help_the_tuned_weights_are_an_interaction(write_run: WriteRun) -> None:
@@ -99,7 +99,7 @@ def test_weights_are_in_the_order_of_the_configuration_and_not_of_finishing(writ
 
 def test_missing_corner_is_named(write_run: WriteRun) -> None:
     episodes = [*corner("off", 0, 2), *corner("on", 0, 2), *corner("off", 1, 2)]
-    with pytest.raises(ConfigError, match="sft-v1: no judged episode of arm 'on'; a 2x2 needs all four corners"):
+    with pytest.raises(ConfigError, match="sft-v1: no judged episode of arm 'on'; a 2x2 needs all four cells"):
         decompose(load_episodes(write_run(episodes)))
 
 
@@ -107,7 +107,7 @@ def test_one_set_of_weights_is_no_factor(write_run: WriteRun) -> None:
     with pytest.raises(ConfigError, match="needs two sets of weights, not 1"):
         decompose(load_episodes(write_run(corner("off", 0, 2))))
     runs = [write_run(corner("off", 0, 2), name) for name in ("a", "b")]
-    with pytest.raises(ConfigError, match="do not stand for two sets of weights"):
+    with pytest.raises(ConfigError, match="are not two different sets of weights"):
         decompose(load_episodes(*runs))
 
 
@@ -125,15 +125,15 @@ def test_effects_that_cross_are_told_under_each_set_of_weights(write_run: WriteR
     """Corners of 3, 9, 9 and 3 of 12: no factor matters on the average, and each does where the other stands still."""
     found = table(write_run, off=(3, 9), on=(9, 3))
     assert (found.weights.shown, found.skills.shown, found.interaction.shown) == (False, False, True)
-    assert found.sentence().startswith("What skills are worth depends on the weights: +50 points")
+    assert found.sentence().startswith("The effect of skills depends on the weights: +50 points")
     assert "under packaged untuned; -50 points" in found.sentence()
-    assert "the interaction is -100 points" in found.sentence()
+    assert "interaction -100 points" in found.sentence()
     assert "neither" not in found.sentence().lower()
 
 
 def test_nothing_that_matters_is_said_in_english(write_run: WriteRun) -> None:
     sentence = table(write_run, off=(5, 5), on=(5, 5)).sentence()
-    assert sentence.startswith("Neither the weights nor the skills are shown to matter: of +0 points")
+    assert sentence.startswith("No effect of the weights or the skills shown: combined +0 points")
 
 
 def test_change_that_neither_factor_is_shown_to_make_is_still_a_change(write_run: WriteRun) -> None:
@@ -141,7 +141,7 @@ def test_change_that_neither_factor_is_shown_to_make_is_still_a_change(write_run
     episodes = [e for w in (0, 1) for a, s in (("off", 2), ("on", 5)) for e in corner(a, w, s + 2 * w)]
     found = decompose(load_episodes(write_run([e for e in episodes if int(e.lane.split("-w")[1][0]) < 6])))
     assert (found.both.shown, found.weights.shown, found.skills.shown) == (True, False, False)
-    assert found.sentence().startswith("Both together matter, and which of weights and skills it was is not shown: ")
+    assert found.sentence().startswith("Weights and skills together made a difference; not shown which of them: ")
     assert str(found.skills).endswith("p = 0.031 (0.094 by Holm over 3 tests)")
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fitting.fit import Fit, Threshold, aicc, fit_curve, fit_series
+from hermes_lab.analysis.fitting.fit import fit_curve, fit_series
+from hermes_lab.analysis.fitting.result import Fit, Threshold, aicc
 from hermes_lab.analysis.stats.bootstrap import levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
@@ -136,9 +137,9 @@ def test_threshold_says_when_and_in_how_many_draws() -> None:
     fit = simulate(30)
     when = fit.threshold(0.8)
     low, high = (f"{end:.0f}" for end in when.interval)
-    assert when.sentence() == f"80 % after {when.n:.0f} tasks ({low}-{high}), reached in 100 % of the draws"
+    assert when.sentence() == f"80 % after {when.n:.0f} tasks ({low}-{high}), reached in 100 % of bootstrap draws"
     never = fit.threshold(0.99)
-    assert never.sentence() == "99 % is never reached (never-never), reached in 0 % of the draws"
+    assert never.sentence() == "99 % is never reached (never-never), reached in 0 % of bootstrap draws"
     assert "is never reached" in Threshold(0.8, math.inf, Interval(45.0, math.inf), 0.2).sentence()
     assert "(45-never), reached in 20 %" in Threshold(0.8, math.inf, Interval(45.0, math.inf), 0.2).sentence()
 
@@ -242,7 +243,7 @@ def test_unlike_worlds_widen_the_interval_over_their_replicates(simulate_run: Si
 
 
 def test_unknown_interval_is_refused() -> None:
-    with pytest.raises(ConfigError, match="there are bootstrap, profile, wald"):
+    with pytest.raises(ConfigError, match="choose one of bootstrap, profile, wald"):
         fit_curve([0, 1], [True, False], [0, 1], interval="exact")  # type: ignore[arg-type]
 
 

@@ -34,41 +34,41 @@ def choose(name: str, truth: tuple[float, ...], runs: int, *, seed: int = 0, spr
 def test_many_runs_tell_the_form(name: str, truth: tuple[float, ...]) -> None:
     forms = choose(name, truth, 200)
     assert forms.best.name == name
-    assert forms.told, forms.reason
+    assert forms.identified, forms.reason
     assert forms.sentence() == f"the form is {name}"
 
 
 def test_hyperbola_is_chosen_but_not_told_from_the_larger_form_that_mimics_it() -> None:
     forms = choose("hyperbolic", (0.1, 0.95, 4.0), 200)
     assert forms.best.name == "hyperbolic"
-    assert "hyperbolic leads apex by" in forms.reason
+    assert "hyperbolic leads apex by delta AICc" in forms.reason
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_one_run_tells_no_form(seed: int) -> None:
     forms = choose("exponential", RISE, 1, seed=seed)
-    assert not forms.told
-    assert forms.sentence().startswith("the form is not told: ")
+    assert not forms.identified
+    assert forms.sentence().startswith("form undecided: ")
 
 
 def test_few_runs_need_an_overwhelming_lead() -> None:
     forms = choose("changepoint", (0.3, 0.6, 25.0), 12)
-    assert "and 10 tells" in forms.reason
-    assert choose("changepoint", (0.1, 0.9, 25.0), 12).told
+    assert "(10 needed)" in forms.reason
+    assert choose("changepoint", (0.1, 0.9, 25.0), 12).identified
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_flat_success_is_no_form_of_learning(seed: int) -> None:
     forms = choose("constant", (0.6,), 20, seed=seed)
-    assert not forms.told
+    assert not forms.identified
 
 
 def test_lanes_that_disagree_make_a_lead_count_for_less() -> None:
     def lead(forms: Forms) -> float:
-        return float(forms.reason.split(" by ")[1].split()[0])
+        return float(forms.reason.split("AICc ")[1].split()[0])
 
     forms = choose("exponential", (0.35, 0.65, 0.08), 25, spread=0.3)
-    assert not forms.told
+    assert not forms.identified
     assert lead(forms) < 0.7 * min(form.difference for form in forms.forms[1:] if form.name != "apex")
 
 
@@ -104,8 +104,8 @@ def test_single_curve_has_no_form_to_lead() -> None:
     forms = choose_form(
         np.tile(N, 10), np.tile(N > 20, 10), np.repeat(np.arange(10), N.size), {"exponential": CURVES["exponential"]}
     )
-    assert forms.sentence() == "the form is not told: exponential has no other form to lead"
-    with pytest.raises(ConfigError, match="no curve to choose from"):
+    assert forms.sentence() == "form undecided: there is no form to compare exponential with"
+    with pytest.raises(ConfigError, match="no curves to choose from"):
         choose_form(N, N > 20, np.zeros(N.size), {})
 
 
@@ -132,4 +132,4 @@ def test_every_series_has_its_forms(simulate_run: SimulateRun) -> None:
 def test_a_perfect_step_over_two_values_is_no_failure() -> None:
     """Its covariance is singular: no direction of the parameters has any spread."""
     forms = choose_form(np.array([0.0, 1.0] * 6), np.array([True, False] * 6), np.repeat(np.arange(6), 2))
-    assert not forms.told
+    assert not forms.identified

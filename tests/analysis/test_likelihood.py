@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 
 from hermes_lab.analysis.curves import CURVES, Curve
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fitting.fit import aicc
 from hermes_lab.analysis.fitting.likelihood import (
     EXACT,
     Counts,
@@ -25,6 +24,7 @@ from hermes_lab.analysis.fitting.likelihood import (
     natural,
     unbounded,
 )
+from hermes_lab.analysis.fitting.result import aicc
 
 CURVE = Exponential()
 CODE_DEBUGGING = np.array([0.45, 0.89, 0.08])

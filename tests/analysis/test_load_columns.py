@@ -254,9 +254,9 @@ def test_what_no_column_asks_for_is_not_decoded(tmp_path: Path) -> None:
 
 
 def test_an_unknown_column_names_those_like_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no 'sucess'; did you mean success"):
+    with pytest.raises(ConfigError, match="unknown column 'sucess'; did you mean success"):
         load_episodes(write_lines(tmp_path), columns=["sucess"])
-    with pytest.raises(ConfigError, match="no 'qqqqqq'; `EpisodeRow`"):
+    with pytest.raises(ConfigError, match="unknown column 'qqqqqq'; see `EpisodeRow`"):
         load_episodes(write_lines(tmp_path), columns=["qqqqqq"])
 
 

@@ -29,7 +29,7 @@ def test_identified_curve_fills_the_rows_of_its_domain_alone(simulate_run: Simul
         assert at.interval.low < truth < at.interval.high
     assert found["code_debugging/tasks-to-80"].value == pytest.approx(22.4, rel=0.2)
     assert found["code_debugging/success/20"].value == pytest.approx(0.9 - 0.6 * math.exp(-1.6), abs=0.05)
-    assert found["code_debugging/success/100"].note == "not measured: the run ends after 60 tasks"
+    assert found["code_debugging/success/100"].note == "not measured: the run has only 60 tasks"
     assert found["code_debugging/area/100"].value is None
     rows = {claim.key: claim.cells()[3] for claim in audit(found)}
     assert rows["web_research/initial"] == rows["data_analysis/time-saved/100"] == "not measured"
@@ -62,7 +62,7 @@ def test_skills_are_those_listed_at_the_last_tasks(simulate_run: SimulateRun) ->
 def test_heldout_tasks_and_other_arms_measure_nothing(simulate_run: SimulateRun) -> None:
     frame = simulate_run({"on": TRUTH}, replicates=6, tasks=20)
     for other in (frame.assign(phase="heldout"), frame.assign(arm="off"), frame.iloc[:0]):
-        with pytest.raises(ConfigError, match="no judged episode of the arm `on`"):
+        with pytest.raises(ConfigError, match="no judged episode in arm `on`"):
             measure(other)
 
 

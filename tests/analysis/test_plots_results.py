@@ -50,7 +50,7 @@ LANES = {"r0 w0": LaneChange(10, 1, 4), "r1 w0": LaneChange(10, 6, 1), "r2 w0": 
 def test_lanes_stand_by_their_difference_and_those_without_a_pair_are_left_out(ax: Axes) -> None:
     plot_paired_difference(ax, LANES, 0.1, Interval(0.02, 0.2), before="off", after="on")
     assert rows(ax) == ["r1 w0", "r0 w0"]
-    assert "over all: +10 points (+2 to +20)" in said(ax)
+    assert "overall: +10 points (+2 to +20)" in said(ax)
     assert "no difference shown" not in said(ax)
 
 
@@ -69,7 +69,7 @@ def test_an_interval_with_zero_in_it_is_said_to_show_no_difference(ax: Axes) -> 
 
 def test_without_pairs_there_is_no_difference_to_draw(ax: Axes) -> None:
     plot_paired_difference(ax, {}, None, None)
-    assert "nothing measured on both sides" in said(ax)
+    assert "no pairs measured on both sides" in said(ax)
 
 
 class Effect(NamedTuple):
@@ -162,7 +162,7 @@ def test_a_claim_that_nobody_measured_says_so(ax: Axes) -> None:
 def test_claims_of_several_units_have_no_axis_in_common(ax: Axes) -> None:
     units = {one.unit: one for one in audit()}
     assert len(units) > 1
-    with pytest.raises(ValueError, match="no scale in common"):
+    with pytest.raises(ValueError, match="no common scale"):
         plot_claims(ax, list(units.values()))
 
 
@@ -212,7 +212,7 @@ def test_metrics_are_read_but_for_a_torn_last_line(tmp_path: Path) -> None:
     path.write_text(json.dumps({"step": 1, "loss": 2.0}) + "\n" + '{"step": 2, "lo')
     assert read_metrics(path) == [{"step": 1, "loss": 2.0}]
     path.write_text("7\n")
-    with pytest.raises(ConfigError, match=r"metrics\.jsonl:1: not a step"):
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl:1: not a training step"):
         read_metrics(path)
     with pytest.raises(ConfigError, match="no such file"):
         read_metrics(tmp_path / "none")
@@ -245,12 +245,12 @@ def test_survival_steps_down_at_its_times_and_ticks_those_cut_off_on_the_line(ax
     line, ticks = ax.lines
     assert (list(line.get_xdata()), list(line.get_ydata())) == ([0, 2, 5, 9], [1, 0.7, 0.4, 0.4])
     assert (list(ticks.get_xdata()), list(ticks.get_ydata())) == ([2, 3, 9], [0.7, 0.7, 0.4])
-    assert "on: median 5 seconds, 3 cut off" in said(ax)
+    assert "on: median 5 seconds, 3 censored" in said(ax)
 
 
 def test_where_less_than_half_were_solved_there_is_no_median(ax: Axes) -> None:
     plot_survival(ax, {"none": survival([], []), "some": survival([2.0], [0.8])}, {"none": [60.0, 60.0]})
-    assert "none: median not reached, 2 cut off" in said(ax)
+    assert "none: median not reached, 2 censored" in said(ax)
     assert "some: median not reached" in said(ax)
 
 

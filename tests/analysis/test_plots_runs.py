@@ -128,7 +128,7 @@ def test_episodes_that_a_budget_cut_off_are_open_marks_and_longer_than_any_media
     assert times(ax)[0] == 3.0
     (cut,) = [line for line in ax.lines if line.get_marker() == "^"]
     assert (list(cut.get_ydata()), cut.get_markerfacecolor()) == ([10.0, 10.0], "none")
-    assert "cut off by a budget (2 of 5)" in said(ax)
+    assert "stopped by a budget (2 of 5)" in said(ax)
 
 
 def test_where_half_are_cut_off_there_is_no_median(ax: Axes) -> None:
@@ -145,7 +145,7 @@ def test_a_short_budget_counts_as_longer_than_a_long_episode(ax: Axes) -> None:
 
 def test_a_model_that_reports_no_tokens_is_not_shown_to_take_none(ax: Axes) -> None:
     plot_effort(ax, frame_of([{"prompt_tokens": 0, "completion_tokens": 0}]), "tokens")
-    assert "not measured: the model reports none" in said(ax)
+    assert "not measured: the model reports no usage" in said(ax)
 
 
 def test_recovery_is_over_the_episodes_that_met_an_error(ax: Axes) -> None:

@@ -115,7 +115,7 @@ def test_one_run_a_group_does_not_tell_how_runs_differ() -> None:
 
 
 def test_two_groups_are_refused() -> None:
-    with pytest.raises(ConfigError, match="3 groups or more, not 2: code, data"):
+    with pytest.raises(ConfigError, match="at least 3 groups, not 2: code, data"):
         pool(episodes({name: ALIKE[name] for name in ("code", "data")}, 5))
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
 from hermes_lab.analysis.fitting.profile import contour, profile_interval
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.fitting.wald import covariance, student, wald_interval
 from hermes_lab.errors import ConfigError
 
@@ -113,9 +114,9 @@ def test_contour_is_lowest_at_the_fit_and_one_at_the_edge_of_its_region(fit: Fit
 
 def test_few_runs_are_refused_unless_episodes_are_taken_as_independent() -> None:
     few = fit_lanes(4)
-    with pytest.raises(ConfigError, match="4 runs do not tell"):
+    with pytest.raises(ConfigError, match="4 runs are too few"):
         profile_interval(few, "rate")
-    with pytest.raises(ConfigError, match="4 runs do not tell"):
+    with pytest.raises(ConfigError, match="4 runs are too few"):
         contour(few, "asymptote", "rate")
     assert profile_interval(few, "rate", independent=True).width > 0
 
@@ -123,7 +124,7 @@ def test_few_runs_are_refused_unless_episodes_are_taken_as_independent() -> None
 def test_what_has_no_profile_is_refused_by_name(fit: Fit) -> None:
     with pytest.raises(ConfigError, match="no parameter 'speed'; it has initial, asymptote, rate"):
         profile_interval(fit, "speed")
-    with pytest.raises(ConfigError, match="take the bootstrap's"):
+    with pytest.raises(ConfigError, match="use the bootstrap"):
         profile_interval(fit_lanes(name="changepoint"), "change")
 
 

@@ -83,7 +83,7 @@ def test_verdict_effect_cost_and_regressions_stand_first(write_run: WriteRun) ->
     verdict = text.index("Skills: better by +50 points (95 % interval ")
     effect, cost, worst = text.index("skills off 10 %"), text.index("tokens / solved"), text.index("Worst regressions")
     assert verdict < effect < cost < worst < text.index("Learning curves")
-    assert "6 of the 6 that skills off solved, not by skills on t0 lost in 6 of 6" in text
+    assert "6 of 6 solved by skills off but not by skills on t0 lost in 6 of 6" in text
     assert "not finished" not in text
 
 
@@ -96,11 +96,11 @@ def test_how_episodes_ended_stands_with_the_runs_and_what_spoils_the_score_at_th
     made[60] = msgspec.structs.replace(made[60], success=None, score=None, verdicts=(), **down)
     text = words(page_of(write_run(made, wanted=120)))
     top, runs = text[: text.index("tokens / solved")], text[text.index("Runs run command") :]
-    assert "45 of 119 episodes (38 %) ended with a reply that was cut at model.sampling.max_tokens (1,024)" in top
-    assert "15 of 119 episodes (13 %) ended with a tool call in the text that was not read" in top
-    assert "1 episodes errored and have no score (model 1); most often: no <page>; --resume tries them again" in top
+    assert "45 of 119 episodes (38 %) ended with a reply truncated at model.sampling.max_tokens (1,024)" in top
+    assert "15 of 119 episodes (13 %) ended with an unparsed tool call in the text" in top
+    assert "1 episodes errored and have no score (model 1); often: no <page>; retry with --resume" in top
     assert top.count("errored") == 1
-    assert "arm answered reply cut (length) call not read (unparsed) errored" in runs
+    assert "arm answered reply cut (length) tool call not parsed (unparsed) errored" in runs
     assert "skills off – 45 · 75 % 15 · 25 % –" in runs
     assert "skills on 59 · 98 % – – 1 · 2 %" in runs
 
@@ -212,7 +212,7 @@ def test_run_still_going_and_errors_are_warned_of(write_run: WriteRun) -> None:
     down = EpisodeError("model", "down")
     made = [*episodes(), make_episode(None, task=10, lane="on-r0-w0", status="errored", error=down, trajectory=None)]
     text = words(page_of(write_run(made, wanted=500)))
-    assert "the run is not finished: 120 of 500 episodes" in text
+    assert "the run is not finished: results are based on 120 of 500 episodes" in text
     assert "1 episodes errored and have no score (model 1)" in text
     assert "no learning curve is identified" in text
 
@@ -235,8 +235,8 @@ def test_one_arm_alone_has_a_page_without_a_comparison(write_run: WriteRun) -> N
     made = [episode for episode in episodes() if episode.lane.startswith("on")]
     text = words(page_of(write_run(made, wanted=60)))
     assert "No comparison: skills on solved 60 % of 60 tasks." in text
-    assert "arm off has no episode yet" in text
-    assert "has one arm, on, and one set of weights; run a second arm, or give a second run" in text
+    assert "arm off has no episodes yet" in text
+    assert "has one arm, on, and one set of weights; run a second arm or give a second run" in text
 
 
 def test_runs_of_other_tasks_have_a_page_that_says_so(write_run: WriteRun) -> None:
@@ -252,11 +252,11 @@ def test_two_runs_are_paired_by_key(write_run: WriteRun) -> None:
     worse = [make_episode(False, task=e.round, lane=e.lane) for e in episodes()]
     text = words(page_of(write_run(episodes(), "base"), write_run(worse, "tuned")))
     assert re.search("base: worse by -35 points", text)
-    assert "20 of the 42 that base solved" in text or "42 of the 42 that base solved, not by tuned" in text
+    assert "20 of 42 solved by base" in text or "42 of 42 solved by base but not by tuned" in text
 
 
 def test_run_without_episodes_and_folder_without_run_are_refused(write_run: WriteRun, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no episode yet"):
+    with pytest.raises(ConfigError, match="no episodes yet"):
         page_of(write_run([]))
     with pytest.raises(ConfigError, match=r"no run here \(no such folder\)"):
         page_of(tmp_path / "nowhere")
@@ -265,13 +265,13 @@ def test_run_without_episodes_and_folder_without_run_are_refused(write_run: Writ
 
 def test_unjudged_run_has_no_verdict(write_run: WriteRun) -> None:
     text = words(page_of(write_run([make_episode(None, task=n) for n in range(4)], wanted=4)))
-    assert "Nothing was judged, so there is no verdict." in text
-    assert "4 episodes were judged by nothing" in text
+    assert "No verdict: no episode was judged." in text
+    assert "4 episodes were not judged" in text
 
 
 def test_what_the_suite_tells_is_shown_and_else_not_measured(write_run: WriteRun) -> None:
     run = write_run(episodes())
-    assert "Hidden rules that the library tells Not measured" in words(page_of(run))
+    assert "Hidden rules captured by the library Not measured" in words(page_of(run))
     told = Capture(
         lane="on-r0-w0", arm="on", round=9, experience=9, skills=3, silent=0,
         precision=Rate(2, 3), recall=Rate(2, 5), recall_met=Rate(2, 4), untrue=("bad",),
@@ -279,7 +279,7 @@ def test_what_the_suite_tells_is_shown_and_else_not_measured(write_run: WriteRun
     text = words(page_of(run, from_suite=FromSuite([told], ["on-r0-w0: tea tells 4711"], "1 library")))
     assert "2/3 · 67 %" in text
     assert "on-r0-w0: tea tells 4711" in text
-    assert "1 skills tell a part of a held-out answer" in text
+    assert "1 skills contain part of a held-out answer" in text
 
 
 def test_uplift_run_tells_which_skills_help(write_run: WriteRun) -> None:
@@ -348,8 +348,8 @@ def test_metric_that_was_measured_is_named_where_nothing_was_judged(write_run: W
     first = text[: text.index("Learning curves")]
     assert "Skills: parsed first calls: better by +100 points" in first
     assert "Difference in points (95 %), parsed first calls" in first
-    assert "Solved at the first submission: not measured, nothing was judged." in first
-    assert "Worst regressions Not measured: nothing was judged." in first
+    assert "Solved at the first submission: not measured, no episode was judged." in first
+    assert "Worst regressions Not measured: no episode was judged." in first
     assert "solved every" not in first
     assert "solved all" not in first
 
@@ -364,8 +364,8 @@ def test_regressions_say_which_part_they_looked_at(write_run: WriteRun) -> None:
     assert compared
     headline, learning = (c.part for c in compared.comparisons if c.metric == "success")
     text = words(page_of(run))
-    assert f"{headline}: none, skills on solved all 24 that skills off did, of 24 pairs" in text
-    assert f"{learning}: 6 of the 12 that skills off solved, not by skills on t1 lost in 6 of 6" in text
+    assert f"{headline}: none, skills on also solved all 24 of skills off, 24 pairs" in text
+    assert f"{learning}: 6 of 12 solved by skills off but not by skills on t1 lost in 6 of 6" in text
 
 
 def test_part_that_was_not_judged_is_not_without_regressions(write_run: WriteRun) -> None:
@@ -373,8 +373,8 @@ def test_part_that_was_not_judged_is_not_without_regressions(write_run: WriteRun
         return True if phase == "learn" else None
 
     text = words(page_of(write_run(checked(solved), wanted=168)))
-    assert "while learning: none, skills on solved all 12" in text
-    assert "on held-out tasks: not measured, nothing was judged" in text
+    assert "while learning: none, skills on also solved all 12" in text
+    assert "on held-out tasks: not measured, no episode was judged" in text
 
 
 def test_losses_of_a_single_check_are_seen(write_run: WriteRun) -> None:
@@ -384,7 +384,7 @@ def test_losses_of_a_single_check_are_seen(write_run: WriteRun) -> None:
         for lane in range(6)
         for task in range(2)
     ]
-    assert "12 of the 12 that skills off solved" in words(page_of(write_run(made, wanted=24)))
+    assert "12 of 12 solved by skills off" in words(page_of(write_run(made, wanted=24)))
 
 
 def test_arms_tell_the_last_check_alone(write_run: WriteRun) -> None:
@@ -405,7 +405,7 @@ def test_cost_is_of_the_sides_that_are_compared(write_run: WriteRun) -> None:
 
     def cost(page: str) -> str:
         text = words(page)
-        return text[text.index(" Cost ") : text.index("Reviews that write skills")]
+        return text[text.index(" Cost ") : text.index("Includes the reviews")]
 
     alone = cost(page_of(one))
     assert re.findall("skills on|skills off|placebo|oracle", alone) == ["skills off", "skills on"]
@@ -417,7 +417,9 @@ def test_cost_is_of_the_sides_that_are_compared(write_run: WriteRun) -> None:
 
 def test_unfinished_run_is_said_right_under_the_verdict(write_run: WriteRun) -> None:
     page = page_of(write_run(episodes(), wanted=500))
-    assert re.search(r'</h1><ul class="warnings"[^>]*><li>the run is not finished: 120 of 500', page)
+    assert re.search(
+        r'</h1><ul class="warnings"[^>]*><li>the run is not finished: results are based on 120 of 500', page
+    )
 
 
 def test_directions_of_weights_and_skills_stand_in_the_headline(write_run: WriteRun) -> None:
@@ -443,8 +445,8 @@ def test_directions_of_weights_and_skills_stand_in_the_headline(write_run: Write
     (heading,) = map(html.unescape, re.findall("<h1[^>]*>([^<]*)</h1>", page))
     said = found.decomposition.sentence()
     assert heading.replace("\u00a0", " ") == f"{said[:1].upper()}{said[1:]}."
-    assert "the weights make -30 points" in heading
-    assert "the skills +40 points" in heading
+    assert "weights -30 points" in heading
+    assert "skills +40 points" in heading
     text = words(page)
     assert "weights −30 (" in text
     assert "skills +40 (" in text
@@ -454,7 +456,7 @@ def test_interval_that_cannot_be_told_is_not_told() -> None:
     nothing = Transfer(
         6, np.ones((2, 1)), Estimate(1.0, None), None, None, None, Estimate(0.0, Interval(-0.1, 0.1)), None
     )
-    assert _estimate(nothing, "acc") == "100 % (not told)"
+    assert _estimate(nothing, "acc") == "100 % (no interval)"
     assert _estimate(nothing, "gain") == "+0 (−10 to 10)"
     assert _estimate(nothing, "bwt") == "–"
 
@@ -476,4 +478,4 @@ def test_verdict_stands_before_the_feedback_that_tells_it(write_run: WriteRun) -
 def test_tokens_that_no_model_reported_are_not_measured(write_run: WriteRun) -> None:
     silent = Trajectory((), (), "native", "answered")
     made = [msgspec.structs.replace(episode, trajectory=silent) for episode in episodes()]
-    assert "The model reported no tokens: not measured." in words(page_of(write_run(made)))
+    assert "Tokens not measured: the model reported no usage." in words(page_of(write_run(made)))

@@ -21,7 +21,7 @@ def test_a_whole_run_is_opened_without_a_warning(write_run: WriteRun) -> None:
 def test_a_run_that_is_still_going_says_how_far_it_is(write_run: WriteRun) -> None:
     lost = make_episode(None, task=1, status="errored", error=EpisodeError("model", "down"))
     (run,) = open_runs(write_run([make_episode(True), lost], wanted=5))
-    assert "1 of 5 episodes finished, 1 errored; the run is still going, or was interrupted" in run.warning()
+    assert "1 of 5 episodes finished, 1 errored; the run is in progress or was interrupted" in run.warning()
     assert run.pending == 4
 
 
@@ -32,7 +32,7 @@ def test_an_errored_episode_that_was_run_again_is_not_errored(write_run: WriteRu
 
 
 def test_a_run_without_an_episode_is_named(write_run: WriteRun) -> None:
-    with pytest.raises(ConfigError, match="no episode is written yet, of 7"):
+    with pytest.raises(ConfigError, match="0 of 7 episodes finished"):
         open_runs(write_run([], wanted=7))
 
 

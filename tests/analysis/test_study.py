@@ -95,7 +95,7 @@ def test_weights_and_skills_are_told_apart_over_parts(write_run: WriteRun) -> No
     }
     both = group_finding("both", runs, ("old", "new")).verdicts["old -> new"]
     assert both.question == "skills and weights"
-    assert both.sentence.startswith("What skills are worth depends on the weights: no difference shown: +0")
+    assert both.sentence.startswith("The effect of skills depends on the weights: no difference shown: +0")
     assert both.comparison
     assert both.comparison.decomposition
     assert both.comparison.decomposition.interaction.difference == pytest.approx(0.5)

@@ -214,7 +214,7 @@ def test_a_review_that_was_cut_is_counted(write_run: WriteRun) -> None:
     found = summarize(write_run([make_episode(True, review=cut)]))
     assert found["review_stop_reasons"] == {"length": 1}
     (warning,) = found["warnings"]
-    assert warning.startswith("1 of 1 reviews (100 %) did not end well (1 reply cut (length))")
+    assert warning.startswith("1 of 1 reviews (100 %) ended without a result (1 reply cut (length))")
 
 
 def test_summary_is_json(write_run: WriteRun) -> None:
@@ -232,6 +232,10 @@ def test_a_manifest_that_lacks_a_field_is_named(tmp_path: Path) -> None:
 def test_summary_imports_no_numeric_library() -> None:
     heavy = {"numpy", "pandas", "scipy", "matplotlib"}
     subprocess.run(
-        [sys.executable, "-c", f"import sys, analysis.summary; assert not {heavy} & set(sys.modules)"],
+        [
+            sys.executable,
+            "-c",
+            f"import sys, hermes_lab.analysis.summaries.summary; assert not {heavy} & set(sys.modules)",
+        ],
         check=True,
     )

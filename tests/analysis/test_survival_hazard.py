@@ -35,7 +35,7 @@ def test_reflexion_solves_everything_in_the_end() -> None:
     assert fit.hazard.value == pytest.approx(0.25, abs=1e-6)
     assert -fit.log_likelihood == pytest.approx(112.467, abs=5e-4)
     assert fit.rival == pytest.approx(0.25)
-    assert fit.reason == "that all are learnable is as good an account (AICc difference -2.2)"
+    assert fit.reason == "a model with all tasks learnable fits as well (AICc difference -2.2)"
     assert fit.learnable.wald is None
     assert fit.learnable.profile.high == 1.0
 
@@ -101,17 +101,17 @@ def test_same_seed_gives_the_same_intervals() -> None:
 def test_too_few_trials_cannot_tell_slow_from_never() -> None:
     fit = fit_cured_hazard([3, 3, 3, 3, 3], 100, draws=0)
     assert not fit.identified
-    assert "all are learnable is as good" in fit.reason
+    assert "all tasks learnable fits as well" in fit.reason
     assert fit.learnable.profile.high == 1.0
 
 
 def test_few_solved_tasks_are_given_as_the_reason() -> None:
-    assert fit_cured_hazard([5, 1, 0, 0], 200, draws=0).reason == "fewer than 10 tasks were solved (6)"
+    assert fit_cured_hazard([5, 1, 0, 0], 200, draws=0).reason == "fewer than 10 solved tasks (6)"
 
 
 def test_trials_that_see_little_of_what_is_learnable_are_given_as_the_reason() -> None:
     fit = fit_cured_hazard([600, 500, 410], 10_000, draws=0)
-    assert fit.reason.startswith("the trials see ")
+    assert fit.reason.startswith("the trials cover ")
 
 
 def test_those_that_left_early_are_not_taken_for_failures() -> None:
@@ -136,13 +136,13 @@ def test_prediction_follows_the_counts() -> None:
     [
         ([1, -1], 10, None, "solved_per_trial"),
         ([], 10, None, "solved_per_trial"),
-        ([math.nan, 3], 50, None, "solved_per_trial: give how many were newly solved"),
-        ([math.inf, 3], 50, None, "as whole numbers"),
-        ([2.5, 3], 50, None, "as whole numbers"),
+        ([math.nan, 3], 50, None, "solved_per_trial: give the newly solved tasks"),
+        ([math.inf, 3], 50, None, "non-negative integers"),
+        ([2.5, 3], 50, None, "non-negative integers"),
         ([5, 1], 10, [math.nan, 0], "left_per_trial"),
         ([5, 6], 10, None, "10 tasks cannot have 11 outcomes"),
         ([0], 0, None, "0 tasks"),
-        ([5, 1], 10, [1], "give 2 counts"),
+        ([5, 1], 10, [1], "give 2 non-negative integers"),
     ],
 )
 def test_counts_that_cannot_be_are_refused(solved: list[int], at_risk: int, left: list[int] | None, said: str) -> None:

@@ -75,7 +75,7 @@ def test_constant_times_have_no_curve() -> None:
 
 
 def test_rising_times_are_no_saving() -> None:
-    assert "time does not fall" in simulate(20, truth=np.array([6.0, 25.0, 0.08, 0.4]), budget=200.0).reason
+    assert "time does not decrease" in simulate(20, truth=np.array([6.0, 25.0, 0.08, 0.4]), budget=200.0).reason
 
 
 def test_line_has_no_floor() -> None:
@@ -85,11 +85,11 @@ def test_line_has_no_floor() -> None:
 
 def test_step_has_no_rate() -> None:
     fit = simulate(20, truth=np.array([30.0, 5.0, 50.0, 0.3]), budget=200.0)
-    assert "falls in one step" in fit.reason
+    assert "decreases in a single step" in fit.reason
 
 
 def test_mostly_cut_off_times_are_given_as_the_reason() -> None:
-    assert "of the times are whole" in simulate(20, budget=5.0).reason
+    assert "of the times are uncensored" in simulate(20, budget=5.0).reason
 
 
 def test_few_runs_have_no_interval() -> None:

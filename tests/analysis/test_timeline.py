@@ -66,7 +66,7 @@ def test_loads_are_judged_episodes_of_the_lane_by_round(write_run: WriteRun) -> 
 def test_a_line_that_is_no_border_is_named(write_run: WriteRun) -> None:
     run = write_run([using(0, True)])
     write_history(run, "on-r0-w0", {"round": 0}, {"round": "x"})
-    with pytest.raises(ConfigError, match=r"history\.jsonl:2: not a border"):
+    with pytest.raises(ConfigError, match=r"history\.jsonl:2: not a round merge"):
         timeline(run, "on-r0-w0")
 
 
@@ -103,7 +103,7 @@ def test_events_stand_at_the_ends_of_their_rounds_in_the_row_of_their_skill(ax: 
     drawn = marks(ax)
     assert drawn["created"] == ([2.5, 0.5], [1, 0])
     assert drawn["deprecated"] == ([3.5], [0])
-    assert "loaded, less than half solved" in said(ax)
+    assert "loaded, fewer than half solved" in said(ax)
 
 
 def test_a_life_goes_from_creation_and_is_dotted_once_it_is_deprecated(ax: Axes) -> None:

@@ -7,7 +7,7 @@ import pytest
 from synthetic_episodes import make_episode
 from typer.testing import CliRunner
 
-from hermes_lab.analysis.comparison.gap import gap_closed
+from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.verdict import verdict
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.errors import ConfigError
@@ -51,12 +51,12 @@ def test_no_difference_shown_says_what_would_have_been(write_run: WriteRun) -> N
     found = verdict(write_run(episodes))
     assert not found.shown
     assert found.sentence.startswith("Skills: no difference shown: +0 points")
-    assert "points would have been detected with probability 0.8" in found.sentence
+    assert "minimum detectable effect +24 points (power 0.8)" in found.sentence
 
 
 def test_content_of_skills_is_told_from_their_presence(write_run: WriteRun) -> None:
     same = verdict(write_run([*lanes_of("off", 2), *lanes_of("on", 7), *lanes_of("placebo", 7)], "same"))
-    assert "that it is the content of the skills is not shown" in same.causes[0]
+    assert "an effect of the skills' content is not shown" in same.causes[0]
     content = verdict(write_run([*lanes_of("off", 2), *lanes_of("on", 7), *lanes_of("placebo", 2)], "content"))
     assert content.causes[0].startswith("against a placebo of the same length: solved at the first submission: 20/80")
     assert "not shown" not in content.causes[0]
@@ -107,7 +107,7 @@ def test_skills_and_weights_of_one_run_are_told_apart(write_run: WriteRun) -> No
         )
     )
     assert found.question == "skills and weights"
-    assert found.sentence.startswith("It was the weights, and the skills are not shown to matter: of +50 points")
+    assert found.sentence.startswith("The weights made a difference; no effect of skills shown: combined +50 points")
     assert found.difference == pytest.approx(0.5)
 
 
@@ -117,7 +117,7 @@ def test_two_runs_are_compared_by_what_changed(write_run: WriteRun) -> None:
     assert verdict(base, write_run(lanes_of("off", 7, **tuned), "tuned")).question == "weights"
     found = verdict(base, other)
     assert found.question == "runs"
-    assert found.sentence.startswith(f"{other} against {base}: better by +50 points")
+    assert found.sentence.startswith(f"{other} vs {base}: better by +50 points")
 
 
 def test_frozen_library_against_a_placebo_is_a_question_too(write_run: WriteRun) -> None:
@@ -128,11 +128,11 @@ def test_frozen_library_against_a_placebo_is_a_question_too(write_run: WriteRun)
 @pytest.mark.parametrize(
     ("episodes", "why"),
     [
-        ([], "holds no episode yet"),
+        ([], "has no episodes yet"),
         (lanes_of("on", 3), "has one arm, on, and one set of weights"),
         (
             [make_episode(None, lane=f"{arm}-r0-w0", metrics={}) for arm in ("off", "on")],
-            "of 1 pairs none was judged on both sides",
+            "none of 1 pairs was judged on both sides",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_command_warns_of_a_side_whose_replies_were_cut(write_run: WriteRun) -> 
     ]
     run = write_run([*lanes_of("off", 2), *cut])
     said = CliRunner().invoke(app, ["compare", str(run)]).stderr
-    assert f"warning: {run}: 80 of 160 episodes (50 %) ended with a reply that was cut" in said
+    assert f"warning: {run}: 80 of 160 episodes (50 %) ended with a reply truncated" in said
 
 
 def test_command_compares_all_arms_with_the_first(write_run: WriteRun) -> None:
@@ -201,9 +201,13 @@ def test_metric_that_is_not_success_is_named(write_run: WriteRun) -> None:
 @pytest.mark.parametrize(
     ("lanes", "limit", "reach"),
     [
-        (["r0-w0"], "this lane only", "over 40 tasks of one lane: with fewer than 6 they speak of no other"),
-        ([f"r{r}-w0" for r in range(7)], "this world only", "over 7 lanes (replicate x world) and over the 40 tasks"),
-        ([f"r0-w{w}" for w in range(7)], "", "over 7 worlds, all lanes of one together"),
+        (["r0-w0"], "this lane only", "over 40 tasks of one lane; fewer than 6 lanes"),
+        (
+            [f"r{r}-w0" for r in range(7)],
+            "this world only",
+            "by lane (7 lanes, replicate x world) and by task (40 shared tasks)",
+        ),
+        ([f"r0-w{w}" for w in range(7)], "", "clustered by world (7 worlds)"),
     ],
 )
 def test_verdict_says_what_it_speaks_of(write_run: WriteRun, lanes: list[str], limit: str, reach: str) -> None:
@@ -216,7 +220,7 @@ def test_verdict_says_what_it_speaks_of(write_run: WriteRun, lanes: list[str], l
     ]
     found = verdict(write_run(episodes))
     assert found.shown
-    assert found.sentence.endswith(f"; this speaks of {limit}" if limit else "worlds")
+    assert found.sentence.endswith(f"; applies to {limit}" if limit else "worlds")
     assert reach in found.detail[0]
 
 
@@ -224,12 +228,10 @@ def test_p_that_several_arms_take_away_is_told_beside_the_plain_one(write_run: W
     """Six worlds that all agree have p = 0.03, which two arms cannot both be shown with."""
     run = write_run([*lanes_of("off", 2, lanes=6), *lanes_of("on", 4, lanes=6), *lanes_of("placebo", 3, lanes=6)])
     command = CliRunner().invoke(app, ["compare", str(run), "--arms", "off,on,placebo"])
-    assert command.stdout.startswith("on against off: no difference shown: +20 points")
+    assert command.stdout.startswith("on vs off: no difference shown: +20 points")
     first = command.stdout.splitlines()[0]
     assert "p = 0.031 (0.062 by Holm over 2 arms), over 60 pairs in 6 worlds; " in first
-    assert first.endswith(
-        "no rise, however large, would have been detected with probability 0.8"
-    )  # six worlds have no p below 1/32
+    assert first.endswith("underpowered: no effect size has power 0.8")  # six worlds have no p below 1/32
 
 
 def test_content_is_not_asked_for_where_only_the_weights_are_shown(write_run: WriteRun) -> None:
@@ -279,4 +281,4 @@ def test_check_in_the_middle_is_not_called_the_end(write_run: WriteRun, last: in
 def test_planned_arm_without_an_episode_is_named(write_run: WriteRun) -> None:
     found = verdict(write_run([*lanes_of("off", 2), *lanes_of("placebo", 2)]))
     assert found.question == "arms"
-    assert found.sentence.endswith("; planned, but without an episode yet: on")
+    assert found.sentence.endswith("; planned arms without episodes yet: on")

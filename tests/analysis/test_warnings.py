@@ -41,26 +41,26 @@ def told(write_run: WriteRun, stops: list[str], formats: tuple[str, ...] = (), *
 def test_a_reply_that_was_cut_names_the_limit_and_its_value(write_run: WriteRun) -> None:
     (warning,) = told(write_run, ["length"] * 7 + ["answered"] * 3)
     assert warning == (
-        "7 of 10 episodes (70 %) ended with a reply that was cut at model.sampling.max_tokens (1,024): they have no "
-        "answer, and 7 of the 7 that were judged count as not solved; raise it (reasoning counts, too)"
+        "7 of 10 episodes (70 %) ended with a reply truncated at model.sampling.max_tokens (1,024): they have no "
+        "answer, and 7 of the 7 judged ones count as not solved; raise it (reasoning counts too)"
     )
 
 
 def test_what_was_solved_all_the_same_is_not_called_lost(write_run: WriteRun) -> None:
     run = write_run([ended("length", task, success=[True, False, None][task]) for task in range(3)])
     (warning,) = summarize(run)["warnings"]
-    assert "1 of the 2 that were judged count as not solved" in warning
+    assert "1 of the 2 judged ones count as not solved" in warning
 
 
 @pytest.mark.parametrize(
     ("stop", "words"),
     [
-        ("filtered", ["withheld or cut by the endpoint's content filter", "they have no answer"]),
-        ("refused", ["marks as a refusal", "hermes-lab show"]),
-        ("empty", ["gave no answer", "thinking model", "model.sampling.max_tokens (1,024)"]),
+        ("filtered", ["blocked or truncated by the endpoint's content filter", "they have no answer"]),
+        ("refused", ["marked as a refusal", "hermes-lab show"]),
+        ("empty", ["gave no answer", "reasoning model", "model.sampling.max_tokens (1,024)"]),
         ("context_full", ["did not fit the model", "agent.context_tokens (0: not told)", "agent.compress_at (0.75)"]),
         ("repeated", ["a loop of identical calls", "agent.max_repeats (null: 6 with agent.prompt=full)"]),
-        ("unparsed", ["a tool call in the text that was not read", "model.tool_parser", "agent.tool_format=hermes"]),
+        ("unparsed", ["an unparsed tool call in the text", "model.tool_parser", "agent.tool_format=hermes"]),
     ],
 )
 def test_every_bad_end_is_told_from_5_percent_on(write_run: WriteRun, stop: str, words: list[str]) -> None:
@@ -82,7 +82,10 @@ def test_every_bad_end_is_told_from_5_percent_on(write_run: WriteRun, stop: str,
 def test_a_budget_is_told_from_20_percent_on(write_run: WriteRun, stop: str, field: str) -> None:
     priced = {"agent": {"max_cost": 0.5}}
     (warning,) = told(write_run, [stop] + ["answered"] * 4, **priced)
-    assert f"ended at {field}: 1 of the 1 that were judged count as not solved; they are judged as they" in warning
+    assert (
+        f"ended at {field}: 1 of the 1 judged ones count as not solved; they were judged in their state at that point"
+        in warning
+    )
     assert told(write_run, [stop] + ["answered"] * 5, **priced) == []
 
 
@@ -95,7 +98,7 @@ def test_a_share_that_is_large_in_one_arm_alone_is_told_of_that_arm(write_run: W
     off = [ended("answered", task, lane="off-r0-w0") for task in range(90)]
     on = [ended("length" if task == 0 else "answered", task, lane="on-r0-w0") for task in range(10)]
     (warning,) = summarize(write_run([*off, *on]))["warnings"]
-    assert warning.startswith("arm on, model-a: 1 of 10 episodes (10 %) ended with a reply that was cut")
+    assert warning.startswith("arm on, model-a: 1 of 10 episodes (10 %) ended with a reply truncated")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,7 @@ def test_a_share_that_is_large_in_one_arm_alone_is_told_of_that_arm(write_run: W
         ({}, ("llama",), "--tool-call-parser llama3_json"),
         ({}, ("hermes",), "--tool-call-parser hermes) or agent.tool_format=hermes"),
         ({}, ("other",), "(in a format without a parser here)"),
-        ({}, ("other",), "let the server read the calls (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"),
+        ({}, ("other",), "let the server parse the calls (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"),
         ({"model": {"tool_parser": "qwen"}}, ("hermes",), "set model.tool_parser=hermes instead of qwen"),
         ({"agent": {"tool_format": "hermes"}}, ("llama",), "set it to native, with model.tool_parser=llama"),
         ({"model": {"provider": "scripted"}}, (), "set agent.tool_format=hermes"),
@@ -137,9 +140,9 @@ def test_a_reply_that_the_server_cut_far_below_the_limit_is_not_blamed_on_it(wri
     assert longest_cut(run) == 241
     summary = summarize(run)
     (warning,) = warnings_of(summary, config(), Seen((), 241))
-    assert "that the server cut after 241 tokens or fewer, far below model.sampling.max_tokens (1,024)" in warning
-    assert warning.endswith("look at the server's own limit and context length")
-    assert "cut at model.sampling.max_tokens (1,024)" in warnings_of(summary, config(), Seen((), 1000))[0]
+    assert "that the server cut after at most 241 tokens, far below model.sampling.max_tokens (1,024)" in warning
+    assert warning.endswith("check the server's own limit and context length")
+    assert "truncated at model.sampling.max_tokens (1,024)" in warnings_of(summary, config(), Seen((), 1000))[0]
 
 
 def test_formats_are_those_of_a_few_unparsed_episodes(write_run: WriteRun) -> None:
@@ -172,7 +175,7 @@ def test_replies_that_were_cut_on_the_way_are_told_though_episodes_went_on(write
     usual = make_episode(True)
     cut = msgspec.structs.replace(usual, metrics=usual.metrics | {"cut_replies": 1})
     (warning,) = summarize(write_run([cut]))["warnings"]
-    assert warning.startswith("1 of 3 replies (33 %) were cut at model.sampling.max_tokens (1,024)")
+    assert warning.startswith("1 of 3 replies (33 %) were truncated at model.sampling.max_tokens (1,024)")
 
 
 def test_first_calls_that_did_not_run_are_told_from_20_percent_on(write_run: WriteRun) -> None:
@@ -211,10 +214,10 @@ def test_the_configuration_of_an_older_run_may_lack_a_field(write_run: WriteRun)
     found = warnings_of(summary, {})
     assert len(found) == 7  # not the budgets, of which each ended one in twelve
     assert not any("(None" in warning for warning in found)
-    assert any("cut at model.sampling.max_tokens" in warning for warning in found)
+    assert any("truncated at model.sampling.max_tokens" in warning for warning in found)
 
 
 def test_the_early_warning_names_the_fields_of_what_happened() -> None:
     line = early_warning(Counter(length=4, errored=6), "model: down")
-    assert "none of the first 10 episodes came to an answer (4 reply cut, 6 errored)" in line
+    assert "none of the first 10 episodes produced an answer (4 reply cut, 6 errored)" in line
     assert "model.sampling.max_tokens; the last error (model: down)" in line

@@ -18,8 +18,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
 from hermes_lab.analysis.fitting.likelihood import Counts, maximize, unbounded
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.bootstrap import cluster_weights
 
 RUNS, TASKS, DRAWS, SAMPLE = 20, 100, 2_000, 100

@@ -19,7 +19,7 @@ import yaml
 
 from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.job import Data, RolloutSpec
+from hermes_lab.training.job import Data, TrainingJob
 from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
 from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries, train
 from hermes_lab.training.tokens import IGNORED, Row
@@ -37,14 +37,14 @@ def make_row(draw: random.Random, shared: list[int]) -> Row:
     return Row(ids, labels)
 
 
-def ours(job: RolloutSpec, model: Any) -> Any:
+def ours(job: TrainingJob, model: Any) -> Any:
     """The trainer of `hermes-lab train sft`."""
     from hermes_lab.training.sft import _trainer
 
-    return _trainer(job, model, lambda _: None)
+    return _trainer(job, model, load_tokenizer(job.locked, lambda _: None), lambda _: None)
 
 
-def bare(job: RolloutSpec, model: Any) -> Any:
+def bare(job: TrainingJob, model: Any) -> Any:
     """TRL's own, told that the rows are ready."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
@@ -67,14 +67,14 @@ def bare(job: RolloutSpec, model: Any) -> Any:
 
 
 def measure(
-    name: str, make: Callable[[RolloutSpec, Any], Any], locked: LockedConfig, data: Data, root: Path
+    name: str, make: Callable[[TrainingJob, Any], Any], locked: LockedConfig, data: Data, root: Path
 ) -> list[Any]:
     """The steps of one training after the first."""
     lock, run = root / "lock.yaml", root / "run"
     (run / "episodes").mkdir(parents=True, exist_ok=True)
     config = TrainConfig(lock=str(lock), data=(str(run),), adapters=str(root / "adapters"), name=name)
     training_run = TrainingRun.begin(config, {})
-    job = RolloutSpec("sft", config, locked, resolve(PACKAGED), None, data, training_run, "")
+    job = TrainingJob("sft", config, locked, resolve(PACKAGED), None, data, training_run, "")
     model = job.model()
     train(make(job, model), model, training_run)
     return [json.loads(line) for line in training_run.metrics.read_text().splitlines()][1:]

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from hermes_lab.analysis.curves import CURVES
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
 from hermes_lab.analysis.fitting.forms import choose_form
 from hermes_lab.analysis.fitting.likelihood import natural, unbounded
 from hermes_lab.analysis.fitting.pooling import pool_curves
 from hermes_lab.analysis.fitting.profile import profile_interval
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.fitting.wald import wald_interval
 from hermes_lab.analysis.stats.intervals import Interval
 
@@ -129,8 +130,8 @@ def test_the_right_form_is_chosen_as_often_as_was_published_and_a_wrong_one_is_s
             success = np.random.default_rng([seed, lanes, 7]).random((lanes, TASKS)) < p
             forms = choose_form(np.tile(N, lanes), success.ravel(), np.repeat(np.arange(lanes), TASKS))
             right += forms.best.name == name
-            told += forms.told
-            wrong += forms.told and forms.best.name != name
+            told += forms.identified
+            wrong += forms.identified and forms.best.name != name
         cells.append(f"{right}/{seed + 1} ({told})")
         assert wrong <= 3
         assert not (lanes == 1 and told)

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from hermes_lab.analysis.data.load import load_episodes
-from hermes_lab.analysis.fitting.fit import Fit, fit_curve
+from hermes_lab.analysis.fitting.fit import fit_curve
 from hermes_lab.analysis.fitting.profile import profile_interval
+from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.tasks.expected import expected_success
 from hermes_lab.tasks.worlds import WorldSpec
 

@@ -24,7 +24,7 @@ def test_skills_that_the_tuned_model_writes_help_it_on_a_family_that_it_never_sa
     of_skills = seats["verdicts"]["tuned"]
     assert of_skills["shown"], of_skills["sentence"]
     assert of_skills["difference"] > 0
-    assert seats["verdicts"]["untuned -> tuned"]["sentence"].startswith("What skills are worth depends on the weights")
+    assert seats["verdicts"]["untuned -> tuned"]["sentence"].startswith("The effect of skills depends on the weights")
     assert solved["learner"]["oracle"] == 72
     assert Path(seats["report"]).read_text().startswith("<!doctype html>")
     assert said["costs"]["tuned"]["episodes"] == 3 * 72

@@ -38,9 +38,9 @@ def test_a_run_that_was_cut_everywhere_says_so_while_it_runs_and_at_its_end(
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     early, last = (number for number, line in enumerate(lines) if line.startswith("warning: "))
-    assert lines[early].startswith("warning: none of the first 10 episodes came to an answer (10 reply cut)")
+    assert lines[early].startswith("warning: none of the first 10 episodes produced an answer (10 reply cut)")
     assert early < [line.split()[0] for line in lines].index("12/12")
-    assert lines[last].startswith(f"warning: 12 of 12 episodes (100 %) ended with a reply that was cut at {LIMIT}")
+    assert lines[last].startswith(f"warning: 12 of 12 episodes (100 %) ended with a reply truncated at {LIMIT}")
     assert "episodes ended                   12 reply cut (length)" in done.stdout
     assert "12 reply cut" in next(line for line in lines if line.startswith("12/12"))
     written = json.loads((tmp_path / "run" / "summary.json").read_text())

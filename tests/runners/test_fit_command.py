@@ -116,7 +116,7 @@ def test_threshold_is_told_where_the_curve_is_identified(run: Path) -> None:
 def test_best_shows_the_forms_and_whether_one_is_told(run: Path) -> None:
     out = fit(run, "--curve", "best")
     assert out.startswith("form ")
-    assert "skills off: the form is not told: no form rises clear of a constant; below, the exponential" in out
+    assert "skills off: form undecided: no form beats a constant; below, the exponential" in out
 
 
 def test_named_curve_is_fitted(run: Path) -> None:
@@ -151,7 +151,7 @@ def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
         (("--curve", "spline"), "no such curve; there are apex, changepoint"),
         (("--phase", "heldout"), "no held-out episode is scored; learning.heldout.tasks adds"),
         (("--pool", "--curve", "best"), "one curve for all of them; name it with --curve"),
-        (("--pool", "--by", "family"), "pooling takes 3 groups or more"),
+        (("--pool", "--by", "family"), "partial pooling needs at least 3 groups"),
         (("--pool", "--executor", "ray"), "pooled curves are fitted here"),
         (("--pool", "--interval", "wald"), "pooled curves have intervals of their own"),
         (("--curve", "changepoint", "--interval", "profile"), "the likelihood jumps in change"),

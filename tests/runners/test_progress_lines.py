@@ -62,7 +62,7 @@ def ended(number: int, stop: str) -> EpisodeSummary:
 def test_episodes_without_an_answer_are_told_in_lines_and_in_the_table(tally: Tally) -> None:
     for number, stop in enumerate(["answered", "length", "length", "unparsed"]):
         tally.add(ended(number, stop))
-    assert "0% solved at once, 2 reply cut, 1 call not read" in tally.headline()
+    assert "0% solved at once, 2 reply cut, 1 tool call not parsed" in tally.headline()
     out = io.StringIO()
     with LiveTable(tally, Console(file=out, width=180, force_terminal=True)):
         pass
@@ -89,7 +89,7 @@ def test_ten_episodes_that_came_to_nothing_are_told_once_while_the_run_goes_on(t
         for number in range(10, 15):
             told(ended(number, "length"))
     (warning,) = [line for line in lines if "warning" in line]
-    assert "none of the first 10 episodes came to an answer (9 reply cut, 1 call not read)" in warning
+    assert "none of the first 10 episodes produced an answer (9 reply cut, 1 tool call not parsed)" in warning
     assert "model.sampling.max_tokens" in warning
     assert "model.tool_parser" in warning
     out = io.StringIO()

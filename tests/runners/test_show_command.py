@@ -83,7 +83,7 @@ def test_how_an_episode_ended_is_in_its_line_unless_it_was_answered(
     lines = [" ".join(line.split()) for line in show(capsys, run).splitlines()[1:]]
     assert [line.split(" - ")[0] for line in lines] == [
         "0 lane 0 not solved, reply cut (length)",
-        "1 lane 1 not solved, call not read (unparsed)",
+        "1 lane 1 not solved, tool call not parsed (unparsed)",
         "2 lane 2 solved",
     ]
     assert [row["stop_reason"] for row in json.loads(show(capsys, run, "--json"))["episodes"]] == list(stops.values())

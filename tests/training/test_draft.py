@@ -27,7 +27,7 @@ def test_resume_finds_the_newest_unfinished_version(tmp_path: Path) -> None:
 
 def test_resume_with_other_data_is_refused_and_the_difference_named(tmp_path: Path) -> None:
     TrainingRun.begin(config(tmp_path), MADE_FROM)
-    with pytest.raises(ConfigError, match="begun with another data"):
+    with pytest.raises(ConfigError, match="started with another data"):
         TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM | {"data": "other"})
 
 
@@ -38,7 +38,7 @@ def test_resume_begins_a_version_that_was_killed_when_it_had_its_name_only(tmp_p
     assert (again.folder, again.made_from()) == (training_run.folder, MADE_FROM)
     again.metrics.touch()
     shutil.rmtree(training_run.checkpoints)
-    with pytest.raises(ConfigError, match="never began; start without resume"):
+    with pytest.raises(ConfigError, match="never started; start without resume"):
         TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM)
 
 

@@ -20,10 +20,10 @@ from hermes_lab.training import grpo
 from hermes_lab.training import rounds as training_rounds
 from hermes_lab.training.config import Gate
 from hermes_lab.training.grpo import train_grpo
-from hermes_lab.training.grpo_config import Batch, GrpoConfig, heldout_batch, lesson_batch, load_grpo_config
-from hermes_lab.training.grpo_steps import Lesson
+from hermes_lab.training.grpo_config import Batch, GrpoConfig, heldout_batch, load_grpo_config, training_batch
+from hermes_lab.training.grpo_steps import RoundBatch
 from hermes_lab.training.lock import load_lock, write_lock
-from hermes_lab.training.rounds import Check, Done, Rounds, RoundTraining
+from hermes_lab.training.rounds import Check, FinishedRound, Rounds, RoundTraining
 from hermes_lab.types import EpisodeError, ModelIdentity, Reward, TaskInfo, TokenBranch
 
 ROUNDS = 3
@@ -56,13 +56,19 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
     )
 
 
-def made_up_steps(locked: Any, grpo: Any, base: Path, lesson: Lesson, training_run: RoundTraining, say: Any) -> None:
+def made_up_steps(
+    locked: Any, grpo: Any, base: Path, round_batch: RoundBatch, training_run: RoundTraining, say: Any
+) -> None:
     """An adapter that tells what it was made from."""
-    made = {"after": lesson.policy.digest, "of": [group.task_id for group in lesson.groups], "step": lesson.end}
+    made = {
+        "after": round_batch.policy.digest,
+        "of": [group.task_id for group in round_batch.groups],
+        "step": round_batch.end,
+    }
     (training_run.folder / "adapter_config.json").write_text("{}")
     (training_run.folder / "adapter_model.safetensors").write_text(json.dumps(made))
     training_run.metrics.unlink(missing_ok=True)
-    training_run.log({"step": lesson.end, "loss": 0.0, "seconds": 1.0})
+    training_run.log({"step": round_batch.end, "loss": 0.0, "seconds": 1.0})
 
 
 class MadeUp:
@@ -116,7 +122,7 @@ def silent(message: str) -> None:
     del message
 
 
-def done(config: GrpoConfig) -> list[Done]:
+def done(config: GrpoConfig) -> list[FinishedRound]:
     return Rounds(Path(config.out)).done()
 
 
@@ -152,11 +158,11 @@ def test_a_round_without_a_usable_group_keeps_the_adapter(config: GrpoConfig) ->
     assert rounds[1].refused == {"with equal rewards": 2}
     assert rounds[1].version == rounds[0].version == rounds[2].policy
     assert [each.steps for each in rounds] == [1, 1, 2]
-    assert any("no group to train on; the adapter stays as it is" in line for line in said)
+    assert any("no usable group; the adapter is unchanged" in line for line in said)
 
 
 def test_no_usable_group_at_all_is_an_error(config: GrpoConfig) -> None:
-    with pytest.raises(ConfigError, match="no group of 3 rounds could be trained on"):
+    with pytest.raises(ConfigError, match="no usable group in 3 rounds"):
         train(config, MadeUp(dull=(1, 2, 3)))
 
 
@@ -198,14 +204,14 @@ def test_a_lock_that_is_replaced_under_way_changes_nothing(config: GrpoConfig, t
     train(config, rollouts)
     sampled = [batch.config.model.sampling for batch in rollouts.batches if batch.config.suite.split == "train"]
     assert [(sampling.temperature, sampling.max_tokens) for sampling in sampled] == [(1.0, 192)] * ROUNDS
-    with pytest.raises(ConfigError, match="was begun with another lock"):
+    with pytest.raises(ConfigError, match="was started with another lock"):
         train(config.model_copy(update={"resume": True}), MadeUp())
 
 
 def test_a_task_that_versions_are_judged_by_is_not_trained_on(config: GrpoConfig, tmp_path: Path) -> None:
     rollouts = MadeUp()
     config = config.model_copy(update={"heldout": ()})
-    rollouts.collect(lesson_batch(config, load_lock(Path(config.lock)), 1, "", tmp_path / "judged"))
+    rollouts.collect(training_batch(config, load_lock(Path(config.lock)), 1, "", tmp_path / "judged"))
     train(config.model_copy(update={"gate": Gate(held_out=(str(tmp_path / "judged"),))}), MadeUp())
     assert [each.refused for each in done(config)] == [{"held out": 2}, {}, {}]
 
@@ -297,15 +303,15 @@ def outcome(config: GrpoConfig) -> Any:
 
 def test_a_resume_of_another_training_names_the_part(config: GrpoConfig) -> None:
     train(config, MadeUp())
-    with pytest.raises(ConfigError, match="holds a training; continue it with resume=true"):
+    with pytest.raises(ConfigError, match="already contains a training; continue it with resume=true"):
         train(config, MadeUp())
     other = config.model_copy(update={"resume": True, "rollouts": (*config.rollouts, "suite.options.ruled=2")})
-    with pytest.raises(ConfigError, match="was begun with another rollouts"):
+    with pytest.raises(ConfigError, match="was started with another rollouts"):
         train(other, MadeUp())
     other = config.model_copy(update={"resume": True, "heldout": (*config.heldout, "suite.options.ruled=2")})
-    with pytest.raises(ConfigError, match="was begun with another heldout"):
+    with pytest.raises(ConfigError, match="was started with another heldout"):
         train(other, MadeUp())
-    with pytest.raises(ConfigError, match="holds no training"):
+    with pytest.raises(ConfigError, match="contains no training"):
         train(config.model_copy(update={"resume": True, "out": config.out + "-x"}), MadeUp())
 
 
@@ -321,7 +327,7 @@ def test_a_resume_with_another_gate_name_or_registry_is_refused(
     config: GrpoConfig, part: str, change: dict[str, Any]
 ) -> None:
     train(config, MadeUp())
-    with pytest.raises(ConfigError, match=f"was begun with another {part};"):
+    with pytest.raises(ConfigError, match=f"was started with another {part};"):
         train(config.model_copy(update={"resume": True, **change}), MadeUp())
 
 
@@ -330,7 +336,7 @@ def test_a_resume_holds_out_the_same_tasks(config: GrpoConfig, tmp_path: Path) -
     config = config.model_copy(update={"gate": Gate(held_out=(str(tmp_path / "judged"),))})
     train(config, MadeUp())
     train(config.model_copy(update={"resume": True}), MadeUp())
-    with pytest.raises(ConfigError, match="was begun with another gate"):
+    with pytest.raises(ConfigError, match="was started with another gate"):
         train(config.model_copy(update={"resume": True, "gate": Gate()}), MadeUp())
 
 
@@ -378,11 +384,11 @@ def test_a_resume_refuses_a_version_that_was_changed(config: GrpoConfig) -> None
 def test_an_attempt_to_change_the_lock_is_refused_by_name(config: GrpoConfig, source: str, field: str) -> None:
     given = [f"lock={config.lock}", "rollouts=[suite.name=ledger]", source]
     with pytest.raises(ConfigError, match=f"{field} is locked at"):
-        lesson_batch(load_grpo_config(given), load_lock(Path(config.lock)), 1, "", Path("run"))
+        training_batch(load_grpo_config(given), load_lock(Path(config.lock)), 1, "", Path("run"))
 
 
 def test_what_the_lock_decides_is_in_the_run_of_a_round(config: GrpoConfig) -> None:
-    batch = lesson_batch(config, load_lock(Path(config.lock)), 2, "adapters/grpo-v1", Path("run"))
+    batch = training_batch(config, load_lock(Path(config.lock)), 2, "adapters/grpo-v1", Path("run"))
     run = batch.config
     assert (batch.tasks, batch.samples, run.run.samples) == (2, 2, 2)
     assert (run.model.provider, run.model.adapter, run.model.token_ids) == ("openai", "adapters/grpo-v1", True)

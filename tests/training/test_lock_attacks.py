@@ -19,7 +19,7 @@ from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import locked_run_config, refuse_environment
 from hermes_lab.training.checkpoint_manifest import SEAL, check_rates
 from hermes_lab.training.config import TrainConfig, load_train_config
-from hermes_lab.training.grpo_steps import Lesson, take_steps
+from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.lock import load_lock, lock_digest, write_lock
 from hermes_lab.training.rounds import Policy, Rounds, RoundTraining
 from hermes_lab.training.training_run import TrainingRun
@@ -188,7 +188,7 @@ def test_a_resumed_checkpoint_cannot(training_run: TrainingRun, lock: str, name:
     (checkpoint / name).write_text('{"more": 1}')
     with pytest.raises(ConfigError) as error:
         training_run.last_checkpoint()
-    wanted = f"resume: {checkpoint / name} is not what the training wrote. It holds {field} by {lock}; {REMEDY}."
+    wanted = f"resume: {checkpoint / name} was changed after training wrote it. It holds {field} by {lock}; {REMEDY}."
     assert str(error.value).startswith(wanted.replace(f"holds {field}", f"holds {field.split()[0]}: {field}"))
 
 
@@ -196,10 +196,10 @@ def test_weights_or_a_seal_that_were_changed_are_refused_too(training_run: Train
     checkpoint = training_run.last_checkpoint()
     assert checkpoint
     (checkpoint / "adapter_model.safetensors").unlink()
-    with pytest.raises(ConfigError, match=r"adapter_model.safetensors is not what the training wrote"):
+    with pytest.raises(ConfigError, match=r"adapter_model.safetensors was changed after training wrote it"):
         training_run.last_checkpoint()
     (checkpoint / SEAL).write_text("[]")
-    with pytest.raises(ConfigError, match=r"seal.json is no seal; start without resume"):
+    with pytest.raises(ConfigError, match=r"seal.json is not a checkpoint manifest; start without resume"):
         training_run.last_checkpoint()
 
 
@@ -216,17 +216,17 @@ def test_a_round_takes_no_steps_of_an_earlier_one(
         (rounds.checkpoints / f"checkpoint-{step}" / SEAL).unlink()
     locked = load_lock(Path(lock))
     assert locked.grpo
-    lesson = Lesson((), Policy("", "packaged"), begin=6, end=8)
+    round_batch = RoundBatch((), Policy("", "packaged"), begin=6, end=8)
     with pytest.raises(ConfigError) as error:
-        take_steps(locked, locked.grpo, tmp_path / "nothing", lesson, training_run, print)
+        take_steps(locked, locked.grpo, tmp_path / "nothing", round_batch, training_run, print)
     told = str(error.value)
-    assert f"is of step {newest}, but the round takes the steps from 6 to 8" in told
+    assert f"is at step {newest}, but the round trains steps 6 to 8" in told
     assert f"grpo.steps_per_round is locked at 5 by {lock}; {REMEDY}" in told
 
 
 def test_a_checkpoint_of_another_training_is_refused(training_run: TrainingRun) -> None:
     write_json(training_run.checkpoints / "made_from.json", training_run.made_from() | {"data": "other"})
-    with pytest.raises(ConfigError, match="checkpoint-5 is of another training; start without resume"):
+    with pytest.raises(ConfigError, match="checkpoint-5 belongs to another training; start without resume"):
         training_run.last_checkpoint()
 
 

@@ -14,7 +14,7 @@ from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import check_card, read_card
 from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.grpo_config import GrpoConfig, heldout_batch, lesson_batch
+from hermes_lab.training.grpo_config import GrpoConfig, heldout_batch, training_batch
 from hermes_lab.training.job import Data, TrainingJob
 from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
 from hermes_lab.training.lora import find_parent
@@ -62,7 +62,7 @@ BOTH = [
 def test_the_rollouts_are_refused_what_the_lock_decides(tmp_path: Path, source: str, locked: str) -> None:
     lock = make_lock(tmp_path)
     with pytest.raises(ConfigError, match=rf"{locked} is locked at .*; {REMEDY}"):
-        lesson_batch(grpo_config(lock, "rollouts", source), load_lock(Path(lock)), 1, "", tmp_path)
+        training_batch(grpo_config(lock, "rollouts", source), load_lock(Path(lock)), 1, "", tmp_path)
 
 
 @pytest.mark.parametrize(("source", "locked"), BOTH)
@@ -117,12 +117,12 @@ def test_a_resume_with_another_chat_template_is_refused(tmp_path: Path, base: Pa
     (tmp_path / "run" / "episodes").mkdir(parents=True)
     config = TrainConfig(lock=lock, data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
     data = Data("d", 0, (), {})
-    TrainingJob.begin("sft", config, load_lock(Path(lock)), data, weights.silent, "")
+    TrainingJob.begin("sft", config, load_lock(Path(lock)), None, data, weights.silent, "")
     again = config.model_copy(update={"resume": True})
-    TrainingJob.begin("sft", again, load_lock(Path(lock)), data, weights.silent, "")
+    TrainingJob.begin("sft", again, load_lock(Path(lock)), None, data, weights.silent, "")
     (base / "chat_template.jinja").write_text("other")
-    with pytest.raises(ConfigError, match="was begun with another tokenizer"):
-        TrainingJob.begin("sft", again, load_lock(Path(lock)), data, weights.silent, "")
+    with pytest.raises(ConfigError, match="was started with another tokenizer"):
+        TrainingJob.begin("sft", again, load_lock(Path(lock)), None, data, weights.silent, "")
 
 
 def test_a_resume_under_another_lock_is_refused(tmp_path: Path, base: Path) -> None:
@@ -136,10 +136,12 @@ def test_a_resume_under_another_lock_is_refused(tmp_path: Path, base: Path) -> N
         for folder, rate in ((first, 0.1), (other, 0.2))
     ]
     data = Data("d", 0, (), {})
-    TrainingJob.begin("sft", TrainConfig(lock=locks[0], **given), load_lock(Path(locks[0])), data, weights.silent, "")
+    TrainingJob.begin(
+        "sft", TrainConfig(lock=locks[0], **given), load_lock(Path(locks[0])), None, data, weights.silent, ""
+    )
     again = TrainConfig(lock=locks[1], resume=True, **given)
-    with pytest.raises(ConfigError, match="was begun with another lock"):
-        TrainingJob.begin("sft", again, load_lock(Path(locks[1])), data, weights.silent, "")
+    with pytest.raises(ConfigError, match="was started with another lock"):
+        TrainingJob.begin("sft", again, load_lock(Path(locks[1])), None, data, weights.silent, "")
 
 
 def test_a_parent_of_another_base_is_refused(tmp_path: Path, base: Path) -> None:

@@ -113,13 +113,14 @@ def test_a_score_of_other_weights_is_refused(tmp_path: Path) -> None:
     first, second = (make_adapter(tmp_path / "adapters") for _ in range(2))
     for other in (second, None):
         run = make_run(tmp_path / f"run-{other and other.name}", other, [True])
-        with pytest.raises(ConfigError, match=r"t0 was by (sft-v2|m), not by sft-v1"):
+        with pytest.raises(ConfigError, match=r"t0 was served by (sft-v2|m), not by sft-v1"):
             score(first, run)
     assert read_evaluations(first) == []
 
 
 @pytest.mark.parametrize(
-    ("results", "wanted", "problem"), [([True], 3, "owes 2 episodes"), ([True, None], 2, "owes 1 episodes")]
+    ("results", "wanted", "problem"),
+    [([True], 3, "2 episodes are missing"), ([True, None], 2, "1 episodes are missing")],
 )
 def test_an_unfinished_run_gives_no_score(
     tmp_path: Path, results: list[bool | None], wanted: int, problem: str

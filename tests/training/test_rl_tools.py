@@ -26,10 +26,10 @@ from hermes_lab.training import tools
 from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.choices import Choice
 from hermes_lab.training.config import load_train_config
-from hermes_lab.training.grpo_config import lesson_batch, load_grpo_config
+from hermes_lab.training.grpo_config import load_grpo_config, training_batch
 from hermes_lab.training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig, load_lock, lock_digest, write_lock
 from hermes_lab.training.proposals import list_proposals, proposals_folder
-from hermes_lab.training.rounds import Done, Policy, Rounds
+from hermes_lab.training.rounds import FinishedRound, Policy, Rounds
 from hermes_lab.training.tools.rl_check_status import Looks
 from hermes_lab.types import Message, ToolCall
 
@@ -132,7 +132,7 @@ async def test_an_agent_looks_chooses_edits_and_proposes(use: Use, work: Path) -
     assert "Its sums are wrong." in path.read_text()
     config = load_grpo_config([str(path)])
     locked = load_lock(Path(config.lock))
-    batch = lesson_batch(config, locked, 1, "", work / "out")
+    batch = training_batch(config, locked, 1, "", work / "out")
     assert (batch.config.suite.name, batch.first_world, config.out) == ("ledger", 7, str(work / "runs/lessons"))
     assert [each.rpartition("=")[2] for each in config.heldout][-1] == "ledger"
 
@@ -425,7 +425,7 @@ async def test_a_whole_agent_proposes_and_cannot_do_more(context: ToolContext, w
 
 
 def finished_round(out: Path, number: int, version: Path) -> None:
-    done = Done(
+    done = FinishedRound(
         round=number,
         policy=Policy("", "packaged"),
         version=Policy(str(version), read_card(version).digest),

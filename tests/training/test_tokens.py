@@ -95,7 +95,7 @@ def test_a_template_that_rewrites_earlier_turns_is_refused(tmp_path: Path) -> No
 def test_a_tokenizer_that_ends_no_turn_is_an_error(tmp_path: Path) -> None:
     tokenizer = Characters()
     tokenizer.eos_token = "<end>"
-    with pytest.raises(ConfigError, match="ends no turn with its eos_token '<end>'"):
+    with pytest.raises(ConfigError, match="does not end turns with its eos_token '<end>'"):
         tokenize(select(tmp_path, episode("t")), tokenizer, 10_000)
 
 

@@ -1,1 +1,1 @@
-"""The `rl` toolset: an agent looks at trainings, chooses, and proposes one. Only a person starts it."""
+"""The `rl` toolset: an agent inspects trainings and proposes new ones. Only a person starts them."""

@@ -1,4 +1,4 @@
-"""What the tools have in common: a mistake is told to the model in the words that a person would be told."""
+"""Helpers shared by the tools: the model sees the same error messages as a person."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from hermes_lab.training.lock import lock_digest
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Turns what is wrong with a choice, a file or a server into an answer."""
+    """Turns errors of a choice, a file or a server into a `ToolError`."""
     try:
         yield
     except (ConfigError, InfraError, OSError) as error:
@@ -20,7 +20,7 @@ def told() -> Iterator[None]:
 
 
 def shown(ctx: ToolContext) -> dict[str, Any]:
-    """What is chosen so far, what may be edited, and what is locked."""
+    """Current choices, editable fields and locked values."""
     choice = ctx.state(Choice)
     content = choice.content()
     path, locked = choice.locked()

@@ -1,4 +1,4 @@
-"""How a training stands, once in thirty minutes."""
+"""Shows the status of a training, at most every thirty minutes."""
 
 import math
 import time
@@ -9,18 +9,18 @@ from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext, tool
 
 MINUTES = 30
-"""Between two looks at one training: it takes hours, and every look fills a context."""
+"""Minutes between two checks of a training, which takes hours; every check uses context."""
 
 
 class Looks:
-    """When each training was last looked at in this episode, by a clock of seconds."""
+    """When each training was last checked in this episode; `clock` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self._last: dict[str, float] = {}
 
     def look(self, training: str) -> None:
-        """Takes note of a look. Raises `ToolError` where the last one was too short ago."""
+        """Records a check. Raises `ToolError` if the last one was too recent."""
         now = self.clock()
         wait = MINUTES * 60 - (now - self._last[training]) if training in self._last else 0
         if wait > 0:

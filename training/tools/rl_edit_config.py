@@ -1,4 +1,4 @@
-"""Edits what is not locked."""
+"""Edits unlocked fields of a proposal."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is chosen so far."""
+"""Shows the configuration of a proposal."""
 
 from typing import Any
 

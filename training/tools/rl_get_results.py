@@ -1,4 +1,4 @@
-"""What came of a training."""
+"""Shows the results of a training."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What can be trained on."""
+"""Lists environments and methods for training."""
 
 from typing import Any
 

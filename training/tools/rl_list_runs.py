@@ -1,4 +1,4 @@
-"""What was run, trained and proposed."""
+"""Lists proposals, trainings and run folders."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Begins a proposal."""
+"""Starts a proposal."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Proposes a training. It starts none."""
+"""Proposes a training without starting it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Takes a proposal back. It stops no training."""
+"""Withdraws a proposal; does not stop a training."""
 
 from typing import Any
 

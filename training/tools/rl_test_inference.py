@@ -1,4 +1,4 @@
-"""One completion of the model that is served for rollouts."""
+"""Requests one completion of the served model."""
 
 import re
 from pathlib import Path
@@ -67,7 +67,7 @@ async def rl_test_inference(
 
 
 def _served_name(adapter: str) -> str:
-    """What a server calls the adapter. Raises `ConfigError` for a folder, which would be loaded: a person does that."""
+    """The served name of an adapter. Raises `ConfigError` for a folder, which only a person may load."""
     from hermes_lab.errors import ConfigError
     from hermes_lab.models.adapters import PACKAGED, identify, packaged_folder
     from hermes_lab.models.cards import has_card

@@ -1,4 +1,4 @@
-"""How much the lanes of one series differ, beyond what single outcomes do by chance."""
+"""Variation between the lanes of a series beyond binomial chance."""
 
 import numpy as np
 import pandas as pd
@@ -6,13 +6,12 @@ import pandas as pd
 from hermes_lab.analysis.data.series import series_of
 
 
-def spread(frame: pd.DataFrame) -> pd.DataFrame:
-    """How much lanes of one series differ: over the judged episodes of the phase `learn`.
+def lane_variance(frame: pd.DataFrame) -> pd.DataFrame:
+    """Variation between lanes, one row per series, over the judged episodes of phase `learn`.
 
-    success: the mean of the lanes' rates. sd: their standard deviation. chance: the one that outcomes alone would give
-    if every lane had the same rate, the root of mean(p (1 - p) / n) with p the series' rate. excess: the standard
-    deviation between lanes that is left, sqrt(max(0, sd^2 - chance^2)): draws of tasks, order, worlds and luck of early
-    captures. NA with fewer than two lanes.
+    success: mean of the lanes' rates. sd: their standard deviation. chance: the standard deviation expected if every
+    lane had the series' rate p, sqrt(mean(p (1 - p) / n)). excess: the standard deviation between lanes beyond chance,
+    sqrt(max(0, sd^2 - chance^2)). NA with fewer than two lanes.
     """
     judged = frame[(frame["phase"] == "learn") & frame["success"].notna()]
     rows = []

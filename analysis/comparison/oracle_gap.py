@@ -1,4 +1,4 @@
-"""How much of what was possible was reached: the gain of a learner as a share of the gain of the oracle's skills."""
+"""Share of the oracle gap closed: a learner's gain relative to the gain with oracle skills."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,10 @@ from hermes_lab.analysis.stats.paired import Codes, units_of
 
 @dataclass(frozen=True)
 class Gap:
-    """(after - before) / (best - before) over `places` tasks that all three arms were judged on.
+    """(after - before) / (best - before) over the `places` tasks judged in all three arms.
 
-    `share` and `interval` are None where `best` is not shown to be better than `before`: there is no gap to close, and
-    `reason` says so. An interval may reach beyond 0 and 1.
+    `share` and `interval` are None if `best` is not significantly better than `before`; `reason` says so. The interval
+    may extend beyond 0 and 1.
     """
 
     arms: tuple[str, str, str]
@@ -30,7 +30,7 @@ class Gap:
         before, after, best = self.arms
         what = f"of the gap from {before} to {best}"
         if self.share is None or self.interval is None:
-            return f"share {what} that {after} closes: not identified: {self.reason}"
+            return f"share {what} closed by {after}: not identified: {self.reason}"
         low, high = (round(100 * end) for end in self.interval)
         return (
             f"{after} closes {round(100 * self.share)} % {what} (95 % interval {low} to {high} %, {self.places} tasks)"
@@ -42,7 +42,7 @@ class Gap:
 
 
 def gap_closed(frame: pd.DataFrame, before: str = "off", after: str = "on", best: str = "oracle") -> Gap | None:
-    """Of one run, after learning where it has held-out tasks; None where no task was judged in all three arms."""
+    """The gap closed in one run, after learning if there are held-out tasks; None without tasks judged in all arms."""
     arms = (before, after, best)
     part = next(parts(frame), None)
     if part is None:
