@@ -31,7 +31,7 @@ _WHY_NO_ANSWER = {
     "repeated": "the same call gave the same result again and again (agent.max_repeats)",
 }
 
-_SOON = 2.0
+_SLOW_SECONDS = 2.0
 
 
 class Terminal:
@@ -43,8 +43,8 @@ class Terminal:
         self._scope: anyio.CancelScope | None = None
         self.interrupted = False
         self.terminated = False
-        self.is_there = sys.stdin.isatty()
-        if self.is_there:
+        self.interactive = sys.stdin.isatty()
+        if self.interactive:
             if isinstance(sys.stdin, io.TextIOWrapper):
                 sys.stdin.reconfigure(errors="replace")
             with suppress(ImportError):
@@ -71,7 +71,7 @@ class Terminal:
     @property
     def ask(self) -> Ask | None:
         """How tools ask the person, if there is one."""
-        return self._ask if self.is_there else None
+        return self._ask if self.interactive else None
 
     async def _ask(self, question: str, choices: tuple[str, ...]) -> str:
         typer.echo(printable(question, keep="\n\t"), err=True)
@@ -119,9 +119,9 @@ class Terminal:
         typer.secho(printable(text), dim=True, err=True)
 
     @contextmanager
-    def note_unless_soon(self, text: str) -> Iterator[None]:
+    def note_if_slow(self, text: str) -> Iterator[None]:
         """Notes `text` where the block takes so long that a person wonders."""
-        timer = asyncio.get_running_loop().call_later(_SOON, self.note, text)
+        timer = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self.note, text)
         try:
             yield
         finally:

@@ -81,7 +81,7 @@ def load_suite(config: SuiteConfig) -> Suite:
         return JsonlSuite(Path(config.path))
     if not config.name:
         raise ConfigError("suite: no suite is given; set suite.name, or suite.path to a JSONL file")
-    with blaming(config.name):
+    with wrap_suite_errors(config.name):
         factory = _factory(config.name)
         try:
             return factory(**config.options)
@@ -92,7 +92,7 @@ def load_suite(config: SuiteConfig) -> Suite:
 
 
 @contextmanager
-def blaming(name: str) -> Iterator[None]:
+def wrap_suite_errors(name: str) -> Iterator[None]:
     """What goes wrong in the code of an installed suite becomes a `ConfigError` of one line, with its file and line.
     Errors in the lab's own code stay as they are."""
     try:

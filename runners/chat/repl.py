@@ -17,7 +17,7 @@ _HELP = "/skill-name what to do   /skills   /compress   /exit   Ctrl-C stops a t
 _LEFT_OUT = EpisodeError("interrupted", "Ctrl-C")
 
 
-class Talk:
+class Repl:
     """A person at a terminal, and a conversation."""
 
     def __init__(self, conversation: Conversation, skills: SkillSession, terminal: Terminal) -> None:
@@ -55,7 +55,7 @@ class Talk:
             case _:
                 if code := await self._attempt(self._answer(line)):
                     return code
-                await self._look_back()
+                await self._review()
         return 0
 
     async def _attempt(self, work: Coroutine[None, None, None]) -> int:
@@ -65,10 +65,10 @@ class Talk:
             with self._terminal.interruptible():
                 await work
         except ModelError as error:
-            output.say(f"hermes-lab: error: {' '.join(str(error).split())} ({self._fate(before)})")
+            output.say(f"hermes-lab: error: {' '.join(str(error).split())} ({self._outcome(before)})")
             return 3
         if self._terminal.interrupted:
-            self._terminal.note(f"interrupted; {self._fate(before)}")
+            self._terminal.note(f"interrupted; {self._outcome(before)}")
             return 130
         return 0
 
@@ -80,7 +80,7 @@ class Talk:
         changed = await self._conversation.compress()
         self._terminal.note("earlier turns are now a summary" if changed else "nothing was changed")
 
-    async def _look_back(self) -> None:
+    async def _review(self) -> None:
         """After an answer, a review where one is due. It never harms what was answered; one that Ctrl-C leaves out is
         not asked for again at once."""
         session = self._conversation.session
@@ -94,7 +94,7 @@ class Talk:
         await anyio.to_thread.run_sync(log.append, review, session.length)
         self._terminal.note(_learnt(review))
 
-    def _fate(self, before: int) -> str:
+    def _outcome(self, before: int) -> str:
         """What became of a message whose turn did not end."""
         if self._conversation.session.length > before:
             return "the turn is kept as far as it came"

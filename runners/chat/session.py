@@ -21,7 +21,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.runners import output
-from hermes_lab.runners.chat.repl import Talk
+from hermes_lab.runners.chat.repl import Repl
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
@@ -66,21 +66,21 @@ class Chat:
         self._name = name
         self._web = open_web(config.web)
 
-    async def hold(self, prompt: str | None) -> int:
+    async def run(self, prompt: str | None) -> int:
         """Answers `prompt`, or line after line; the exit code."""
         config = self._config
         await probe(config.sandbox)
         async with AsyncExitStack() as opened:
-            with self._wondering():
+            with self._connection_note():
                 model = await opened.enter_async_context(self._open_model())
                 auxiliary = await opened.enter_async_context(open_auxiliary(config, say=output.say))
             sandbox = await opened.enter_async_context(open_sandbox(config.sandbox))
-            talk = await opened.enter_async_context(self._session(model, sandbox, auxiliary))
+            repl = await opened.enter_async_context(self._session(model, sandbox, auxiliary))
             for promise in unkept_promises(config.sandbox):
                 self._terminal.note(f"sandbox.backend {config.sandbox.backend}: {promise}")
             self._terminal.note("files that the agent makes are lost when this chat ends")
             with relay_logs(self._terminal.note):
-                code = await (talk.loop() if prompt is None else talk.one(prompt))
+                code = await (repl.loop() if prompt is None else repl.one(prompt))
         # At the end, for a large library takes seconds, and nobody waits for it then.
         if told := await anyio.to_thread.run_sync(self._knowledge.tend):
             self._terminal.note(told)
@@ -95,17 +95,17 @@ class Chat:
             say=output.say,
         )
 
-    def _wondering(self) -> AbstractContextManager[None]:
+    def _connection_note(self) -> AbstractContextManager[None]:
         """Says what is waited for; a server of our own tells of itself."""
         model = self._config.model
         if model.provider not in REMOTE:
             return nullcontext()
-        return self._terminal.note_unless_soon(f"no answer from {model.base_url} yet; still trying")
+        return self._terminal.note_if_slow(f"no answer from {model.base_url} yet; still trying")
 
     @asynccontextmanager
     async def _session(
         self, model: ModelClient, sandbox: Sandbox, auxiliary: ModelClient | None
-    ) -> AsyncIterator[Talk]:
+    ) -> AsyncIterator[Repl]:
         """A stored session with the prompt and the tools that it began with, or a new one."""
         stored = await anyio.to_thread.run_sync(self._store.load, self._kept.id) if self._kept else None
         id = stored.id if stored else new_id(datetime.now(UTC))
@@ -140,7 +140,7 @@ class Chat:
             say=self._terminal.note,
         )
         try:
-            yield Talk(conversation, views.skills, self._terminal)
+            yield Repl(conversation, views.skills, self._terminal)
         finally:
             self.answered = conversation.session.length > begun.length
             with anyio.CancelScope(shield=True):

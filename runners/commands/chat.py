@@ -54,26 +54,26 @@ def chat(
         raise ConfigError("agent.distribution: it draws tools for the tasks of a run; for chat give agent.toolsets")
     check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)
     terminal = Terminal(json=json)
-    if prompt is None and not terminal.is_there:
+    if prompt is None and not terminal.interactive:
         prompt = sys.stdin.buffer.read().decode(errors="replace")
     if prompt is not None and not prompt.strip():
         raise ConfigError("PROMPT: it is empty; say what to do, or give none on a terminal")
     if prompt is not None:
         prompt = prompt.encode(errors="replace").decode()  # an argument in another encoding holds surrogates
-    held: Chat | None = None
+    session_chat: Chat | None = None
     try:
         store = SessionStore()
         kept = _find(store, session) if session else None
         with closing(HomeKnowledge(hermes_home(), loaded)) as knowledge:
-            held = Chat(loaded, knowledge, store, terminal, kept=kept, name=session)
-            return anyio.run(held.hold, prompt)
+            session_chat = Chat(loaded, knowledge, store, terminal, kept=kept, name=session)
+            return anyio.run(session_chat.run, prompt)
     except (InfraError, BaseExceptionGroup) as error:
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         if not isinstance(cause, InfraError):
             raise
-        fate = " (what was answered is kept)" if held and held.answered else ""
+        fate = " (what was answered is kept)" if session_chat and session_chat.answered else ""
         output.say(f"hermes-lab: error: {' '.join(str(cause).split())}{_hint(cause, loaded)}{fate}")
         return 3
 

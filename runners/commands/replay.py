@@ -23,7 +23,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.rollout import ReviewWhen, RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.engine.folder import kept_suite
+from hermes_lab.runners.engine.folder import with_kept_suite
 from hermes_lab.runners.engine.plan import Command, plan_run
 from hermes_lab.runners.engine.snapshots import knowledge_of
 from hermes_lab.runners.engine.weights import weights_of
@@ -58,13 +58,13 @@ def replay(
     recorded = find_episode(run, episode)
     if recorded.trajectory is None:
         raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to compare with")
-    with _listening() as changed:
-        again = anyio.run(_again, run, manifest, recorded, live, output.say_nothing if json else output.say)
+    with _changed_results() as changed:
+        again = anyio.run(_rerun, run, manifest, recorded, live, output.say_nothing if json else output.say)
     if again.error:
         difference = f"it errored: {again.error.kind}: {again.error.message}"
     else:
-        difference = first_difference(_spoken(recorded), _spoken(again))
-    count = len(_spoken(recorded))
+        difference = first_difference(_messages(recorded), _messages(again))
+    count = len(_messages(recorded))
     if json:
         report = {"episode": recorded.key, "messages": count, "same": not difference, "difference": difference}
         typer.echo(msgspec.json.encode(report | {"answers_now": changed}).decode())
@@ -78,9 +78,9 @@ def replay(
 
 
 @contextmanager
-def _listening() -> Iterator[list[str]]:
+def _changed_results() -> Iterator[list[str]]:
     """What the agent says meanwhile of tools that answer otherwise than they did."""
-    handler = _Keeps()
+    handler = _CollectingHandler()
     REPLAY_LOG.addHandler(handler)
     REPLAY_LOG.setLevel(logging.INFO)
     try:
@@ -89,7 +89,7 @@ def _listening() -> Iterator[list[str]]:
         REPLAY_LOG.removeHandler(handler)
 
 
-class _Keeps(logging.Handler):
+class _CollectingHandler(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
@@ -106,14 +106,14 @@ def find_episode(run: Path, wanted: str) -> Episode:
     raise ConfigError(f"--episode: {run} holds no {wanted!r}; give a key as in its episodes, or a number from 0")
 
 
-async def _again(
+async def _rerun(
     run: Path, manifest: RunManifest, recorded: Episode, live: bool, say: Callable[[str], None]
 ) -> Episode:
-    config = kept_suite(run, RunConfig.model_validate(manifest.config))
+    config = with_kept_suite(run, RunConfig.model_validate(manifest.config))
     if not live:  # a recording is not as slow as its model was; it says itself when the time was up
         config = config.model_copy(update={"agent": config.agent.model_copy(update={"max_seconds": 1e9})})
     knowledge = knowledge_of(run, recorded)
-    spec, weights = _job(config, manifest, recorded, knowledge.library)
+    spec, weights = _planned_rollout(config, manifest, recorded, knowledge.library)
     await probe(config.sandbox)
     suite = load_suite(config.suite)
     context = partial(
@@ -127,13 +127,15 @@ async def _again(
         return await run_episode(context(model=model, auxiliary=auxiliary), spec, knowledge)
 
 
-def _job(config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library) -> tuple[RolloutSpec, str]:
+def _planned_rollout(
+    config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library
+) -> tuple[RolloutSpec, str]:
     """The rollout as it was planned, and the adapter that it ran with. `library` is the one that it met."""
     command: Command = "learn" if manifest.command == "learn" else "uplift" if manifest.command == "uplift" else "run"
     plan = plan_run if command == "run" else plan_learn
     # The other arms need not be planned, of which one may want another library.
-    if place := lane_key(recorded.lane):
-        config = config.model_copy(update={"learning": config.learning.model_copy(update={"arms": (place.arm,)})})
+    if key := lane_key(recorded.lane):
+        config = config.model_copy(update={"learning": config.learning.model_copy(update={"arms": (key.arm,)})})
     for lane in plan(config, load_suite(config.suite), library):
         if lane.name == recorded.lane:
             # An uplift runs tasks of any round again, as held-out ones of its only check.
@@ -146,14 +148,14 @@ def _job(config: RunConfig, manifest: RunManifest, recorded: Episode, library: L
     raise ConfigError(f"--episode: the suite no longer makes the task of {recorded.key}")
 
 
-def _spoken(episode: Episode) -> list[Message]:
+def _messages(episode: Episode) -> list[Message]:
     """All that was said, by child agents too, and the review."""
-    trajectories = [episode.trajectory, *_of_children(episode.children)]
+    trajectories = [episode.trajectory, *_child_trajectories(episode.children)]
     trajectories.append(episode.review.trajectory if episode.review else None)
     return [message for trajectory in trajectories if trajectory for message in trajectory.messages]
 
 
-def _of_children(children: Sequence[Child]) -> Iterator[Trajectory | None]:
+def _child_trajectories(children: Sequence[Child]) -> Iterator[Trajectory | None]:
     for child in children:
         yield child.trajectory
-        yield from _of_children(child.children)
+        yield from _child_trajectories(child.children)

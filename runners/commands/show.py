@@ -14,7 +14,7 @@ from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.replay import find_episode
-from hermes_lab.runners.engine.lane_history import RoundMerge, read_histories, told
+from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories
 from hermes_lab.runners.tables import table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory
@@ -47,7 +47,7 @@ def show(
     """`hermes-lab show`."""
     read_manifest(run)  # or it is no run
     histories = read_histories(run)
-    lost = {(w.episode, w.name): w.won for borders in histories.values() for border in borders for w in border.dropped}
+    lost = {(w.episode, w.name): w.won for merges in histories.values() for merge in merges for w in merge.dropped}
     if episode:
         found = find_episode(run, episode)
         typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found, lost)))
@@ -57,7 +57,7 @@ def show(
     if lane and not chosen:
         names = ", ".join(sorted({line.lane for line in lines}))
         raise ConfigError(f"--lane: none begins with {lane!r}; there are: {names or 'none'}")
-    histories = {name: borders for name, borders in histories.items() if name.startswith(lane)}
+    histories = {name: merges for name, merges in histories.items() if name.startswith(lane)}
     if json:
         typer.echo(msgspec.json.encode({"episodes": chosen, "borders": histories}).decode())
         return
@@ -91,11 +91,11 @@ class _Line(Struct):
 def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[RoundMerge]]) -> Iterator[str]:
     """The lines of the list; after a round that of its border, if anything happened there."""
     rows = [(_order(line), _cells(line), _first_line(line.error)) for line in chosen]
-    for lane, borders in histories.items():
-        for border in borders:
-            if what := told(border):
-                cells = ("--", lane, f"{border.round}->{border.round + 1}", *[""] * (len(_HEADER) - 3))
-                rows.append(((lane, border.round, _LAST), cells, printable(what)))
+    for lane, merges in histories.items():
+        for merge in merges:
+            if what := describe_merge(merge):
+                cells = ("--", lane, f"{merge.round}->{merge.round + 1}", *[""] * (len(_HEADER) - 3))
+                rows.append(((lane, merge.round, _LAST), cells, printable(what)))
     rows.sort()
     header, *lines = table(_HEADER, [cells for _, cells, _ in rows])
     yield header
@@ -192,8 +192,8 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
     yield f"\n[library] {episode.skills.snapshot}, listed {len(episode.skills.listed)}"
     for trace in episode.skills.traces:
         stages = ("eligible", "listed", "loaded", "followed")
-        told = (f"{stage}: {_told(getattr(trace, stage))}" for stage in stages)
-        yield f"[skill] {trace.name}: {', '.join(told)}"
+        answers = (f"{stage}: {_yes_no(getattr(trace, stage))}" for stage in stages)
+        yield f"[skill] {trace.name}: {', '.join(answers)}"
     for write in _writes(episode):
         won = lost.get((episode.key, write.name))
         dropped = f"; dropped at the round's border, since {printable(won)} came first" if won else ""
@@ -229,5 +229,5 @@ def _message(message: Message) -> Iterator[str]:
             yield f"{call.name} {printable(call.raw or msgspec.json.encode(call.arguments).decode())}"
 
 
-def _told(value: bool | None) -> str:
+def _yes_no(value: bool | None) -> str:
     return "-" if value is None else "yes" if value else "no"

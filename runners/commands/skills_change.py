@@ -13,7 +13,14 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
 from hermes_lab.runners.engine import skill_tests
-from hermes_lab.runners.engine.libraries import LibraryRef, existing, find, find_store, full_snapshot, home_skills
+from hermes_lab.runners.engine.libraries import (
+    LibraryRef,
+    check_skill_name,
+    find,
+    find_store,
+    full_snapshot,
+    home_skills,
+)
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.skills import format as skill_format
@@ -82,28 +89,28 @@ def curate(
 ) -> None:
     """`hermes-lab skills curate`."""
     store = find_store(library) if apply else None
-    place = find(library)
-    proposals = _proposals(place, load_config(config or []).skills)
+    ref = find(library)
+    proposals = _proposals(ref, load_config(config or []).skills)
 
     def make(now: Library) -> Library:
-        if now.snapshot != place.library.snapshot:
-            raise ConfigError(f"{place.name}: was changed meanwhile, and nothing was done; give the command again")
+        if now.snapshot != ref.library.snapshot:
+            raise ConfigError(f"{ref.name}: was changed meanwhile, and nothing was done; give the command again")
         return curator.carry_out(now, proposals)
 
     if json and not apply:
-        print_json({"library": place.name, "proposals": proposals, "broken": place.broken})
+        print_json({"library": ref.name, "proposals": proposals, "broken": ref.broken})
         return
     if not json:
         rows = [(proposal.action, ", ".join(proposal.names), proposal.why) for proposal in proposals]
         for line in table(("DO", "SKILLS", "WHY"), rows) if rows else ():
             typer.echo(line)
     if not quiet and not json:
-        left_out(place)
+        left_out(ref)
     if store and proposals:
         reason = f"curated: {counted(len(proposals), 'proposal')}"
         _change(store, make, "curator", reason, json, quiet)
     elif not quiet:
-        apply_it = "; --apply does it" if place.store else ""
+        apply_it = "; --apply does it" if ref.store else ""
         output.say(f"nothing was changed{apply_it}" if proposals else "nothing to do")
 
 
@@ -141,7 +148,7 @@ def update(
     store = find_store(library)
     say = output.say_nothing if quiet or json else output.say
     now = store.load()
-    wanted = [now.skills[existing(now, name, store.broken())] for name in skills or now.skills]
+    wanted = [now.skills[check_skill_name(now, name, store.broken())] for name in skills or now.skills]
     origins = hub.sources(wanted)
     if skills and (others := [skill.name for skill in wanted if hub.source_of(skill) is None]):
         raise ConfigError(f"{', '.join(others)}: not installed from anywhere, so there is nothing to fetch")
@@ -171,17 +178,17 @@ def _must_pass(skills: Iterable[Skill]) -> None:
         raise ConfigError(f"nothing was installed: {printable(refused)}; --no-tests takes them all the same")
 
 
-def _proposals(place: LibraryRef, config: SkillsConfig) -> list[curator.Proposal]:
-    with place.index(config) as index:
+def _proposals(ref: LibraryRef, config: SkillsConfig) -> list[curator.Proposal]:
+    with ref.index(config) as index:
         problems = {entry.name: entry.problems for entry in index.entries()}
-    changes = list(place.store.history()) if place.store else []
-    return upkeep.proposals(place.library, place.uses(), changes, problems, config)
+    changes = list(ref.store.history()) if ref.store else []
+    return upkeep.proposals(ref.library, ref.uses(), changes, problems, config)
 
 
 def _mark(library: str, skills: list[str], done: str, marks: dict[str, str], json: bool, quiet: bool) -> None:
     def make(now: Library) -> Library:
         for name in skills:
-            now = now.with_skill(skill_format.marked(now.skills[existing(now, name, broken)], **marks))
+            now = now.with_skill(skill_format.marked(now.skills[check_skill_name(now, name, broken)], **marks))
         return now
 
     store = find_store(library)
@@ -194,7 +201,7 @@ def _restored(store: SkillStore, now: Library, names: Iterable[str], broken: Map
     for name in names:
         if name not in now.skills and (skill := _last(store, name)):
             now = now.with_skill(skill)
-        now = umbrella.restore(now, existing(now, name, broken))
+        now = umbrella.restore(now, check_skill_name(now, name, broken))
     return now
 
 

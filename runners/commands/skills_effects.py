@@ -13,7 +13,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.reload import config_of
-from hermes_lab.runners.experiments.ground_truth import LeakScan, scan_leaks, told_in
+from hermes_lab.runners.experiments.ground_truth import LeakScan, library_claims, scan_leaks
 from hermes_lab.runners.tables import counted, table
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def effects(
     output.warn(opened.warning())
     config = config_of(run)
     frame = load_episodes(run).sort_values("arm", key=lambda arms: arms.map(usual_order), kind="stable")
-    told = told_in(run)
+    told = library_claims(run)
     caught = None if told is None else captures(told)
     chain = funnels(read_seen(run))
     leaked = scan_leaks(run) if leaks else None

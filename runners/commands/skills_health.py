@@ -28,24 +28,24 @@ def health(
     quiet: options.Quiet = False,
 ) -> None:
     """`hermes-lab skills health`."""
-    places = find_all(library)
-    found = {place.name: _tested(place) if test else _entries(place) for place in places}
-    run, lane = places[0].run, places[0].lane if len(places) == 1 else ""
+    refs = find_all(library)
+    found = {ref.name: _tested(ref) if test else _entries(ref) for ref in refs}
+    run, lane = refs[0].run, refs[0].lane if len(refs) == 1 else ""
     came = funnels(seen for seen in read_seen(run) if lane in ("", seen.lane)) if run else None
     if json:
         content: dict[str, Any] = {
             "libraries": {name: list(map(report, entries)) for name, entries in found.items()},
-            "broken": {place.name: place.broken for place in places if place.broken},
+            "broken": {ref.name: ref.broken for ref in refs if ref.broken},
         }
         print_json(content if came is None else content | {"funnels": [funnel.report() for funnel in came]})
         return
-    for place in places:
-        entries = found[place.name]
-        _show(place.name if len(found) > 1 else "", entries, place.broken)
+    for ref in refs:
+        entries = found[ref.name]
+        _show(ref.name if len(found) > 1 else "", entries, ref.broken)
         if not quiet:
             sick = sum(any(problem.severity == "error" for problem in entry.problems) for entry in entries)
-            count = counted(len(entries) + len(place.broken), "skill")
-            output.say(f"{place.name}: {count}, {sick + len(place.broken)} with errors")
+            count = counted(len(entries) + len(ref.broken), "skill")
+            output.say(f"{ref.name}: {count}, {sick + len(ref.broken)} with errors")
     if came:
         typer.echo("")
         for line in _funnel_table(came):
@@ -54,14 +54,14 @@ def health(
         output.say(f"{run}: its episodes tell nothing of skills (no skill was eligible or loaded)")
 
 
-def _entries(place: LibraryRef) -> list[Entry]:
-    with place.index() as index:
+def _entries(ref: LibraryRef) -> list[Entry]:
+    with ref.index() as index:
         return index.entries()
 
 
-def _tested(place: LibraryRef) -> list[Entry]:
+def _tested(ref: LibraryRef) -> list[Entry]:
     """A skill whose own tests fail is broken."""
-    failed = skill_tests.failures(place.library.skills.values(), instead="without --test nothing is run")
+    failed = skill_tests.failures(ref.library.skills.values(), instead="without --test nothing is run")
     return [
         msgspec.structs.replace(
             entry,
@@ -71,7 +71,7 @@ def _tested(place: LibraryRef) -> list[Entry]:
         )
         if entry.name in failed
         else entry
-        for entry in _entries(place)
+        for entry in _entries(ref)
     ]
 
 

@@ -9,8 +9,8 @@ import typer
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.engine.lane_history import RoundMerge, read_history, told
-from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, deeper, existing, find, home_skills
+from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_history
+from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, check_skill_name, find, home_skills, nested_libraries
 from hermes_lab.runners.tables import counted, interval, solved, table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.skills import format as skill_format
@@ -33,30 +33,30 @@ In = Annotated[str, typer.Option("--in", help=f"The library: {FORMS}.", show_def
 
 def list_(library: Lib = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
     """`hermes-lab skills list`."""
-    place = find(library)
-    with place.index() as index:
+    ref = find(library)
+    with ref.index() as index:
         entries = index.entries()
     if json:
         rows = list(map(report, entries))
-        snapshot = place.library.snapshot
-        print_json({"library": place.name, "snapshot": snapshot, "skills": rows, "broken": place.broken})
+        snapshot = ref.library.snapshot
+        print_json({"library": ref.name, "snapshot": snapshot, "skills": rows, "broken": ref.broken})
         return
     if entries:
         header = ("NAME", "STATE", "PIN", "ORIGIN", "USES", "SOLVED", "95 %", "DESCRIPTION")
         for line in table(header, [_row(entry) for entry in entries]):
             typer.echo(line)
     if not quiet:
-        left_out(place)
-        output.say(f"{place.name}: {counted(len(entries), 'skill')}, snapshot {place.library.snapshot}")
-        if not entries and (below := deeper(library)):
+        left_out(ref)
+        output.say(f"{ref.name}: {counted(len(entries), 'skill')}, snapshot {ref.library.snapshot}")
+        if not entries and (below := nested_libraries(library)):
             output.say(f"skills lie deeper, in {', '.join(map(str, below[:_BELOW]))}")
 
 
 def show(name: Name, library: In = "", json: options.Json = False) -> None:
     """`hermes-lab skills show`."""
-    place = find(library)
-    skill = place.library.skills[existing(place.library, name, place.broken)]
-    with place.index() as index:
+    ref = find(library)
+    skill = ref.library.skills[check_skill_name(ref.library, name, ref.broken)]
+    with ref.index() as index:
         entry = next(entry for entry in index.entries() if entry.name == skill.name)
     if json:
         files = {path: len(data) for path, data in skill.files.items()}
@@ -76,18 +76,18 @@ def search(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab skills search`."""
-    place = find(library)
-    with place.index() as index:
+    ref = find(library)
+    with ref.index() as index:
         hits = index.search(query, limit)
     if json:
-        print_json({"library": place.name, "hits": [{"score": hit.score, **report(hit.entry)} for hit in hits]})
+        print_json({"library": ref.name, "hits": [{"score": hit.score, **report(hit.entry)} for hit in hits]})
         return
     for line in table(
         ("LIKE", "NAME", "STATE", "DESCRIPTION"),
         [(f"{hit.score:.2f}", hit.entry.name, hit.entry.state, hit.entry.description) for hit in hits],
     ):
         typer.echo(line)
-    left_out(place)
+    left_out(ref)
 
 
 def history(
@@ -96,17 +96,15 @@ def history(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab skills history`."""
-    place = find(library)
-    if place.run and place.lane:
-        _borders(place.name, read_history(place.run, place.lane), limit, json)
+    ref = find(library)
+    if ref.run and ref.lane:
+        _show_merges(ref.name, read_history(ref.run, ref.lane), limit, json)
         return
-    if place.store is None:
-        raise ConfigError(
-            f"{place.name}: has no history of its own; compare its snapshots with `hermes-lab skills diff`"
-        )
-    changes = list(place.store.history())[::-1][:limit]
+    if ref.store is None:
+        raise ConfigError(f"{ref.name}: has no history of its own; compare its snapshots with `hermes-lab skills diff`")
+    changes = list(ref.store.history())[::-1][:limit]
     if json:
-        print_json({"library": place.name, "changes": changes})
+        print_json({"library": ref.name, "changes": changes})
         return
     for line in table(
         ("AT", "BY", "BEFORE", "AFTER", "WHAT"),
@@ -115,13 +113,13 @@ def history(
         typer.echo(line)
 
 
-def _borders(name: str, borders: Sequence[RoundMerge], limit: int, json: bool) -> None:
+def _show_merges(name: str, merges: Sequence[RoundMerge], limit: int, json: bool) -> None:
     """The history of a run's lane: the borders of its rounds at which something happened."""
-    happened = [border for border in borders if told(border)][::-1][:limit]
+    happened = [merge for merge in merges if describe_merge(merge)][::-1][:limit]
     if json:
         print_json({"library": name, "borders": happened})
         return
-    rows = [(f"{border.round}->{border.round + 1}", told(border)) for border in happened]
+    rows = [(f"{merge.round}->{merge.round + 1}", describe_merge(merge)) for merge in happened]
     for line in table(("ROUND", "WHAT"), rows):
         typer.echo(line)
 
@@ -147,9 +145,9 @@ def diff(
         output.say(f"{old.library.snapshot} -> {new.library.snapshot}: {summary}")
 
 
-def left_out(place: LibraryRef) -> None:
+def left_out(ref: LibraryRef) -> None:
     """Says which skills of a library are broken, and so are in none of its lists."""
-    for line in place.broken.values():
+    for line in ref.broken.values():
         output.say(f"left out: {printable(line)}")
 
 

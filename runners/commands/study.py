@@ -12,7 +12,7 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_plan
 from hermes_lab.runners.commands.report import save_report
-from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, powers_together
+from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, pooled_power
 from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, read_study
 from hermes_lab.runners.plans import describe, plan_of
 from hermes_lab.runners.tables import interval, table
@@ -84,7 +84,7 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
     plans = [plan_of("learn", run.sources, run.folder) for run in study.runs]
     if only_plan:
         described = {str(run.folder): describe(plan) for run, plan in zip(study.runs, plans, strict=True)}
-        _tell(study, described, json=json)
+        _show_plans(study, described, json=json)
         return 0
     for number, (run, plan) in enumerate(zip(study.runs, plans, strict=True), 1):
         output.say(f"{run.folder} ({number} of {len(study.runs)})")
@@ -112,12 +112,12 @@ def _answer(study: Study, pending: list[str], *, quiet: bool, json: bool) -> Non
         typer.echo(f"not finished, and left out: {folder}")
 
 
-def _tell(study: Study, plans: dict[str, ExperimentPlan], *, json: bool) -> None:
+def _show_plans(study: Study, plans: dict[str, ExperimentPlan], *, json: bool) -> None:
     """What would be run, and what each group of parts would detect together, under any one of the variants."""
     together = {}
     for group in study.groups:
         runs = next(iter(study.of(group).values()))
-        if powers := powers_together([plans[str(folder)] for _, folder in runs]):
+        if powers := pooled_power([plans[str(folder)] for _, folder in runs]):
             together[group] = powers
     if json:
         output.print_json({"runs": plans, "groups": together})

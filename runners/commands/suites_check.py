@@ -27,7 +27,7 @@ from hermes_lab.tasks.check import CheckReport, Tell, check_suite, rubric_of, to
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.jsonl_check import check_rows
 from hermes_lab.tasks.proof import Provable
-from hermes_lab.tasks.registry import adapters, blaming
+from hermes_lab.tasks.registry import adapters, wrap_suite_errors
 from hermes_lab.tasks.rubric import Rubric, grade_runs
 from hermes_lab.tasks.suite import WorldSuite
 
@@ -69,7 +69,7 @@ def check(
     splits = suite.splits if split == ALL else (split_of(suite, split),)
     count = count or 20
     static = None
-    with blaming(name):
+    with wrap_suite_errors(name):
         if isinstance(suite, WorldSuite):
             static = examine(suite, count=max(count, _STATIC), seed=seed, world=world or 0)
         reports = [_play(suite, each, count, seed, world, settings.sandbox, quiet=quiet or json) for each in splits]

@@ -34,11 +34,11 @@ from hermes_lab.tasks.registry import (
     ENTRY_POINTS,
     OPEN_ENDED,
     adapters,
-    blaming,
     domains,
     load_family,
     load_story,
     stories,
+    wrap_suite_errors,
 )
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
@@ -101,7 +101,7 @@ def show(
     settings = config_of(name, config)
     suite = suite_of(settings)
     judged = {}
-    with blaming(name):
+    with wrap_suite_errors(name):
         chosen, task = _nth(suite, split_of(suite, split), seed, world, number)
         if play:
             if not isinstance(suite, Provable):
@@ -143,14 +143,14 @@ def sample(
     suite = suite_of(settings)
     if out and out.exists() and not force:
         raise ConfigError(f"--out: {out} is there already; --force overwrites it")
-    with blaming(name):
+    with wrap_suite_errors(name):
         drawn = _draw(suite, split_of(suite, split), 1 if workspace else count, seed, world)
     if workspace:
-        _lay_out_at(workspace, drawn[0], settings)
+        _extract_workspace(workspace, drawn[0], settings)
         typer.echo(printable(drawn[0].prompt, keep="\n\t"))
         if drawn[0].pages:
             output.say(f"{counted(len(drawn[0].pages), 'page')} that an agent could search are not in the folder")
-        shown = _shown_by(suite, drawn[0], seed, world, config)
+        shown = _show_options(suite, drawn[0], seed, world, config)
         output.say(f"{drawn[0].id} lies in {workspace}; how it is judged: hermes-lab tasks show {name} {shown}")
     if out:
         write_atomic(out, b"".join(msgspec.json.encode(_row(task)) + b"\n" for task in drawn))
@@ -173,7 +173,7 @@ def rules(
     if not isinstance(suite, OracleSuite):
         raise ConfigError(f"{name}: has no hidden rules that it could tell")
     _refuse_existing(out, "--out")
-    with blaming(name):
+    with wrap_suite_errors(name):
         library = suite.known_skills(split=split_of(suite, split), world=world)
     library.save(out)
     output.say(f"{counted(len(library.skills), 'skill')} in {out}; run with -c skills.library={out}")
@@ -219,7 +219,7 @@ def _nth(suite: Suite, split: str, seed: int, world: int, number: int | None) ->
         raise ConfigError(f"--task: {str(error).removeprefix('suite.count: ')}; the first is task 0") from None
 
 
-def _shown_by(suite: Suite, task: Task, seed: int, world: int | None, config: list[str] | None) -> str:
+def _show_options(suite: Suite, task: Task, seed: int, world: int | None, config: list[str] | None) -> str:
     """The options by which `tasks show` shows that task."""
     number = 0
     if isinstance(suite, JsonlSuite):
@@ -245,25 +245,25 @@ def _refuse_existing(folder: Path, option: str) -> None:
         raise ConfigError(f"{option}: {folder} is there already; name a new folder")
 
 
-def _lay_out_at(folder: Path, task: Task, settings: RunConfig) -> None:
+def _extract_workspace(folder: Path, task: Task, settings: RunConfig) -> None:
     """Makes the workspace in a sandbox, so that no setup runs outside of one, and takes it out."""
     from hermes_lab.sandbox import open_sandbox
 
     _refuse_existing(folder, "--workspace")
-    packed = anyio.run(_packed, task, open_sandbox(settings.sandbox))
+    packed = anyio.run(_pack_workspace, task, open_sandbox(settings.sandbox))
     folder.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter=_as_it_was)
+        archive.extractall(folder, filter=_extract_filter)
 
 
-async def _packed(task: Task, sandbox: Sandbox) -> bytes:
+async def _pack_workspace(task: Task, sandbox: Sandbox) -> bytes:
     async with sandbox:
         await setup_workspace(task, sandbox)
         await sandbox.exec(f"tar --sparse --exclude=./{_PACKED} -cf {_PACKED} .", fresh=True)
         return await sandbox.read(_PACKED, limit=1_000_000_000)
 
 
-def _as_it_was(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+def _extract_filter(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
     """Nothing outside the folder, and no device; but modes and links, which a task may be about, stay."""
     checked = tarfile.tar_filter(member, folder)
     if not (member.isfile() or member.isdir() or member.islnk() or member.issym()):

@@ -50,7 +50,7 @@ def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
     from hermes_lab.training.sft import train_sft
 
     training = load_train_config(config or [])
-    _echo_folder(lambda: train_sft(training, output.say_nothing if quiet else output.say, _typed()))
+    _echo_folder(lambda: train_sft(training, output.say_nothing if quiet else output.say, _command_line()))
 
 
 def preference(config: options.Config = None, quiet: options.Quiet = False) -> None:
@@ -59,7 +59,7 @@ def preference(config: options.Config = None, quiet: options.Quiet = False) -> N
     from hermes_lab.training.preference import train_preference
 
     training = load_train_config(config or [])
-    _echo_folder(lambda: train_preference(training, output.say_nothing if quiet else output.say, _typed()))
+    _echo_folder(lambda: train_preference(training, output.say_nothing if quiet else output.say, _command_line()))
 
 
 def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
@@ -75,7 +75,10 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
         try:
             _echo_folder(
                 lambda: train_grpo(
-                    training, partial(open_sampler, say=say, listener=TerminalListener(quiet=quiet)), say, _typed()
+                    training,
+                    partial(open_sampler, say=say, listener=TerminalListener(quiet=quiet)),
+                    say,
+                    _command_line(),
                 )
             )
         except KeyboardInterrupt:
@@ -102,6 +105,6 @@ def _echo_folder(train: Callable[[], Path]) -> None:
     typer.echo(str(folder))
 
 
-def _typed() -> str:
+def _command_line() -> str:
     """The command, for an adapter's card."""
     return shlex.join(["hermes-lab", *sys.argv[1:]])

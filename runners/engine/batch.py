@@ -13,9 +13,9 @@ from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary, read_summaries, summarize
-from hermes_lab.runners.engine.lane_history import keep_border
+from hermes_lab.runners.engine.lane_history import keep_merge
 from hermes_lab.runners.engine.lanes import LaneState, after_round
-from hermes_lab.runners.engine.log_relay import within
+from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.scheduler import Scheduler
 from hermes_lab.runners.engine.snapshots import keep_knowledge
@@ -135,7 +135,7 @@ class _Batch:
 
     async def _run_job(self, lane: Lane, spec: RolloutSpec, knowledge: Knowledge) -> None:
         try:
-            with within(spec.key):
+            with episode_context(spec.key):
                 episode = await self.run_episode(self.contexts[lane.weights], spec, knowledge)
             await self.log.append(episode)
         finally:
@@ -156,7 +156,7 @@ def _close_round(
     config: RunConfig, lane: Lane, finished: Sequence[EpisodeSummary], state: LaneState, out: Path
 ) -> LaneState:
     """What a lane knows after a round, once that is on the disk."""
-    state, border = after_round(state, lane.arm, finished, config)
+    state, merge = after_round(state, lane.arm, finished, config)
     keep_knowledge(out, lane.name, state.knowledge)
-    keep_border(out, lane.name, border)
+    keep_merge(out, lane.name, merge)
     return state

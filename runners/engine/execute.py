@@ -27,11 +27,11 @@ from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_folder, open_folder
 from hermes_lab.runners.engine.log_relay import relay_logs
-from hermes_lab.runners.engine.open_files import allow_open_files
+from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.runners.engine.plan import Command, Lane, tasks_digest
-from hermes_lab.runners.engine.snapshots import sweep
+from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
-from hermes_lab.runners.engine.weights import blaming_adapters, weights_digest, weights_of
+from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
 from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
 from hermes_lab.tools.distributions import check_tools
@@ -143,11 +143,11 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
     config, folder, listener = plan.config, plan.folder, listener or Listener()
     if folder is None:
         raise ConfigError("run.out: say where the run is written, with --out DIR")
-    allow_open_files(config.run.concurrency)
+    raise_open_file_limit(config.run.concurrency)
     adapters = weights_of(plan.command, config)
     check_folder(folder, resume=resume)
     tally = plan.tally()
-    with lock_folder(folder), blaming_adapters(plan.command, config):
+    with lock_folder(folder), wrap_adapter_errors(plan.command, config):
         open_folder(
             folder,
             command=plan.command,
@@ -159,7 +159,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
             resume=resume,
         )
         keep_suite(folder, config)
-        sweep(folder)
+        remove_partial_snapshots(folder)
         done = read_done(plan.lanes, folder, tally.add)
         listener.begin(plan, tally)
         try:

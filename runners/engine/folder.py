@@ -71,7 +71,7 @@ def keep_suite(out: Path, config: RunConfig) -> None:
         write_atomic(kept, Path(config.suite.path).read_bytes())
 
 
-def kept_suite(out: Path, config: RunConfig) -> RunConfig:
+def with_kept_suite(out: Path, config: RunConfig) -> RunConfig:
     """The configuration with the suite's file as the run kept it."""
     if not config.suite.path or not (kept := _suite_file(out, config)).exists():
         return config

@@ -77,7 +77,7 @@ def record(write: SkillWrite, won: str = "") -> Write:
     return Write(write.action, write.name, write.origin, write.episode, write.model, write.path, won)
 
 
-def keep_border(run: Path, lane: str, merge: RoundMerge) -> None:
+def keep_merge(run: Path, lane: str, merge: RoundMerge) -> None:
     """Makes `merge` the line of its round, whole or not at all. Where it is that already, later lines stay."""
     path = _file(run, lane)
     line = msgspec.json.encode(merge) + b"\n"
@@ -98,7 +98,7 @@ def read_histories(run: Path) -> dict[str, list[RoundMerge]]:
     return {path.parent.name: read_history(run, path.parent.name) for path in sorted(run.glob("lanes/*/history.jsonl"))}
 
 
-def told(merge: RoundMerge) -> str:
+def describe_merge(merge: RoundMerge) -> str:
     """What happened at a border, in a line; "" where nothing did."""
     events = "; ".join(_events(merge))
     change = f"{merge.before[:8]} -> {merge.after[:8]}" if merge.before != merge.after else merge.after[:8]

@@ -28,7 +28,7 @@ class LaneState:
     uses: tuple[Use, ...] = ()
 
 
-def begin(arm: Arm, library: Library, suite: Suite, *, split: str, world: int) -> Library:
+def initial_library(arm: Arm, library: Library, suite: Suite, *, split: str, world: int) -> Library:
     """The skills that a lane begins with, `library` being those of the configuration.
 
     Raises `ConfigError` for an oracle where the suite cannot tell its rules, and where nothing is there to freeze.
@@ -55,7 +55,7 @@ def after_round(
     written begins anew, since its uses were of its earlier text.
     """
     before = state.knowledge
-    kept, dropped = _contest(finished)
+    kept, dropped = _resolve_conflicts(finished)
     written = {write.name for write in kept}
     uses = tuple(use for use in (*state.uses, *_uses(finished)) if use.name not in written)
     fared = stats(uses, alpha=config.skills.ema_alpha)
@@ -70,7 +70,7 @@ def after_round(
     knowledge = replace(
         before, library=library, notes=notes, idle=_idle(before, finished), learnt_from=_learnt_from(before, kept)
     )
-    border = RoundMerge(
+    round_merge = RoundMerge(
         round=finished[0].round,
         before=before.library.snapshot,
         after=library.snapshot,
@@ -80,7 +80,7 @@ def after_round(
         emptied=library.snapshot != refined.snapshot,
         notes=MergedNotes(before.notes_snapshot, knowledge.notes_snapshot, *counts),
     )
-    return LaneState(knowledge, uses), border
+    return LaneState(knowledge, uses), round_merge
 
 
 def _uses(finished: Iterable[EpisodeSummary]) -> list[Use]:
@@ -100,7 +100,7 @@ def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str
     return known
 
 
-def _contest(finished: Iterable[EpisodeSummary]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
+def _resolve_conflicts(finished: Iterable[EpisodeSummary]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
     """The writes that the library takes; and those that it drops, each with the key of the episode that has the name.
 
     All were made against the same snapshot, unaware of each other, so the first episode that writes a name keeps it.

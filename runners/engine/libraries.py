@@ -87,13 +87,13 @@ def find_store(text: str) -> SkillStore:
     """The library that `text` means, to be changed. Raises `ConfigError` for a run's and for a past state."""
     folder = Path(text).expanduser() if text else home_skills()
     if text and (not folder.is_dir() or is_run(folder)):
-        place = find(text)
-        what = "a run" if place.run else "a past state"
-        raise ConfigError(f"{text}: {what} is never changed; to have its skills as yours: {place.copy}")
+        ref = find(text)
+        what = "a run" if ref.run else "a past state"
+        raise ConfigError(f"{text}: {what} is never changed; to have its skills as yours: {ref.copy}")
     return store_in(folder)
 
 
-def begin_with(text: str) -> Library:
+def load_initial_library(text: str) -> Library:
     """The library that a run begins with; empty means none. Raises `ConfigError` also where a skill of it is broken."""
     if not text:
         return Library()
@@ -106,13 +106,13 @@ def begin_with(text: str) -> Library:
         raise ConfigError(f"skills.library: {error}") from None
 
 
-def deeper(text: str) -> list[Path]:
+def nested_libraries(text: str) -> list[Path]:
     """The folders below the folder `text` that hold skills: for a person who named one too high."""
     folder = Path(text).expanduser()
     return sorted({found.parent for found in skill_folders(folder)} - {folder}) if text and folder.is_dir() else []
 
 
-def existing(library: Library, name: str, broken: Mapping[str, str] = MappingProxyType({})) -> str:
+def check_skill_name(library: Library, name: str, broken: Mapping[str, str] = MappingProxyType({})) -> str:
     """The name, if there is a skill of it. Raises `ConfigError` with the nearest ones where there is none, or with what
     is wrong with it."""
     if name in library.skills:
@@ -156,7 +156,7 @@ def _text(library: Library, name: str) -> tuple[str, object]:
 def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:
     """`own`: it is a library that is changed, whatever is in it."""
     if is_run(folder):
-        return _of_lane(text, folder, _only(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
+        return _of_lane(text, folder, _exactly_one(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
     if run := run_of(folder):
         return _of_run(text, run, folder)
     if own or (folder / ".hermes").is_dir():
@@ -171,7 +171,7 @@ def _of_lane(text: str, run: Path, lane: str) -> LibraryRef:
         raise ConfigError(f"{text}: {run} is no run folder (no run.json), so it has no lanes")
     known = lanes(run)
     found = [lane] if lane in known else [name for name in known if name.startswith(lane)]
-    lane = _only(found, f"{text}: {'no' if not found else 'not one'} lane", "", known)
+    lane = _exactly_one(found, f"{text}: {'no' if not found else 'not one'} lane", "", known)
     return _of_run(text, run, run / "lanes" / lane / "home" / "skills", lane)
 
 
@@ -184,7 +184,7 @@ def _of_run(text: str, run: Path, folder: Path, lane: str = "") -> LibraryRef:
 def _past(text: str, folder: Path, snapshot: str) -> LibraryRef:
     if is_run(folder):
         known = [path.name for path in (folder / "skills").glob("*") if path.is_dir()]
-        found = _whole(snapshot, known, f"the folders in {folder / 'skills'} are the ids")
+        found = _full_id(snapshot, known, f"the folders in {folder / 'skills'} are the ids")
         return _of_run(text, folder, folder / "skills" / found)
     store = SkillStore(folder)
     whole = full_snapshot(store, snapshot)
@@ -195,19 +195,19 @@ def _past(text: str, folder: Path, snapshot: str) -> LibraryRef:
 def full_snapshot(store: SkillStore, beginning: str) -> str:
     """A snapshot's whole id from its beginning. Raises `ConfigError` where it is none's or several's."""
     known = {part for change in store.snapshots() for part in (change.before, change.after)}
-    return _whole(beginning, known, "`hermes-lab skills history` has the ids")
+    return _full_id(beginning, known, "`hermes-lab skills history` has the ids")
 
 
-def _whole(beginning: str, known: Iterable[str], hint: str) -> str:
+def _full_id(beginning: str, known: Iterable[str], hint: str) -> str:
     found = sorted(name for name in known if name.startswith(beginning))
     if not found:
         raise ConfigError(f"no snapshot {beginning}; {hint}")
     if not _SNAPSHOT.fullmatch(beginning):
         raise ConfigError(f"snapshot {beginning!r}: give its first {_DIGITS} digits at least; {hint}")
-    return _only(found, f"several snapshots begin with {beginning}", "")
+    return _exactly_one(found, f"several snapshots begin with {beginning}", "")
 
 
-def _only(names: Sequence[str], problem: str, prefix: str, known: Sequence[str] = ()) -> str:
+def _exactly_one(names: Sequence[str], problem: str, prefix: str, known: Sequence[str] = ()) -> str:
     if len(names) != 1:
         there = ", ".join(f"{prefix}{name}" for name in names or known) or "none"
         raise ConfigError(f"{problem}; there are: {there}")

@@ -12,7 +12,7 @@ _episode: ContextVar[str] = ContextVar("_episode")
 @contextmanager
 def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
     """Passes every line of the compiler to `say` while it is open: `named`, after its episode's name."""
-    handler = _Says(say, named)
+    handler = _RelayHandler(say, named)
     log = logging.getLogger(_COMPILER)
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -26,7 +26,7 @@ def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[N
 
 
 @contextmanager
-def within(episode: str) -> Iterator[None]:
+def episode_context(episode: str) -> Iterator[None]:
     """Names the episode from which the lines are."""
     token = _episode.set(episode)
     try:
@@ -35,7 +35,7 @@ def within(episode: str) -> Iterator[None]:
         _episode.reset(token)
 
 
-class _Says(logging.Handler):
+class _RelayHandler(logging.Handler):
     def __init__(self, say: Callable[[str], None], named: bool) -> None:
         super().__init__()
         self._say = say

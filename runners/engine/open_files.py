@@ -9,7 +9,7 @@ _PER_ROLLOUT = 8
 _OTHERS = 200
 
 
-def allow_open_files(concurrency: int) -> None:
+def raise_open_file_limit(concurrency: int) -> None:
     """Raises this process's limit as far as `concurrency` rollouts need. Raises `ConfigError` where it may not."""
     needed = _OTHERS + _PER_ROLLOUT * concurrency
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -17,7 +17,7 @@ from hermes_lab.protocols import Suite
 from hermes_lab.rollout import ReviewWhen, RolloutSpec
 from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.skills.library import Library
-from hermes_lab.tasks.registry import blaming
+from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.types import Task
 
 Command = Literal["run", "learn", "uplift"]
@@ -98,7 +98,7 @@ class Lane:
 def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     """`run`: one lane, one round, `library` as it is."""
     wanted = config.suite
-    with blaming(suite.name):
+    with wrap_suite_errors(suite.name):
         tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
     return [Lane("main", "frozen", library, config.run.samples, [tasks])]
 

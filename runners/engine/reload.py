@@ -5,7 +5,7 @@ from pathlib import Path
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import Suite
-from hermes_lab.runners.engine.folder import kept_suite
+from hermes_lab.runners.engine.folder import with_kept_suite
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.skills.library import Library, load_snapshot
@@ -13,7 +13,7 @@ from hermes_lab.skills.library import Library, load_snapshot
 
 def config_of(run: Path) -> RunConfig:
     """What a run was asked for, its suite's file as the run kept it. Raises `ConfigError` where there is no run."""
-    return kept_suite(run, RunConfig.model_validate(read_manifest(run).config))
+    return with_kept_suite(run, RunConfig.model_validate(read_manifest(run).config))
 
 
 def lanes_of(run: Path, config: RunConfig, suite: Suite) -> list[Lane]:

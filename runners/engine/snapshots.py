@@ -25,7 +25,7 @@ def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
         (home / "memory").unlink(missing_ok=True)
 
 
-def sweep(out: Path) -> None:
+def remove_partial_snapshots(out: Path) -> None:
     """Removes what a kill left of snapshots that were being written. Hold the run's lock."""
     for kind in ("skills", "memory"):
         for left in (out / kind).glob(".saving-*"):

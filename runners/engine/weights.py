@@ -24,7 +24,7 @@ def weights_digest(adapters: Sequence[str]) -> str:
 
 
 @contextmanager
-def blaming_adapters(command: Command, config: RunConfig) -> Iterator[None]:
+def wrap_adapter_errors(command: Command, config: RunConfig) -> Iterator[None]:
     """What is wrong with an adapter is said of the field that names it."""
     try:
         yield

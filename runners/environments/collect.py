@@ -20,12 +20,12 @@ from hermes_lab.models.refusals import Refused
 from hermes_lab.models.server import VllmServer
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.execute import Listener, RunPlan, execute
-from hermes_lab.runners.engine.lanes import begin
-from hermes_lab.runners.engine.libraries import begin_with
+from hermes_lab.runners.engine.lanes import initial_library
+from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
-from hermes_lab.tasks.registry import blaming
+from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.training.grpo_config import Batch
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.lora import Say
@@ -52,7 +52,7 @@ class BatchSampler:
     def collect(self, batch: Batch) -> None:
         """Makes the rollouts that the batch's folder still lacks."""
         self._find_server(batch.config.model)
-        suite, library = load_suite(batch.config.suite), begin_with(batch.config.skills.library)
+        suite, library = load_suite(batch.config.suite), load_initial_library(batch.config.skills.library)
         lanes = batch_lanes(batch, suite, library)
         for _ in range(_TRIES):
             plan = RunPlan("run", batch.config, batch.folder, suite, lanes, library.snapshot)
@@ -115,13 +115,13 @@ def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
     lanes = []
     for (world, arm), count in zip(places, counts, strict=True):
         number, split = batch.first_world + world, config.suite.split
-        with blaming(suite.name):
+        with wrap_suite_errors(suite.name):
             tasks = suite.load(split=split, count=count, seed=config.suite.seed, world=number)
         lanes.append(
             Lane(
                 lane_name(LaneKey(arm, 0, number, 0), with_weights=False),
                 arm,
-                begin(arm, library, suite, split=split, world=number),
+                initial_library(arm, library, suite, split=split, world=number),
                 batch.samples,
                 [tasks],
             )

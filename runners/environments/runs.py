@@ -21,7 +21,7 @@ from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.records import EpisodeLog, write_json
 from hermes_lab.runners.engine.executors import open_executor
-from hermes_lab.runners.engine.libraries import begin_with
+from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.interrupt import one_interrupt
 
@@ -101,7 +101,7 @@ async def _opened(config: RunConfig, out: Path, say: Say) -> AsyncIterator[tuple
     """The rollouts, and the log in `out` that keeps every episode of them."""
     log = EpisodeLog(out)
     try:
-        library = begin_with(config.skills.library)
+        library = load_initial_library(config.skills.library)
         async with open_rollouts(
             config, log=out / "server.log", say=say, library=library, executor=open_executor
         ) as rollouts:

@@ -10,16 +10,16 @@ from hermes_lab.config.schema import LearningConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.protocols import Suite
-from hermes_lab.runners.engine.lanes import begin
+from hermes_lab.runners.engine.lanes import initial_library
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.experiments.orders import order_of
 from hermes_lab.skills.library import Library
-from hermes_lab.tasks.registry import blaming
+from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.types import Task
 
 
-class _Course(NamedTuple):
+class _Schedule(NamedTuple):
     """What the lanes of one replicate and world have in common, whatever their arm and weights."""
 
     worlds: Sequence[int]
@@ -37,21 +37,21 @@ def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     learning = config.learning
     weights, checks = range(len(weights_of("learn", config))), _checks(learning)
     load = cache(partial(_load, config, suite))
-    start = cache(lambda arm, world: begin(arm, library, suite, split=config.suite.split, world=world))
+    library_of = cache(lambda arm, world: initial_library(arm, library, suite, split=config.suite.split, world=world))
     lanes: list[Lane] = []
     for replicate, world in product(range(learning.replicates), range(learning.worlds)):
-        course = _course(config, suite, load, replicate, world)
+        schedule = _schedule(config, suite, load, replicate, world)
         for arm, each in product(learning.arms, weights):
-            known = _known([start(arm, one) for one in course.worlds]) if arm == "oracle" else ()
+            known = _known([library_of(arm, one) for one in schedule.worlds]) if arm == "oracle" else ()
             lane = Lane(
                 name=lane_name(LaneKey(arm, replicate, world, each), with_weights=len(weights) > 1),
                 arm=arm,
-                library=known[0] if known else start(arm, 0),
+                library=known[0] if known else library_of(arm, 0),
                 samples=1,
-                rounds=course.rounds,
+                rounds=schedule.rounds,
                 blocks=learning.blocks,
                 weights=each,
-                heldout=course.heldout,
+                heldout=schedule.heldout,
                 checks=checks,
                 known=known,
             )
@@ -89,13 +89,13 @@ def _checks(learning: LearningConfig) -> frozenset[int]:
     if not learning.heldout.tasks:
         return frozenset()
     every = learning.heldout.every or learning.rounds
-    borders = range(0, learning.rounds, learning.rounds // learning.blocks)
-    return frozenset((*range(0, learning.rounds, every), *borders, learning.rounds))
+    boundaries = range(0, learning.rounds, learning.rounds // learning.blocks)
+    return frozenset((*range(0, learning.rounds, every), *boundaries, learning.rounds))
 
 
-def _course(
+def _schedule(
     config: RunConfig, suite: Suite, load: Callable[[int, int], list[Task]], replicate: int, world: int
-) -> _Course:
+) -> _Schedule:
     """The tasks of a replicate and world, each world's in its block, in the order that `learning.order` says."""
     learning, seed = config.learning, _seed(config, replicate)
     first = config.suite.world + world * learning.blocks
@@ -103,36 +103,36 @@ def _course(
         raise ConfigError(f"learning.worlds: {suite.name} has no worlds, all have the same tasks; use 1, in 1 block")
     arrange = partial(order_of, learning.order, replicate=replicate, replicates=learning.replicates)
     worlds = [first + block for block in arrange(learning.blocks, seed=(config.suite.seed, "blocks", world))]
-    lessons: list[Task] = []
+    training: list[Task] = []
     heldout = []
     for each in worlds:
-        tasks, count = load(seed, each), _lessons(learning)
+        tasks, count = load(seed, each), _training_count(learning)
         if learning.order != "drawn" and len({task.metadata.get("epoch") for task in tasks}) > 1:
             raise ConfigError(
                 f"learning.order: {suite.name} drifts at a task; only in the order `drawn` it is one point"
             )
-        lessons += [tasks[place] for place in arrange(count, seed=(config.suite.seed, each))]
+        training += [tasks[place] for place in arrange(count, seed=(config.suite.seed, each))]
         heldout.append(tasks[count:])
     size = learning.round_size
-    rounds = [lessons[place : place + size] for place in range(0, len(lessons), size)]
-    return _Course(worlds, rounds, heldout if learning.heldout.tasks else [])
+    rounds = [training[place : place + size] for place in range(0, len(training), size)]
+    return _Schedule(worlds, rounds, heldout if learning.heldout.tasks else [])
 
 
 def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
     """A world's tasks: those to learn from, then the held-out ones."""
-    lessons, heldout = _lessons(config.learning), config.learning.heldout.tasks
+    training, heldout = _training_count(config.learning), config.learning.heldout.tasks
     try:
-        with blaming(suite.name):
-            return suite.load(split=config.suite.split, count=lessons + heldout, seed=seed, world=world)
+        with wrap_suite_errors(suite.name):
+            return suite.load(split=config.suite.split, count=training + heldout, seed=seed, world=world)
     except ConfigError as error:
         if not heldout or not str(error).startswith("suite.count"):
             raise
         raise ConfigError(
-            f"learning.heldout.tasks: {lessons} tasks to learn from and {heldout} held-out ones are too many: {error}"
+            f"learning.heldout.tasks: {training} tasks to learn from and {heldout} held-out ones are too many: {error}"
         ) from None
 
 
-def _lessons(learning: LearningConfig) -> int:
+def _training_count(learning: LearningConfig) -> int:
     """Tasks of one world that a lane learns from."""
     return learning.rounds // learning.blocks * learning.round_size
 

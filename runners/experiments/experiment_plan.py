@@ -76,17 +76,17 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
 
 
-def powers_together(plans: Sequence[ExperimentPlan]) -> list[Power]:
+def pooled_power(plans: Sequence[ExperimentPlan]) -> list[Power]:
     """Of the comparisons of several runs pooled, each world of each run being a unit, for the rates that the first of
     them expects: over all rounds, and after learning. Empty where they compare nothing."""
     by_part: dict[str, list[Power]] = {}
     for plan in plans:
         for one in plan.power:
             by_part.setdefault(one.of, []).append(one)
-    return [_together(each) for each in by_part.values()]
+    return [_pool(each) for each in by_part.values()]
 
 
-def _together(each: Sequence[Power]) -> Power:
+def _pool(each: Sequence[Power]) -> Power:
     from hermes_lab.analysis.stats import power
 
     lanes, worlds, pairs, tasks = (
@@ -122,12 +122,12 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
         checks=sorted(lane.checks),
         episodes=sum(lane.wanted for lane in lanes),
         finished=finished,
-        power=_powers(config, each, learnt, heldout) if len(learning.arms) * len(weights) > 1 else (),
+        power=_comparison_power(config, each, learnt, heldout) if len(learning.arms) * len(weights) > 1 else (),
         budget=budget.shares,
     )
 
 
-def _powers(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:
+def _comparison_power(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:
     """Of the comparisons that the run makes, over the units that `compare` takes."""
     from hermes_lab.analysis.stats import power
     from hermes_lab.analysis.stats.paired import MIN_LANES

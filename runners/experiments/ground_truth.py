@@ -33,7 +33,7 @@ class _Snapshot(Struct, frozen=True):
     snapshot: str = ""
 
 
-class _Met(Struct, frozen=True, kw_only=True):
+class _LaneEpisode(Struct, frozen=True, kw_only=True):
     """A view of an `Episode` that holds what its lane met, and with which library."""
 
     v: int = 1
@@ -47,7 +47,7 @@ class _Met(Struct, frozen=True, kw_only=True):
     skills: _Snapshot = _Snapshot()
 
 
-def told_in(run: Path) -> list[LibraryClaims] | None:
+def library_claims(run: Path) -> list[LibraryClaims] | None:
     """What the libraries of a run tell of its rules: for every lane that may have skills, at the beginning of each
     round and after the last one. None where the suite cannot tell.
 
@@ -56,19 +56,19 @@ def told_in(run: Path) -> list[LibraryClaims] | None:
     suite = load_suite(config_of(run).suite)
     if not isinstance(suite, RuleAwareSuite):
         return None
-    lanes: dict[str, dict[tuple[int, str], _Met]] = {}
-    for met in read_attempts(run, _Met):
+    lanes: dict[str, dict[tuple[int, str], _LaneEpisode]] = {}
+    for met in read_attempts(run, _LaneEpisode):
         if met.phase == "learn":  # of two records of one task the last
             lanes.setdefault(met.lane, {})[met.round, met.task_id] = met
     reader = _Reader(suite, run)
-    return [told for name in sorted(lanes) for told in _told_in_lane(reader, name, list(lanes[name].values()))]
+    return [claims for name in sorted(lanes) for claims in _lane_claims(reader, name, list(lanes[name].values()))]
 
 
-def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterator[LibraryClaims]:
-    place = lane_key(name)
-    if place and place.arm == "off":
+def _lane_claims(reader: "_Reader", name: str, episodes: list[_LaneEpisode]) -> Iterator[LibraryClaims]:
+    key = lane_key(name)
+    if key and key.arm == "off":
         return
-    rounds: dict[int, list[_Met]] = {}
+    rounds: dict[int, list[_LaneEpisode]] = {}
     for met in sorted(episodes, key=lambda met: (met.round, met.place)):
         rounds.setdefault(met.round, []).append(met)
     split = episodes[0].task.split
@@ -80,7 +80,7 @@ def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterato
         rules = reader.rules(split, numbers)
         yield LibraryClaims(
             lane=name,
-            arm=place.arm if place else name,
+            arm=key.arm if key else name,
             round=round_,
             experience=sum(numbers.values()),
             rules=rules,
@@ -89,7 +89,7 @@ def _told_in_lane(reader: "_Reader", name: str, episodes: list[_Met]) -> Iterato
         )
         for met in tasks:
             numbers[met.task.world] += 1
-            so_far.update(_named(met.task.world, met.task.triggers))
+            so_far.update(_rule_ids(met.task.world, met.task.triggers))
 
 
 @dataclass
@@ -99,7 +99,7 @@ class _Reader:
     suite: RuleAwareSuite
     run: Path
     _libraries: dict[str, Library] = field(default_factory=dict)
-    _told: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+    _claims: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def snapshot(self, snapshot: str) -> Library:
         if snapshot not in self._libraries:
@@ -114,25 +114,25 @@ class _Reader:
         return frozenset(
             rule
             for world, number in numbers.items()
-            for rule in _named(world, self.suite.rules(split=split, world=world, number=number))
+            for rule in _rule_ids(world, self.suite.rules(split=split, world=world, number=number))
         )
 
     def claims(self, library: Library, name: str, split: str, numbers: Mapping[int, int]) -> tuple[str, ...]:
         """What a skill tells. What is true of one world is no untrue word about another."""
         of_world = [self._ask(library, name, split, world, number) for world, number in numbers.items()]
-        true = [told for told in of_world if any(told)]
-        return tuple(claim for told in true for claim in told) if true else max(of_world, key=len, default=())
+        true = [claims for claims in of_world if any(claims)]
+        return tuple(claim for claims in true for claim in claims) if true else max(of_world, key=len, default=())
 
     def _ask(self, library: Library, name: str, split: str, world: int, number: int) -> tuple[str, ...]:
         rules = self.suite.rules(split=split, world=world, number=number)
         key = (library.digests[name], split, world, rules)
-        if key not in self._told:
-            told = self.suite.stated_rules(library.skills[name], split=split, world=world, number=number)
-            self._told[key] = tuple(claim and next(iter(_named(world, [claim]))) for claim in told)
-        return self._told[key]
+        if key not in self._claims:
+            claims = self.suite.stated_rules(library.skills[name], split=split, world=world, number=number)
+            self._claims[key] = tuple(claim and next(iter(_rule_ids(world, [claim]))) for claim in claims)
+        return self._claims[key]
 
 
-def _named(world: int, rules: Sequence[str] | frozenset[str]) -> Iterator[str]:
+def _rule_ids(world: int, rules: Sequence[str] | frozenset[str]) -> Iterator[str]:
     return (f"w{world}/{rule}" for rule in rules)
 
 
@@ -204,11 +204,11 @@ def from_suite(runs: list[Path]) -> "FromSuite":
     if len(runs) > 1:
         return FromSuite(searched="this is done of one run at a time")
     try:
-        told = told_in(runs[0])
+        claims = library_claims(runs[0])
         scan = scan_leaks(runs[0])
     except (ConfigError, InfraError) as error:
         return FromSuite(searched=str(error))
-    found = None if told is None else captures(told)
+    found = None if claims is None else captures(claims)
     if scan is None:
         return FromSuite(captures=found, searched="the run holds out no tasks")
     leaks = [

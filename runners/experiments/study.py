@@ -35,7 +35,7 @@ class StudyConfig(Section):
 
     @field_validator("parts", "variants")
     @classmethod
-    def _named(cls, sources: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    def _check_folder_names(cls, sources: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         if not sources:
             raise ValueError("give at least one")
         for name in sources:
@@ -44,7 +44,7 @@ class StudyConfig(Section):
         return sources
 
     @model_validator(mode="after")
-    def _compares_what_it_has(self) -> "StudyConfig":
+    def _check_names(self) -> "StudyConfig":
         for name in self.compare or ():
             if name not in self.variants:
                 raise ValueError(f"compare: there is no variant {name!r}; there are: {', '.join(self.variants)}")

@@ -20,8 +20,8 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import WHOLE, lane_key, lane_name, without
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
-from hermes_lab.runners.engine.folder import kept_suite
-from hermes_lab.runners.engine.libraries import existing
+from hermes_lab.runners.engine.folder import with_kept_suite
+from hermes_lab.runners.engine.libraries import check_skill_name
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
 from hermes_lab.runners.engine.reload import lanes_of
 from hermes_lab.runners.engine.snapshots import load_notes
@@ -61,7 +61,9 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
             "has the arm frozen)"
         )
     asked = load_config(overrides, manifest.config)
-    config = kept_suite(run, asked.model_copy(update={"skills": asked.skills.model_copy(update={"library": text})}))
+    config = with_kept_suite(
+        run, asked.model_copy(update={"skills": asked.skills.model_copy(update={"library": text})})
+    )
     suite = load_suite(config.suite)
     lanes = lanes_of(run, config, suite)
     if tasks_digest(lanes) != manifest.tasks_digest:
@@ -85,7 +87,7 @@ def plan_uplift(source: Source, *, skills: Collection[str] = (), about: bool = F
     last = {lane.name: _last(source.run, lane) for lane in source.lanes}
     every = Library(skill for knowledge in last.values() for skill in knowledge.library.skills.values())
     for name in skills:
-        existing(every, name)
+        check_skill_name(every, name)
     planned = [new for lane in source.lanes for new in _leave_out(source, lane, last[lane.name], skills, about, most)]
     if not planned:
         lanes = ", ".join(lane.name for lane in source.lanes)
@@ -103,7 +105,7 @@ def _leave_out(
     source: Source, lane: Lane, knowledge: Knowledge, skills: Collection[str], about: bool, most: int
 ) -> Iterator[Lane]:
     wanted = [name for name in knowledge.library.listed if not skills or name in skills]
-    met = _named(source, lane, knowledge.library) if lane.heldout and not about else _about(source, lane)
+    met = _named_in_prompts(source, lane, knowledge.library) if lane.heldout and not about else _about(source, lane)
     blocks = _blocks(lane)
     order = [task.id for block in blocks for task in block]
     tasks = {name: list(islice((each for each in order if name in met.get(each, ())), most or None)) for name in wanted}
@@ -112,12 +114,12 @@ def _leave_out(
         return
     sides = [(WHOLE, knowledge.library, {each for ids in tasks.values() for each in ids})]
     sides += [(without(name), knowledge.library.without(name), set(ids)) for name, ids in tasks.items()]
-    place = lane_key(lane.name)
-    assert place is not None
+    key = lane_key(lane.name)
+    assert key is not None
     with_weights = len(weights_of("learn", source.config)) > 1
     for arm, library, ids in sides:
         yield Lane(
-            name=lane_name(place._replace(arm=arm), with_weights=with_weights),
+            name=lane_name(key._replace(arm=arm), with_weights=with_weights),
             arm="frozen",
             library=library,
             samples=1,
@@ -130,7 +132,7 @@ def _leave_out(
         )
 
 
-def _named(source: Source, lane: Lane, library: Library) -> Mapping[str, Collection[str]]:
+def _named_in_prompts(source: Source, lane: Lane, library: Library) -> Mapping[str, Collection[str]]:
     """By task, the skills that its prompt names."""
     most = source.config.skills.max_listed
     return {t.id: {s.name for s in choose(library, t.prompt, most)} for block in lane.heldout for t in block}
@@ -165,5 +167,5 @@ def _last(run: Path, lane: Lane) -> Knowledge:
 
 
 def _is_of(lane: Lane, arm: str) -> bool:
-    place = lane_key(lane.name)
-    return place is not None and place.arm == arm
+    key = lane_key(lane.name)
+    return key is not None and key.arm == arm

@@ -44,10 +44,10 @@ def parse_row(row: Mapping[str, Any]) -> list[Message]:
 
     Raises `ValueError` or `KeyError` for what is no row.
     """
-    told = row["metadata"]
+    meta = row["metadata"]
     turns = [(turn["from"], turn["value"]) for turn in row["conversations"]]
-    native = told.get("tool_format", "native") == "native"
-    return read_turns(turns, native=native, thoughts=told.get("think") or ["apart"] * len(turns))
+    native = meta.get("tool_format", "native") == "native"
+    return read_turns(turns, native=native, thoughts=meta.get("think") or ["apart"] * len(turns))
 
 
 def _tool_stats(trajectory: Trajectory) -> dict[str, dict[str, int]]:

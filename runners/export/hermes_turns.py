@@ -94,7 +94,7 @@ def _results_from(messages: Sequence[Message], index: int) -> Iterator[ToolResul
 def _native(message: Message, trajectory: Trajectory, results: Sequence[ToolResult]) -> str:
     """Think block, prose, calls. A call whose result tells its id holds none."""
     ids = [result.call_id for result in results] + [""] * len(message.tool_calls)
-    calls = [_call(call, told) for call, told in zip(message.tool_calls, ids, strict=False)]
+    calls = [_call(call, id) for call, id in zip(message.tool_calls, ids, strict=False)]
     prose = message.content
     think = _think(message, trajectory)
     if think == "apart":
@@ -145,12 +145,12 @@ def _block(reasoning: str) -> str:
     return f"{_THINK}\n{_escape(reasoning)}\n{_THOUGHT}\n" if reasoning else f"{_THINK}\n{_THOUGHT}\n"
 
 
-def _call(call: ToolCall, told_id: str) -> str:
+def _call(call: ToolCall, result_id: str) -> str:
     """A call that could not be parsed holds its text where the arguments would be an object."""
     written: dict[str, Any] = {"name": call.name, "arguments": call.raw if call.error else call.arguments}
     if call.error:
         written["error"] = call.error
-    if call.id != told_id:
+    if call.id != result_id:
         written["id"] = call.id
     return f"<tool_call>\n{_dumps(written)}\n</tool_call>"
 
@@ -219,8 +219,8 @@ def _split_block(text: str) -> tuple[str, str]:
     return _unescape(block.removesuffix("\n")), rest
 
 
-def _read_call(written: Mapping[str, Any], told_id: str) -> ToolCall:
-    call_id, arguments = written.get("id", told_id), written["arguments"]
+def _read_call(written: Mapping[str, Any], result_id: str) -> ToolCall:
+    call_id, arguments = written.get("id", result_id), written["arguments"]
     if "error" in written:
         return ToolCall(call_id, written["name"], error=written["error"], raw=arguments)
     return ToolCall(call_id, written["name"], arguments)

@@ -139,16 +139,16 @@ def _schema(arrow: Any) -> Any:
     return arrow.schema(columns)
 
 
-_NOTHING: dict[str, Any] = {"reasoning_content": "", "tool_calls": [], "tool_call_id": ""}
+_EMPTY: dict[str, Any] = {"reasoning_content": "", "tool_calls": [], "tool_call_id": ""}
 
 
 def _row(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
-    told = metadata(episode, trajectory)
+    meta = metadata(episode, trajectory)
     return {
-        **{name: told[name] for name in _COLUMNS},
-        "messages": [{**_NOTHING, **message} for message in chat(trajectory)],
+        **{name: meta[name] for name in _COLUMNS},
+        "messages": [{**_EMPTY, **message} for message in chat(trajectory)],
         "tools": json.dumps(sent_tools(trajectory), ensure_ascii=False),
-        "metadata": json.dumps(told, ensure_ascii=False),
+        "metadata": json.dumps(meta, ensure_ascii=False),
     }
 
 

@@ -19,7 +19,7 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_again, open_auxiliary
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
-from hermes_lab.runners.engine.open_files import allow_open_files
+from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.types import ModelIdentity
 from hermes_lab.web import open_web
@@ -55,7 +55,7 @@ class Worker:
         """Holds the models open until `close`; they are closed by the task that opened them."""
         config = self._setup.config
         try:
-            allow_open_files(config.run.concurrency)
+            raise_open_file_limit(config.run.concurrency)
             async with AsyncExitStack() as stack:
                 await probe(config.sandbox)
                 opened = open_again(

@@ -17,8 +17,8 @@ from hermes_lab.memory.notes import Notes, merge_notes
 from hermes_lab.protocols import OracleSuite
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary, _Memory, _Review, _Skills
-from hermes_lab.runners.engine.lane_history import MergedNotes, keep_border, read_history, told
-from hermes_lab.runners.engine.lanes import LaneState, after_round, begin
+from hermes_lab.runners.engine.lane_history import MergedNotes, describe_merge, keep_merge, read_history
+from hermes_lab.runners.engine.lanes import LaneState, after_round, initial_library
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo, placebo_notes
@@ -166,7 +166,7 @@ def test_a_skill_that_fails_leaves_the_prompts_until_it_is_written_again() -> No
     (deprecated,) = border.deprecated
     assert (deprecated.name, deprecated.judged, deprecated.solved) == ("x", 12, 0)
     assert deprecated.high < RunConfig().skills.rewrite_below
-    assert told(border).endswith(": deprecated x, which solved 0 of 12")
+    assert describe_merge(border).endswith(": deprecated x, which solved 0 of 12")
     state, border = after_round(state, "on", [wrote("b", write("x", "Better."))], RunConfig())
     assert border.deprecated == ()
     assert list(state.knowledge.library.listed) == ["x"]
@@ -184,7 +184,7 @@ def test_a_border_tells_which_write_was_dropped_and_for_whom() -> None:
     ]
     assert (border.before, border.after) == (Library().snapshot, state.knowledge.library.snapshot)
     assert state.knowledge.learnt_from["same"] == ("rule of same",)  # of the text that is there
-    assert "created same, created own, created other; dropped 1 later write of same" in told(border)
+    assert "created same, created own, created other; dropped 1 later write of same" in describe_merge(border)
 
 
 def test_a_border_tells_what_a_placebo_emptied_and_where_nothing_happened() -> None:
@@ -193,7 +193,7 @@ def test_a_border_tells_what_a_placebo_emptied_and_where_nothing_happened() -> N
     assert border.after == state.knowledge.library.snapshot != Library().after(write("x")).snapshot
     _, border = after_round(state, "placebo", [summarize("b")], RunConfig())
     assert not border.emptied
-    assert told(border) == ""
+    assert describe_merge(border) == ""
 
 
 def test_a_border_counts_the_notes_that_it_merged_and_dropped() -> None:
@@ -231,9 +231,9 @@ def test_a_lanes_history_is_rewritten_only_where_it_differs(tmp_path: Path) -> N
     _, border = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
     borders = [structs.replace(border, round=n, after=str(n)) for n in range(3)]
     for each in (*borders, *borders[:2]):
-        keep_border(tmp_path, "on", each)
+        keep_merge(tmp_path, "on", each)
     assert read_history(tmp_path, "on") == borders
-    keep_border(tmp_path, "on", structs.replace(borders[1], after="otherwise"))
+    keep_merge(tmp_path, "on", structs.replace(borders[1], after="otherwise"))
     assert [each.after for each in read_history(tmp_path, "on")] == ["0", "otherwise"]
     assert read_history(tmp_path, "off") == []
 
@@ -241,7 +241,7 @@ def test_a_lanes_history_is_rewritten_only_where_it_differs(tmp_path: Path) -> N
 @pytest.mark.parametrize(("line", "message"), [("{}", "not a border of rounds"), ('"v":99', "version 99 is newer")])
 def test_a_line_that_is_no_border_is_named(tmp_path: Path, line: str, message: str) -> None:
     _, border = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
-    keep_border(tmp_path, "on", border)
+    keep_merge(tmp_path, "on", border)
     path = tmp_path / "lanes" / "on" / "history.jsonl"
     path.write_text(path.read_text().replace('"v":1', line) if "99" in line else line)
     with pytest.raises(ConfigError, match=rf"history\.jsonl:1: {message}"):
@@ -256,7 +256,7 @@ def ledger() -> OracleSuite:
 
 def test_what_an_arm_begins_with() -> None:
     suite, given = ledger(), Library([skill_format.parse(write("given").text)])
-    first = {arm: begin(arm, given, suite, split="heldout", world=3) for arm in (*ARMS, "frozen")}  # type: ignore[arg-type]
+    first = {arm: initial_library(arm, given, suite, split="heldout", world=3) for arm in (*ARMS, "frozen")}  # type: ignore[arg-type]
     assert first["off"].skills == {}
     assert first["on"] is first["frozen"] is given
     assert first["placebo"].snapshot == placebo(given).snapshot != given.snapshot
@@ -268,7 +268,7 @@ def test_what_an_arm_begins_with() -> None:
 def test_a_suite_that_cannot_tell_its_rules_has_no_oracle(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"prompt": "Go."}\n')
     with pytest.raises(ConfigError, match="has no arm `oracle`"):
-        begin("oracle", Library(), JsonlSuite(tmp_path / "t.jsonl"), split="train", world=0)
+        initial_library("oracle", Library(), JsonlSuite(tmp_path / "t.jsonl"), split="train", world=0)
 
 
 def test_a_placebo_costs_the_same_and_says_nothing() -> None:

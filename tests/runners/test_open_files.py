@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.engine.open_files import allow_open_files
+from hermes_lab.runners.engine.open_files import raise_open_file_limit
 
 
 @pytest.fixture(autouse=True)
@@ -18,15 +18,15 @@ def small_limit() -> Iterator[None]:
 
 
 def test_the_limit_is_raised_as_far_as_needed_and_never_lowered() -> None:
-    allow_open_files(16)
+    raise_open_file_limit(16)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1024
-    allow_open_files(300)
+    raise_open_file_limit(300)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 300 * 8
 
 
 def test_more_than_the_machine_allows_is_refused_with_the_most_that_works() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with pytest.raises(ConfigError, match=r"run.concurrency: .* use at most (\d+)") as refused:
-        allow_open_files(hard)
+        raise_open_file_limit(hard)
     most = int(str(refused.value).split("at most ")[1].split(",")[0])
-    allow_open_files(most)
+    raise_open_file_limit(most)

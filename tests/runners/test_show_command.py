@@ -11,7 +11,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.engine.lane_history import MergedNotes, RoundMerge, Write, keep_border
+from hermes_lab.runners.engine.lane_history import MergedNotes, RoundMerge, Write, keep_merge
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Child, EpisodeError, Review, SkillTrace, SkillUse, SkillWrite, Verdict
 
@@ -103,7 +103,7 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
         emptied=False,
         notes=MergedNotes("", "", 0, 0),
     )
-    keep_border(run, "on-r0-w0", border)
+    keep_merge(run, "on-r0-w0", border)
     lines = [" ".join(line.split()) for line in show(capsys, run, "--lane", "on").splitlines()[1:]]
     assert lines == [
         "1 on-r0-w0 0 solved after feedback - create tea (dropped) a",

@@ -15,7 +15,7 @@ from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.engine import skill_tests
-from hermes_lab.runners.engine.libraries import begin_with
+from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library, save_skill
@@ -394,7 +394,7 @@ def test_a_broken_skill_in_a_plain_folder_is_left_out(tmp_path: Path, capsys: py
     assert "good" in out
     assert "left out: " in err
     with pytest.raises(ConfigError, match="line 3"):
-        begin_with(str(folder))
+        load_initial_library(str(folder))
     skills("list", tmp_path)
     assert f"skills lie deeper, in {tmp_path / 'home' / 'skills'}, {folder}" in capsys.readouterr().err
 
@@ -402,11 +402,11 @@ def test_a_broken_skill_in_a_plain_folder_is_left_out(tmp_path: Path, capsys: py
 def test_a_run_begins_with_what_a_person_may_call_a_library(run: Path, tmp_path: Path) -> None:
     last = Library([skill("fleet", "Yards.")])
     for text in (f"{run}:on", f"{run}@{last.snapshot[:4]}", str(run / "skills" / last.snapshot)):
-        assert begin_with(text).snapshot == last.snapshot
-    assert not begin_with("").skills
+        assert load_initial_library(text).snapshot == last.snapshot
+    assert not load_initial_library("").skills
     for text in (str(tmp_path / "none"), str(run / "run.json")):
         with pytest.raises(ConfigError, match=r"^skills\.library: "):
-            begin_with(text)
+            load_initial_library(text)
 
 
 def test_a_runs_skills_that_were_changed_are_not_taken_for_it(run: Path) -> None:

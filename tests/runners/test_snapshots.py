@@ -8,7 +8,7 @@ from fakes.episodes import episode
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes
-from hermes_lab.runners.engine.snapshots import keep_knowledge, knowledge_of, sweep
+from hermes_lab.runners.engine.snapshots import keep_knowledge, knowledge_of, remove_partial_snapshots
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.types.episode import SkillUse
@@ -34,5 +34,5 @@ def test_a_lane_that_forgot_everything_has_no_notes_and_what_a_kill_left_is_swep
     assert not link.is_symlink()
     for kind in ("skills", "memory"):
         (tmp_path / kind / ".saving-x" / "half").mkdir(parents=True)
-    sweep(tmp_path)
+    remove_partial_snapshots(tmp_path)
     assert not list(tmp_path.glob("*/.saving-*"))

@@ -19,7 +19,7 @@ from hermes_lab.lane import lane_key
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.experiments.experiment import plan_learn
-from hermes_lab.runners.experiments.ground_truth import told_in
+from hermes_lab.runners.experiments.ground_truth import library_claims
 from hermes_lab.runners.experiments.uplift import open_source, plan_uplift
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
@@ -261,7 +261,7 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
 
 def test_recall_rises_as_rules_are_met_and_written(tmp_path: Path) -> None:
     done("learn", *BASE, "-c", "learning.arms=[on]", "-c", "learning.rounds=4", "--out", tmp_path / "run", "--quiet")
-    told = told_in(tmp_path / "run")
+    told = library_claims(tmp_path / "run")
     assert told is not None
     course = captures(told)
     assert [each.round for each in course] == [0, 1, 2, 3, 4]
@@ -283,7 +283,7 @@ def test_a_suite_without_known_rules_has_no_capture(tmp_path: Path) -> None:
         "learning.rounds=1",
     )
     done("learn", "-c", f"suite.path={rows}", *model, "--out", tmp_path / "run", "--quiet")
-    assert told_in(tmp_path / "run") is None
+    assert library_claims(tmp_path / "run") is None
     told, _ = looked("skills", "effects", tmp_path / "run")
     assert "not measured: the suite does not know its rules" in told
     assert "not measured: the run holds out no tasks" in told

@@ -8,7 +8,7 @@ import pytest
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks import list_suites, load_suite
-from hermes_lab.tasks.registry import blaming, domains
+from hermes_lab.tasks.registry import domains, wrap_suite_errors
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 
@@ -92,13 +92,13 @@ def test_a_mistake_in_a_suite_of_ones_own_is_one_line_with_its_place(
     (tmp_path / "mistaken.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "mistaken", raising=False)
-    with pytest.raises(ConfigError, match=rf"^suite\.name: mistaken: {message}$"), blaming("mistaken"):
+    with pytest.raises(ConfigError, match=rf"^suite\.name: mistaken: {message}$"), wrap_suite_errors("mistaken"):
         load_suite(SuiteConfig(name="mistaken")).load()  # type: ignore[call-arg]
     monkeypatch.delitem(sys.modules, "mistaken", raising=False)
 
 
 def test_a_mistake_of_the_labs_own_keeps_its_traceback() -> None:
-    with pytest.raises(KeyError), blaming("ledger"):
+    with pytest.raises(KeyError), wrap_suite_errors("ledger"):
         raise KeyError("ours")
 
 
