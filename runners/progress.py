@@ -1,7 +1,6 @@
 """Views of a run: a live table in a terminal or a notebook, plain lines anywhere else."""
 
 import io
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -101,11 +100,13 @@ class NotebookTable(LiveTable):
 
         self.tally.start()
         self._handle: Any = display(self._shown(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        threading.Thread(target=self._beat, daemon=True).start()
+        self._redraw = threading.Thread(target=self._beat, daemon=True)
+        self._redraw.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._ended.set()
+        self._redraw.join()  # else an older table could replace the last one
         self._handle.update(self._shown(), raw=True)
 
     def _beat(self) -> None:
@@ -117,10 +118,3 @@ class NotebookTable(LiveTable):
         with console.capture() as text:
             console.print(self._table())
         return {"text/plain": text.get().rstrip()}
-
-
-def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook."""
-    shell = sys.modules.get("IPython")
-    found = shell.get_ipython() if shell else None
-    return getattr(found, "kernel", None) is not None

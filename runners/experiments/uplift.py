@@ -57,8 +57,8 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     manifest = opened.manifest
     if manifest.command != "learn":
         raise ConfigError(
-            f"{run}: is a run of `{manifest.command}`; uplift runs lanes of an `experiment` again (a library of your own "
-            "has the arm frozen)"
+            f"{run}: is a run of `{manifest.command}`; uplift runs lanes of an `experiment` again (a library of your "
+            "own has the arm frozen)"
         )
     asked = load_config(overrides, manifest.config)
     config = with_kept_suite(

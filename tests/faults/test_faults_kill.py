@@ -178,7 +178,7 @@ def test_an_interrupt_keeps_what_is_finished_says_how_to_go_on_and_leaves_no_pro
         returncode, errors = finish(process)
         assert returncode == 130, errors
         (said,) = errors.splitlines()
-        assert said == f"interrupted: {count(run)} of 21 episodes are kept; go on with --resume"
+        assert said == f"interrupted: {count(run)} of 21 episodes are kept; continue with --resume"
         assert len(set(keys(run))) == count(run) < 21
 
     with running(FakeOpenAIServer(run_the_prompt)) as server, ThreadPoolExecutor() as pool:
