@@ -92,7 +92,8 @@ class NotebookTable(LiveTable):
     """The same table in the output of a notebook's cell, redrawn twice a second."""
 
     def __init__(self, tally: Tally) -> None:
-        super().__init__(tally, Console(file=io.StringIO()))
+        # Text alone: as a notebook or a terminal the console would display what it prints itself, or colour it.
+        super().__init__(tally, Console(file=io.StringIO(), width=120, force_jupyter=False, force_terminal=False))
         self._ended = threading.Event()
 
     def __enter__(self) -> "NotebookTable":
@@ -114,7 +115,7 @@ class NotebookTable(LiveTable):
             self._handle.update(self._shown(), raw=True)
 
     def _shown(self) -> dict[str, str]:
-        console = Console(file=io.StringIO(), width=120)
-        with console.capture() as text:
+        console = self._live.console
+        with console.capture() as captured:
             console.print(self._table())
-        return {"text/plain": text.get().rstrip()}
+        return {"text/plain": "\n".join(line.rstrip() for line in captured.get().splitlines())}
