@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hermes_lab.analysis.comparison.verdict import Verdict
-    from hermes_lab.analysis.fitting.fit import Method
-    from hermes_lab.analysis.fitting.result import Fit
+    from hermes_lab.analysis.fitting.result import Fit, Method
     from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan
 
 Source = str | Path | Mapping[str, Any] | RunConfig
