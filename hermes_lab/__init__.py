@@ -1,6 +1,6 @@
 """Hermes Lab: run a self-improving tool-using agent, measure whether it got better, and train on what it did.
 
-`import hermes_lab as lab` is the library for scripts and notebooks: `run`, `experiment`, `plan`, `load`, `fit`,
+`import hermes_lab as lab` is the library for scripts and notebooks: `run`, `experiment`, `plan`, `load`, `fit`, `plot`,
 `compare`, `report`, and the types that extensions implement. Each name is imported when it is first used.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hermes_lab.runners.api import fit as fit
     from hermes_lab.runners.api import load as load
     from hermes_lab.runners.api import plan as plan
+    from hermes_lab.runners.api import plot as plot
     from hermes_lab.runners.api import report as report
     from hermes_lab.runners.api import run as run
     from hermes_lab.suites import OracleSuite as OracleSuite
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "runners.api": ("Run", "compare", "experiment", "fit", "load", "plan", "report", "run"),
+    "runners.api": ("Run", "compare", "experiment", "fit", "load", "plan", "plot", "report", "run"),
     "protocols": ("ModelClient", "Sandbox", "Suite", "Workspace"),
     "suites": ("OracleSuite", "RuleAwareSuite", "SessionSuite", "TaskSession"),
     "types": ("Episode", "Task", "Verdict"),

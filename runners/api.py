@@ -5,6 +5,7 @@
     run = lab.experiment("configs/experiment.yaml", "learning.rounds=10", out="runs/first")
     frame = lab.load(run)
     fits = lab.fit(frame)
+    lab.plot(frame, fits)
     print(lab.compare(run, arms=("off", "on")))
 
 Functions return objects and raise `ConfigError` or `InfraError`. They also work inside a running event loop.
@@ -26,13 +27,14 @@ from hermes_lab.runners.plans import describe, plan_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from hermes_lab.analysis.comparison.verdict import Verdict
     from hermes_lab.analysis.fitting.result import Fit, Method
     from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan
 
 Source = str | Path | Mapping[str, Any] | RunConfig
-"""A YAML file, a `key=value` override, a (nested) mapping of fields, or a whole configuration."""
+"""A YAML file, a `key=value` override, a mapping of fields (nested, or with dots), or a whole configuration."""
 
 Phase = Literal["learn", "heldout", "all"]
 
@@ -84,7 +86,7 @@ def experiment(*sources: Source, out: str | Path | None = None, resume: bool = F
 
 
 def plan(*sources: Source) -> "ExperimentPlan":
-    """The size and the statistical power of an experiment. Nothing is written or started; print its `lines()`."""
+    """The size and the statistical power of an experiment, to `print()`. Nothing is written or started."""
     return describe(plan_of("learn", _merged(sources), None, only_shown=True))
 
 
@@ -121,16 +123,36 @@ def fit(
     from hermes_lab.analysis.curves import CURVES
     from hermes_lab.analysis.fitting.fit import scored_episodes
 
-    frame = load(episodes) if isinstance(episodes, str | Path | Run) else episodes
     if curve not in CURVES:
         raise ConfigError(f"curve: no curve {curve!r}; there are: {', '.join(sorted(CURVES))}")
-    phases = sorted(frame["phase"].unique())
-    if len(phases) > 1:
-        raise ConfigError("fit: the frame mixes learning and held-out episodes; use load(run, phase='learn')")
+    frame, phase = _of_one_phase(episodes)
     if not frame["success"].notna().any():
         raise ConfigError("fit: no episode is scored, so there is no curve")
-    found = scored_episodes(frame, by, phases[0])
+    found = scored_episodes(frame, by, phase)
     return {name: each.fit(CURVES[curve], draws=draws, interval=interval) for name, each in found.items()}
+
+
+def plot(
+    episodes: "pd.DataFrame | AnyRun",
+    fits: "Mapping[str, Fit] | None" = None,
+    *,
+    level: float | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Plots success against experience for each series of a frame from `load`, or of a run, and returns the axes.
+
+    Points are means with 95 % intervals. `fits` are those of `fit`; a curve is drawn only if it is identified. `level`,
+    such as 0.8, also marks when a curve reaches that success rate. Without `ax`, a new pyplot figure is made, which a
+    notebook shows. Raises `ConfigError` for a frame that mixes learning and held-out episodes.
+    """
+    from hermes_lab.analysis.plots.learning import plot_learning_curve
+
+    frame, phase = _of_one_phase(episodes)
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    return plot_learning_curve(ax, frame, fits or {}, level=level, phase=phase)
 
 
 def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "Verdict":
@@ -177,8 +199,8 @@ def _run(
     resume: bool,
     progress: bool,
 ) -> Run:
-    made = plan_of(command, _merged(sources), Path(out) if out else None)
-    result = execute(made, resume=resume, listener=_Notebook() if progress else Listener())
+    made = plan_of(command, _merged(sources), None if out is None else Path(out))
+    result = execute(made, resume=resume, listener=_Shown() if progress else Listener())
     return Run(result.folder, result.summary, _problem(result))
 
 
@@ -209,7 +231,8 @@ def _overrides(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) and value and _is_section(f"{prefix}{name}"):
             yield from _overrides(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}={value if isinstance(value, str | Path) else json.dumps(value)}"
+            plain = isinstance(value, str | Path)
+            yield f"{prefix}{name}={value if plain else json.dumps(value, default=str)}"
 
 
 def _is_section(path: str) -> bool:
@@ -222,11 +245,22 @@ def _is_section(path: str) -> bool:
     return True
 
 
+def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Literal['learn', 'heldout']]":
+    """The episodes, and whether they are learning or held-out ones. Raises `ConfigError` where they are both."""
+    frame = load(episodes) if isinstance(episodes, str | Path | Run) else episodes
+    if missing := {"phase", "arm", "success", "experience"} - set(frame.columns):
+        raise ConfigError(f"the frame lacks {', '.join(sorted(missing))}; load it without `columns`")
+    phases = set(frame["phase"])
+    if len(phases) > 1:
+        raise ConfigError("the frame mixes learning and held-out episodes; use load(run, phase='learn')")
+    return frame, "heldout" if phases == {"heldout"} else "learn"
+
+
 def _folders(runs: Sequence[AnyRun]) -> list[Path]:
     return [Path(each) for each in runs]
 
 
-class _Notebook(Listener):
+class _Shown(Listener):
     """Shows a run in a notebook's output, or in the terminal."""
 
     def begin(self, plan: RunPlan, tally: Tally) -> None:
@@ -234,12 +268,11 @@ class _Notebook(Listener):
         if plan.command == "learn":
             from hermes_lab.runners.experiments.experiment_plan import plan_experiment
 
-            made = plan_experiment(plan.config, plan.lanes, tally.budget, tally.total("finished"))
-            sys.stderr.writelines(f"{line}\n" for line in made.lines())
+            self.message(str(plan_experiment(plan.config, plan.lanes, tally.budget, tally.total("finished"))))
 
     def message(self, line: str) -> None:
-        """Prints it."""
-        print(line, file=sys.stderr)  # noqa: T201  (a library's messages go to stderr)
+        """Prints it to stderr, which a notebook marks as an error: there, to stdout."""
+        print(line, file=sys.stdout if _in_notebook() else sys.stderr)
 
     def warning(self, line: str) -> None:
         """Prints it."""
@@ -247,12 +280,19 @@ class _Notebook(Listener):
 
     def progress(self, tally: Tally) -> Progress:
         """A table in a notebook or a terminal, lines anywhere else."""
-        from hermes_lab.runners.progress import LiveTable, NotebookTable, Plain, in_notebook
+        from hermes_lab.runners.progress import LiveTable, NotebookTable, Plain
 
-        if in_notebook():
+        if _in_notebook():
             return NotebookTable(tally)
         if sys.stderr.isatty():
             from rich.console import Console
 
             return LiveTable(tally, Console(stderr=True))
         return Plain(tally, self.message) if tally.total("wanted") else Quiet(tally)
+
+
+def _in_notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    found = shell.get_ipython() if shell else None
+    return getattr(found, "kernel", None) is not None

@@ -30,3 +30,16 @@ def one_interrupt() -> Iterator[None]:
     finally:
         if signal.getsignal(signal.SIGINT) is end:
             signal.signal(signal.SIGINT, cancel)
+
+
+@contextmanager
+def ignored_interrupts() -> Iterator[None]:
+    """Ignores Ctrl-C, while something that was interrupted cleans up. Only the main thread can do so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -7,7 +7,7 @@ from typing import Literal
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.engine.execute import RunPlan
+from hermes_lab.runners.engine.execute import NO_FOLDER, RunPlan
 from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import plan_run
 from hermes_lab.runners.experiments.experiment import plan_learn
@@ -29,7 +29,7 @@ def plan_of(
     config = sources if isinstance(sources, RunConfig) else load_config(sources)
     folder = out or (Path(config.run.out) if config.run.out else None)
     if folder is None and not only_shown:
-        raise ConfigError("run.out: no folder for the run; give one with --out DIR")
+        raise ConfigError(NO_FOLDER)
     suite, library = load_suite(config.suite), load_initial_library(config.skills.library)
     lanes = (plan_learn if command == "learn" else plan_run)(config, suite, library)
     return RunPlan(command, config, folder, suite, lanes, library.snapshot)

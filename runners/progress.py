@@ -1,7 +1,6 @@
 """Views of a run: a live table in a terminal or a notebook, plain lines anywhere else."""
 
 import io
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -93,7 +92,8 @@ class NotebookTable(LiveTable):
     """The same table as the output of a notebook cell, redrawn twice a second."""
 
     def __init__(self, tally: Tally) -> None:
-        super().__init__(tally, Console(file=io.StringIO()))
+        # Text alone: as a notebook or a terminal the console would display what it prints itself, or colour it.
+        super().__init__(tally, Console(file=io.StringIO(), width=120, force_jupyter=False, force_terminal=False))
         self._ended = threading.Event()
 
     def __enter__(self) -> "NotebookTable":
@@ -101,11 +101,13 @@ class NotebookTable(LiveTable):
 
         self.tally.start()
         self._handle: Any = display(self._shown(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        threading.Thread(target=self._beat, daemon=True).start()
+        self._redraw = threading.Thread(target=self._beat, daemon=True)
+        self._redraw.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._ended.set()
+        self._redraw.join()  # else an older table could replace the last one
         self._handle.update(self._shown(), raw=True)
 
     def _beat(self) -> None:
@@ -113,14 +115,7 @@ class NotebookTable(LiveTable):
             self._handle.update(self._shown(), raw=True)
 
     def _shown(self) -> dict[str, str]:
-        console = Console(file=io.StringIO(), width=120)
-        with console.capture() as text:
+        console = self._live.console
+        with console.capture() as captured:
             console.print(self._table())
-        return {"text/plain": text.get().rstrip()}
-
-
-def in_notebook() -> bool:
-    """Whether this process is a notebook kernel."""
-    shell = sys.modules.get("IPython")
-    found = shell.get_ipython() if shell else None
-    return getattr(found, "kernel", None) is not None
+        return {"text/plain": "\n".join(line.rstrip() for line in captured.get().splitlines())}

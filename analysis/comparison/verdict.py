@@ -41,6 +41,13 @@ class Verdict:
     detail: tuple[str, ...] = ()
     comparison: Report | None = None
 
+    def __str__(self) -> str:
+        """The sentence, the comparison's lines and the causes, as `hermes-lab compare` prints them."""
+        lines = self.comparison.lines() if self.comparison else []
+        return "\n".join([self.sentence, *lines, *(f"  {cause}" for cause in self.causes)])
+
+    __repr__ = __str__
+
     def report(self) -> dict[str, Any]:
         """For JSON."""
         names = ("question", "sentence", "difference", "interval", "p_value", "shown", "causes", "detail")

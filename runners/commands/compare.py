@@ -54,11 +54,7 @@ def compare(
         output.print_json(reports[0] if len(reports) == 1 else {"reports": reports})
         return
     for each in found:
-        typer.echo(each.sentence)
-        for line in each.comparison.lines() if each.comparison else []:
-            typer.echo(line)
-        for cause in each.causes:
-            typer.echo(f"  {cause}")
+        typer.echo(str(each))
     say_warnings_of(*filter(None, (before, after)))
 
 

@@ -57,7 +57,7 @@ def run_plan(plan: RunPlan, *, resume: bool, quiet: bool, json: bool, show: Show
         result = execute(plan, resume=resume, listener=TerminalListener(quiet=quiet or json))
     except Interrupted as stop:
         _show(stop.result, show, quiet=quiet, json=json)
-        output.say(str(stop))
+        output.say(f"{stop}; continue with --resume")
         return 130
     _show(result, show, quiet=quiet, json=json)
     if unfinished := explain_unfinished(result):

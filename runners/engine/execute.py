@@ -6,7 +6,7 @@ The engine prints nothing and knows no exit codes: it returns a result, raises e
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,12 +32,14 @@ from hermes_lab.runners.engine.plan import Command, Lane, tasks_digest
 from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
-from hermes_lab.runners.interrupt import one_interrupt
+from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
 from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.tools.distributions import check_tools
 from hermes_lab.web import open_web
 
 T = TypeVar("T")
+
+NO_FOLDER = "run.out: set the run's folder (`--out DIR`; in Python, `out=`)"
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a run. Finished episodes are on disk, and the run can be resumed."""
 
     def __init__(self, result: RunResult) -> None:
-        kept = f"{result.finished} of {result.wanted} episodes are kept"
-        super().__init__(f"interrupted: {kept}; continue with --resume")
+        super().__init__(f"interrupted: {result.finished} of {result.wanted} episodes are kept")
         self.result = result
 
 
@@ -142,7 +143,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
     """
     config, folder, listener = plan.config, plan.folder, listener or Listener()
     if folder is None:
-        raise ConfigError("run.out: no folder for the run; give one with --out DIR")
+        raise ConfigError(NO_FOLDER)
     raise_open_file_limit(config.run.concurrency)
     adapters = weights_of(plan.command, config)
     check_folder(folder, resume=resume)
@@ -211,18 +212,17 @@ def _result(folder: Path, tally: Tally) -> RunResult:
 def run_blocking(main: Callable[[], Awaitable[T]]) -> T:
     """Runs `main` and returns its result; uses a separate thread if this one has a running event loop.
 
-    Ctrl-C cancels `main`, waits for it to end, and raises `KeyboardInterrupt`.
+    Ctrl-C cancels `main`, waits for it to end, and raises `KeyboardInterrupt`. Further ones are ignored meanwhile.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return anyio.run(main)
-    with start_blocking_portal() as portal:
+    with ExitStack() as ending, start_blocking_portal() as portal:
         future = portal.start_task_soon(main)
         try:
             return future.result()
         except KeyboardInterrupt:
+            ending.enter_context(ignored_interrupts())
             future.cancel()
-            with suppress(BaseException):
-                future.result()
-            raise
+            raise  # The portal waits for the cancelled task.

@@ -49,7 +49,8 @@ def open_folder(
     if (out / "run.json").exists() and episode_files(out):
         _refuse_difference(out, read_manifest(out), manifest)
         if not resume:
-            raise ConfigError(f"{out}: already holds a run; continue it with --resume, or choose another --out")
+            resume_it = "continue it with --resume (in Python, resume=True)"
+            raise ConfigError(f"{out}: already holds a run; {resume_it}, or choose another --out")
         return
     write_json(out / "run.json", manifest)
 

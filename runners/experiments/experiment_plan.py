@@ -54,6 +54,11 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     curve_lanes: int = CURVE_LANES
     budget: Mapping[str, Share]
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    __repr__ = __str__
+
     def lines(self) -> Iterator[str]:
         """The plan as text."""
         factors = [f"{counted(len(self.arms), 'arm')} ({', '.join(self.arms)})", counted(self.replicates, "replicate")]

@@ -1,6 +1,7 @@
 """Runs the notebooks of analysis/notebooks. As a script it writes what they give: `make notebooks`."""
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -25,13 +26,16 @@ socket.socket.connect = _connect
 """
 """Python reads it before anything else, in the kernel and in what the kernel starts."""
 
+PACE = re.compile(r" in [\d:]+(?=,)|, [\d.,]+ (?:episodes|tokens)/s")
+"""In the last progress table of a run: how long it took, and how fast it was."""
+
 
 def notebooks() -> list[Path]:
     """All of them, in their order."""
     return sorted(FOLDER.glob("*.ipynb"))
 
 
-def execute(path: Path, folder: Path) -> Any:
+def execute(path: Path, folder: Path, **environment: str) -> Any:
     """The notebook with its outputs made anew, in an empty working folder and without a network.
 
     Raises `CellExecutionError` at the first cell that fails.
@@ -44,7 +48,7 @@ def execute(path: Path, folder: Path) -> Any:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    environment = os.environ | {
+    variables = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(home), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "IPYTHONDIR": str(home / "ipython"),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
@@ -53,6 +57,8 @@ def execute(path: Path, folder: Path) -> Any:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
+    # An endpoint of the person who runs this would change the outputs.
+    variables = {name: value for name, value in variables.items() if not name.startswith("HERMES_LAB_MODEL_")}
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -61,7 +67,7 @@ def execute(path: Path, folder: Path) -> Any:
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(work)}},
     )
-    client.execute(env=environment)
+    client.execute(env=variables | environment)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # when it ran, which would change with every run
         if cell.cell_type == "code":
@@ -87,10 +93,10 @@ def _joined(outputs: list[Any]) -> list[Any]:
 
 
 def text(output: Any) -> str:
-    """What an output says in words; a picture says only what it is."""
+    """What an output says in words, without the times of a run's progress; a picture says only what it is."""
     if output.output_type == "stream":
         return str(output.text)
-    return str(output.get("data", {}).get("text/plain", ""))
+    return PACE.sub("", str(output.get("data", {}).get("text/plain", "")))
 
 
 def main(names: list[str]) -> None:

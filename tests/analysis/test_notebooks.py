@@ -6,14 +6,16 @@ from typing import Any
 
 import nbformat
 import pytest
-from execute_notebooks import execute, notebooks, text
+from execute_notebooks import FOLDER, execute, notebooks, text
+from fakes.openai_server import FakeOpenAIServer, running
 
 LARGEST = 300_000
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?!\w)")
-PAGE = Path(__file__).parents[2] / "docs" / "notebooks.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "notebooks.md"
 
-RUNS = ("1-", "2-", "4-", "5-", "8-")
-"""Notebooks that make runs of their own, in processes of their own: slower."""
+RUNS = ("0-", "1-", "2-", "4-", "5-", "8-")
+"""Notebooks that make runs of their own: slower."""
 
 each = pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 each_executed = pytest.mark.parametrize(
@@ -80,6 +82,28 @@ def test_file_is_small_and_says_nothing_of_a_machine(path: Path) -> None:
 
 def test_all_are_numbered_and_listed() -> None:
     names = [path.name for path in notebooks()]
-    assert [int(name.split("-")[0]) for name in names] == list(range(1, 9))
+    assert [int(name.split("-")[0]) for name in names] == list(range(9))
     page = PAGE.read_text()
     assert [name for name in names if name not in page] == []
+
+
+def test_the_quickstart_runs_at_an_endpoint(tmp_path: Path) -> None:
+    short = tmp_path / "short.ipynb"
+    smaller = (FOLDER / "0-quickstart.ipynb").read_text().replace('\\"worlds\\": 20', '\\"worlds\\": 2')
+    short.write_text(smaller.replace('\\"rounds\\": 10', '\\"rounds\\": 2'))
+    with running(FakeOpenAIServer(["Done."])) as server:
+        made = execute(short, tmp_path, HERMES_LAB_MODEL_URL=server.base_url, HERMES_LAB_MODEL_NAME="fake")
+    which, run, fits, compared = (printed(cell) for cell in code(made))
+    assert which == f"{server.base_url}\n"
+    assert "8/8 episodes" in run
+    assert "skills on: not identified" in fits
+    assert compared.startswith("Skills: no difference shown")
+    assert len(server.requests) > 8
+
+
+@pytest.mark.parametrize("page", [PAGE, ROOT / "README.md"], ids=lambda path: path.name)
+def test_pages_show_the_code_of_the_quickstart(page: Path) -> None:
+    shown = page.read_text().split("```python\nimport hermes_lab as lab\n")[1].split("```")[0]
+    cells = "\n".join(cell.source for cell in code(read(FOLDER / "0-quickstart.ipynb")))
+    lines = [line for line in shown.splitlines() if line and not line.startswith("model = ")]
+    assert [line for line in lines if line not in cells] == []
