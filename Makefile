@@ -1,4 +1,4 @@
-# Everything here sets itself up first: `make demo` and `make test` work in a fresh clone.
+# Every target installs what it needs first: `make demo` and `make test` work in a fresh clone.
 PYTHON ?= python3
 BIN := .venv/bin
 LAB := $(BIN)/hermes-lab
@@ -9,7 +9,7 @@ LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
 comma := ,
 SHOWN := $(subst $() ,$(comma),$(foreach family,ledger labels menus rosters,$(LOOP)/demonstrations/$(family)/demonstrator))
-# What was interrupted goes on where it was.
+# Resumes an interrupted run.
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
@@ -25,24 +25,24 @@ setup: .venv/ready ## install into .venv
 	$(BIN)/pip install -q -U pip
 	@echo "installing torch, vLLM and the rest: about 3 minutes, 4 GB"
 	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,docker,postgres,dev,bfcl,reasoning-gym,humaneval,ray,wandb]'
-	@# Third-party suites, and Atropos, without what they ask for and do not need: 45 MB instead of 3 GB. What they do need comes
-	@# first, since pip complains of what is missing at each call after. jericho is built with make and cc.
+	@# Third-party suites and Atropos, without requirements that they do not use: 45 MB instead of 3 GB. The ones they do use
+	@# are installed first, so that pip does not warn about them. jericho is built with make and cc.
 	$(BIN)/pip install -q -c constraints.txt hashids mementos more-itertools prompt_toolkit tatsu termcolor \
 	  aiofiles jsonlines markdown pydantic-cli tenacity
 	$(BIN)/pip install -q -c constraints.txt --no-deps bfcl-eval textworld atroposlib
 	-$(BIN)/pip install -q -c constraints.txt --no-deps jericho
-	@# vLLM's CPU build asks for these, but they do not load beside a CPU torch, and nothing here needs them.
+	@# vLLM's CPU build requires these, but they do not load with a CPU build of torch, and nothing here uses them.
 	$(BIN)/pip uninstall -q -y torchvision torchaudio torchcodec
 	touch $@
 
-demo: setup ## the main job on the packaged model: learn, fit, draw, compare, report
+demo: setup ## a learning experiment with the packaged model: run, fit, compare, report
 	$(LAB) doctor
 	$(LAB) experiment -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO))
 	$(LAB) fit $(DEMO)
 	$(LAB) compare $(DEMO)
 	$(LAB) report $(DEMO)
 
-loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds -> held-out worlds: did it get better?
+loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation, GRPO, held-out evaluation, comparison
 	$(LAB) study configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
 	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
 	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
@@ -57,14 +57,14 @@ loop: setup ## demonstrations -> LoRA -> vLLM -> held-out worlds -> GRPO rounds 
 	$(LAB) fit $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo
 	$(LAB) report $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo -o $(LOOP)/report.html
 
-results: setup ## did it get better, by how much, skills or weights? the study of docs/results.md: hours, and goes on where it was
+results: setup ## reproduce the study of docs/results.md (takes hours; resumable)
 	$(LAB) study configs/experiments/flagship.yaml
 	$(LAB) study configs/experiments/course.yaml
 
-results-small: setup ## the same on one family, in minutes
+results-small: setup ## the same study on one task family (takes minutes)
 	$(LAB) study configs/experiments/flagship-small.yaml
 
-notebooks: setup ## execute the notebooks and write their outputs
+notebooks: setup ## execute the notebooks and save their outputs
 	$(BIN)/python tests/analysis/execute_notebooks.py
 
 check: setup ## format, lint, strict types, import contracts
@@ -73,18 +73,18 @@ check: setup ## format, lint, strict types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fast: setup ## unit and contract tests
+fast: setup ## fast tests
 	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
 
-test: check ## everything: checks, fast tests, long ones, then the real model, vLLM and training
-	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/pytest -m long -n 2 --dist worksteal
-	@# Those that train and serve at once have the memory to themselves: no server of other tests runs beside them.
+test: check ## all checks and tests: fast, long, and with the real model, vLLM and training
+	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
+	$(BIN)/pytest -m "not real" -n 2 --dist loadfile --no-loadscope-reorder
+	@# Tests that train and serve at the same time run separately, since they need all of the memory.
 	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
 	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
 
-bench: setup ## what the harness itself costs
+bench: setup ## benchmark the overhead of the harness
 	for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
-clean: ## remove the environment and the runs
+clean: ## delete .venv and runs/
 	rm -rf .venv runs

@@ -1,4 +1,4 @@
-"""What every scored group must be, whoever made it."""
+"""Validation of scored groups."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,11 @@ from hermes_lab.types.episode import episode_key
 from hermes_lab.types.group import GROUP_VERSION
 
 _EQUAL = 1e-9
-"""Rewards that are this near, for their size, differ by rounding alone: a weighted sum is not always exact."""
+"""Relative tolerance for equal rewards: a weighted sum has rounding errors."""
 
 
 def normalized_advantages(rewards_G: Sequence[float]) -> list[float]:
-    """(reward - mean) / standard deviation over the group, all 0.0 where the rewards are equal or there is but one.
+    """(reward - mean) / standard deviation over the group; all 0.0 if rewards are equal or there is only one.
 
     Source: GRPO, arXiv:2402.03300, section 4.1.2; the standard deviation is that of the sample (G - 1), as in TRL.
     """
@@ -26,18 +26,18 @@ def normalized_advantages(rewards_G: Sequence[float]) -> list[float]:
 
 
 def validate_group(group: ScoredGroup) -> None:
-    """Raises `ConfigError`, with the group and what is wrong with it, unless
+    """Raises `ConfigError` with the group and its first fault unless
 
-    it has sequences, all axes have length G and all of a sequence length T; every mask is of 0 and 1 and marks at least
-    one token; log-probabilities are finite and not above 0 where it is 1, and null elsewhere; the keys of the episodes
-    are of this task and these samples; rewards are finite and advantages follow from them; the policy is named.
+    it has sequences, all axes have length G and all of a sequence length T; masks are 0 or 1 with at least one 1;
+    log-probabilities are finite and at most 0 where the mask is 1, and null elsewhere; episode keys match task and
+    samples; rewards are finite and advantages follow from them; the policy is named.
     """
     if fault := next(_faults(group), ""):
         raise ConfigError(f"{group_name(group)}: {fault}")
 
 
 def group_name(group: ScoredGroup) -> str:
-    """A group in a message."""
+    """The group's name for messages."""
     return f"group {group.suite}|{group.task_id}|{group.lane}|{group.round} of {group.policy[:12] or 'no policy'}"
 
 

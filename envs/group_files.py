@@ -1,4 +1,4 @@
-"""Files of scored groups: JSON Lines, a group a line, each of them checked on the way in and out."""
+"""Files of scored groups: JSON Lines, one group per line, validated when read and written."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,22 +16,22 @@ _encoder = msgspec.json.Encoder()
 
 
 def write_groups(groups: Iterable[ScoredGroup], path: Path) -> int:
-    """Writes all groups or, where one is not valid, none; gives their number."""
+    """Writes all groups, or none if one is invalid; returns their number."""
     lines: list[bytes] = []
     for number, group in enumerate(groups, 1):
         try:
             validate_group(group)
         except ConfigError as error:
-            raise ConfigError(f"{path}: line {number} would be no scored group: {error}") from None
+            raise ConfigError(f"{path}: line {number} would not be a valid group: {error}") from None
         lines.append(_encoder.encode(group) + b"\n")
     write_atomic(path, b"".join(lines))
     return len(lines)
 
 
 def read_groups(path: Path) -> list[ScoredGroup]:
-    """Every group of a file, those of older versions as if they had been written today.
+    """Every group of a file; older versions are upgraded.
 
-    Raises `ConfigError` with file and line for anything that is no valid group.
+    Raises `ConfigError` with file and line for an invalid group.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -60,8 +60,8 @@ def _read(line: bytes) -> ScoredGroup:
 
 
 def _upgrade(row: Any) -> Any:
-    """A group of version 1 as one of version 2: the log-probability of what was not sampled is null, the samples are
-    those of the keys, and what was not recorded is as `ScoredGroup` says. Anything else stays as it is."""
+    """Upgrades a group of version 1 to version 2: null log-probabilities for tokens that were not sampled, samples
+    from the keys, and defaults of `ScoredGroup` for missing fields. Other input is unchanged."""
     try:
         sampled = [
             [logprob if on else None for on, logprob in zip(*of_sequence, strict=True)]

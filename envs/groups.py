@@ -1,6 +1,6 @@
-"""Scored groups: the rollouts of one task under one policy, with the tokens that the sampler returned.
+"""Scored groups: rollouts of one task under one policy, with the sampler's tokens.
 
-`group_checks` holds what every group must be, `group_files` reads and writes them.
+`group_checks` validates groups, `group_files` reads and writes them.
 """
 
 from collections import defaultdict
@@ -26,11 +26,10 @@ __all__ = [
 def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
     """Groups scored episodes by task, world, lane, round, model, library snapshot and configuration.
 
-    An episode whose prompt was rewritten on the way has several branches; each is a sequence of its own with the
-    episode's reward. Episodes that are errored or unscored have no reward, and those without a reply no tokens: they
-    are left out, and never a reward of 0. An episode whose reply was cut, withheld or not read is a member like any
-    other: it was sampled, and its reward is what became of it; `stop_reasons` marks it. Raises `ConfigError` where an
-    episode has no token ids, since tokenising its text again would train on tokens that nobody sampled.
+    An episode whose prompt was rewritten has several branches, each a sequence with the episode's reward. Errored and
+    unscored episodes, and those without a reply, are left out instead of getting a reward of 0. Episodes with a
+    truncated, filtered or unparsed reply are kept with their reward; `stop_reasons` marks them. Raises `ConfigError`
+    for an episode without token ids, since retokenised text may differ from the sampled tokens.
     """
     groups: dict[tuple[object, ...], list[Episode]] = defaultdict(list)
     for episode in episodes:
@@ -46,10 +45,10 @@ def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
 
 
 def one_sequence_each(group: ScoredGroup) -> ScoredGroup:
-    """Of a rollout whose prompt was rewritten on the way, the one sequence with the most sampled tokens.
+    """Keeps one sequence per rollout: if its prompt was rewritten, the one with the most sampled tokens.
 
-    Of equal ones the last. The group keeps all its rollouts, and so its mean; the tokens of the other sequences have
-    no gradient.
+    Ties go to the last. The group keeps all its rollouts, and so its mean; tokens of dropped sequences have no
+    gradient.
     """
     kept: dict[str, int] = {}
     for place, (episode, mask_T) in enumerate(zip(group.episodes, group.masks, strict=True)):
@@ -64,7 +63,7 @@ def one_sequence_each(group: ScoredGroup) -> ScoredGroup:
 
 
 def _origin(episode: Episode) -> tuple[object, ...]:
-    """What the rollouts of a group have in common."""
+    """The fields shared by the rollouts of a group."""
     return (
         episode.suite,
         episode.task_id,
@@ -79,14 +78,14 @@ def _origin(episode: Episode) -> tuple[object, ...]:
 
 
 def _weights(episode: Episode) -> ModelIdentity:
-    """Without the address: a server that was started again for the same weights has another port."""
+    """The model identity without its address, since a restarted server may have another port."""
     return msgspec.structs.replace(episode.model, base_url="")
 
 
 def _group(members: Sequence[Episode]) -> ScoredGroup:
     first = members[0]
     if len({episode.sample for episode in members}) < len(members):
-        raise ConfigError(f"{first.key}: a sample of this task is there twice; build the groups of each run by itself")
+        raise ConfigError(f"{first.key}: duplicate sample of this task; build the groups of each run separately")
     advantages_E = normalized_advantages([episode.reward.value for episode in members if episode.reward])
     rows = [
         (episode, advantage, branch)
@@ -118,7 +117,7 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
 
 
 def _of_the_sampled(branch: TokenBranch) -> tuple[float | None, ...]:
-    """The log-probabilities, where there was a choice; the branch has 0.0 elsewhere, which would mean certainty."""
+    """Log-probabilities of sampled tokens, None elsewhere (the branch has 0.0 there, which would mean certainty)."""
     if len(branch.logprobs) != len(branch.mask):
-        return branch.logprobs  # for the check to name
+        return branch.logprobs  # validation reports it
     return tuple(logprob if on else None for logprob, on in zip(branch.logprobs, branch.mask, strict=True))

@@ -1,4 +1,4 @@
-"""`HermesLab/<suite>-v0`: the agent's rollout as a Gymnasium environment, one assistant turn a step."""
+"""`HermesLab/<suite>-v0`: the agent's rollout as a Gymnasium environment, one assistant turn per step."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,16 +22,15 @@ Action = str | Mapping[str, str]
 
 
 class HermesLabEnv(gymnasium.Env[Observation, Action]):
-    """One task of a suite, in a fresh sandbox, through the same rollout as the batch runner.
+    """One task of a suite in a fresh sandbox, with the batch runner's rollout.
 
-    Observation: `task`, the prompt; `conversation`, a JSON list of `{"role", "content"}`, every turn as a model would
-    see it, the system prompt with its tools first. Action: one assistant turn, which without a tool call is an answer,
-    and submits the work; `hermes_lab.envs.spaces.action_space` says how `actions` are written. Reward: 0 until the
-    episode ends, then that of `config.reward`. `terminated` when the last submission was judged, `truncated` when a
-    budget ended it.
+    Observation: `task`, the prompt; `conversation`, a JSON list of `{"role", "content"}` as the model sees it, starting
+    with the system prompt and its tools. Action: one assistant turn; without a tool call it is the answer and submits
+    the work. See `hermes_lab.envs.spaces.action_space` for the format of `actions`. Reward: 0 until the episode ends,
+    then that of `config.reward`. `terminated` when the last submission was judged, `truncated` when a budget ended it.
 
-    The last info has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; the whole record is
-    `episode`. A failure of the infrastructure is raised, never a reward.
+    The last info has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; `episode` is the full
+    record. Infrastructure failures are raised, not rewarded.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (declared so by Gymnasium)
@@ -45,19 +44,19 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         actions: Actions = "text",
     ) -> None:
         if actions not in get_args(Actions):
-            raise ConfigError(f"actions: {actions!r} is no kind of action; give {' or '.join(get_args(Actions))}")
+            raise ConfigError(f"actions: unknown {actions!r}; use {' or '.join(get_args(Actions))}")
         named = [f"suite.name={suite}"] if suite else []
         self.config = load_config([*named, *config, "agent.tool_format=hermes"])
         agent = self.config.agent
         tools = () if agent.distribution else check_toolsets(agent.toolsets, agent.disabled_tools)
         if "delegate_task" in tools:
             raise ConfigError(
-                "agent.toolsets: an environment has one actor, and so no delegate_task; disable that tool"
+                "agent.toolsets: delegate_task is not supported in an environment with a single actor; disable it"
             )
         if doubt := reward_warnings(self.config.reward):
             gymnasium.logger.warn(doubt)
         self.episode: Episode | None = None
-        """The record of the last episode that came to its end."""
+        """The record of the last finished episode."""
         self.render_mode = render_mode
         self.observation_space = cast(
             "spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})
@@ -74,7 +73,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins a task. `seed` draws it; without one, the tasks of the earlier seed go on."""
+        """Starts a task drawn with `seed`; without one, the next task of the earlier seed."""
         super().reset(seed=seed)
         del options
         self._end_rollout()
@@ -86,12 +85,12 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, self._library))
         turn = self._loop.call(self._rollout.turn())
         if isinstance(turn, Episode):
-            raise HermesLabError(f"the episode could not begin: {_why(turn)}")
+            raise HermesLabError(f"the episode could not start: {_why(turn)}")
         self._messages = turn
         return self._observation(), {"task_id": task.id}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """One assistant turn. Raises `HermesLabError` where the infrastructure stopped the episode."""
+        """One assistant turn. Raises `HermesLabError` for an infrastructure failure."""
         if self._rollout is None or self._loop is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         if not self.action_space.contains(action):
@@ -116,7 +115,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self._messages)
 
     def close(self) -> None:
-        """Ends the sandbox and the event loop's thread; may be called again."""
+        """Closes the sandbox and the event loop's thread; idempotent."""
         self._end_rollout()
         if self._loop is not None:
             self._loop.close()
@@ -134,4 +133,4 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
 
 
 def _why(episode: Episode) -> str:
-    return f"{episode.error.kind}: {episode.error.message}" if episode.error else "the task has nothing to score by"
+    return f"{episode.error.kind}: {episode.error.message}" if episode.error else "the task has no verifier"

@@ -1,4 +1,4 @@
-"""Groups of rollouts as others ask for them (Atropos, TRL), by the same path as the batch runner's."""
+"""Groups of rollouts for other frameworks (Atropos, TRL), with the batch runner's rollouts."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,11 +20,11 @@ from hermes_lab.types import Episode, Task
 from hermes_lab.web import open_web
 
 Executor = Callable[[RunConfig, Sequence[RolloutContext], Sequence[str], Say], AbstractAsyncContextManager[RunEpisode]]
-"""Opens what runs the rollouts of labs."""
+"""Opens an executor of rollouts."""
 
 
 class Rollouts:
-    """Runs a suite's tasks with one model. At most `run.concurrency` rollouts work at once, in all groups together."""
+    """Runs a suite's tasks with one model, with at most `run.concurrency` concurrent rollouts over all groups."""
 
     def __init__(self, context: RolloutContext, library: Library, run_episode: RunEpisode = run_episode) -> None:
         self.context = context
@@ -37,9 +37,9 @@ class Rollouts:
         return self.context.suite.load(split=split, count=count, seed=seed, world=self.context.config.suite.world)
 
     async def group(self, task: Task, size: int, *, round_: int = 0, first: int = 0) -> tuple[Episode, ...]:
-        """`size` rollouts of one task, in their order. Errored ones are among them: see `Episode.status`.
+        """`size` rollouts of one task, in order, errored ones included (see `Episode.status`).
 
-        `first` numbers their samples: what is rolled out in place of the errored ones goes on counting.
+        `first` is the first sample number, so that replacements of errored rollouts get new numbers.
         """
         episodes: dict[int, Episode] = {}
 
@@ -66,9 +66,9 @@ async def _here(
 async def open_rollouts(
     config: RunConfig, *, log: Path, say: Say, library: Library | None = None, executor: Executor = _here
 ) -> AsyncIterator[Rollouts]:
-    """The suite, the sandbox and the model that `config` names, for the time of the block, on `executor`.
+    """Opens the suite, sandbox and model of `config` on `executor`, for the duration of the context.
 
-    A vLLM that it starts writes to `log`. Raises `ConfigError` and `ModelError` as `open_model` does.
+    A started vLLM logs to `log`. Raises `ConfigError` and `ModelError` as `open_model`.
     """
     suite = load_suite(config.suite)
     await probe(config.sandbox)

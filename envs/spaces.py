@@ -1,4 +1,4 @@
-"""Gymnasium's spaces of texts: what an agent reads, and what it says."""
+"""Gymnasium text spaces for observations and assistant turns."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Actions = Literal["text", "structured"]
 
 
 class TurnSpace(spaces.Text):
-    """Any Unicode text up to `max_length` characters. A sample is one of `samples`, or a short plain answer."""
+    """Any Unicode text up to `max_length` characters. Samples are drawn from `samples`, or are a short answer."""
 
     def __init__(self, max_length: int = 1_000_000, samples: Sequence[str] = ()) -> None:
         super().__init__(max_length=max_length, min_length=0)
@@ -35,9 +35,9 @@ class TurnSpace(spaces.Text):
 def action_space(actions: Actions, tools: Sequence[str]) -> spaces.Space[Any]:
     """The space of assistant turns.
 
-    `text`: a turn in the Hermes text format. `structured`: `tool`, one tool's name or "" for an answer; `arguments`, a
-    JSON object as text; `content`, the answer, or what is said before the call. Samples are answers and calls of
-    `tools` without arguments.
+    `text`: a turn in the Hermes text format. `structured`: `tool`, a tool name or "" for an answer; `arguments`, a JSON
+    object as text; `content`, the answer or the text before the call. Samples are answers and calls of `tools` without
+    arguments.
     """
     if actions == "text":
         return TurnSpace()
@@ -46,8 +46,8 @@ def action_space(actions: Actions, tools: Sequence[str]) -> spaces.Space[Any]:
 
 
 def turn_text(action: str | Mapping[str, str]) -> str:
-    """An action of either space in the Hermes text format. Arguments that are no JSON object stay as they are, so that
-    the agent hears what is wrong with them as a model does."""
+    """An action of either space in the Hermes text format. Invalid arguments are kept, so that the agent gets the same
+    error message as a model."""
     if isinstance(action, str):
         return action
     tool, arguments, content = action["tool"], action["arguments"], action["content"]
@@ -64,9 +64,9 @@ def turn_text(action: str | Mapping[str, str]) -> str:
 
 
 class SharedTexts(Sequence[str]):
-    """The texts that the workers of an `AsyncVectorEnv` wrote last; a deep copy holds them as they are now.
+    """The latest texts written by the workers of an `AsyncVectorEnv`; a deep copy is a snapshot.
 
-    Gymnasium's own way for texts decodes the memory once, when the environment is made, and knows few characters.
+    Gymnasium's own implementation decodes shared memory only once, at creation, and supports few characters.
     """
 
     def __init__(self, memory: Any, count: int) -> None:
@@ -94,7 +94,7 @@ class SharedTexts(Sequence[str]):
 
 @create_shared_memory.register(TurnSpace)
 def _create(space: TurnSpace, n: int, ctx: ModuleType) -> Any:
-    """For each environment the length, then the characters."""
+    """Shared memory with the length and the characters for each environment."""
     return ctx.Array("i", n * (1 + space.max_length))
 
 

@@ -1,4 +1,4 @@
-"""`run_episode` turned inside out: whoever holds a `SteppedRollout` is the model, one turn at a time."""
+"""Step-by-step control of `run_episode`: the holder of a `SteppedRollout` acts as the model, one turn at a time."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ Turn = tuple[Message, ...]
 
 
 class SteppedModel:
-    """A `ModelClient` that hands every prompt out and waits for the reply."""
+    """A `ModelClient` that exposes every prompt and waits for the reply."""
 
     def __init__(self) -> None:
         self.identity = ModelIdentity(provider="env", name="env")
@@ -28,17 +28,17 @@ class SteppedModel:
         self.replies: asyncio.Queue[str] = asyncio.Queue()
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """Hands the prompt out; returns what `SteppedRollout.act` was given."""
+        """Exposes the prompt; returns the reply passed to `SteppedRollout.act`."""
         del tools
         await self.prompts.put(tuple(messages))
         return Generation(Message(role="assistant", content=await self.replies.get()))
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
 
 class LoopThread:
-    """An event loop for callers that have none. Its thread, and those it starts, never keep the interpreter alive."""
+    """An event loop in a thread, for synchronous callers. Its threads never keep the interpreter alive."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -50,14 +50,14 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stops the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
 class SteppedRollout:
-    """One rollout, driven from outside. All of its methods run on one event loop, in which it is made."""
+    """One rollout, controlled from outside. All methods must run on the event loop in which it was created."""
 
     def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
         self._model = SteppedModel()
@@ -72,7 +72,7 @@ class SteppedRollout:
         return cls(config, suite, task, library)
 
     async def turn(self) -> Turn | Episode:
-        """The conversation that waits for a reply, or the episode where it has ended."""
+        """The conversation that waits for a reply, or the finished episode."""
         prompt = asyncio.create_task(self._model.prompts.get())
         try:
             await asyncio.wait({prompt, self._task}, return_when=asyncio.FIRST_COMPLETED)
@@ -81,12 +81,12 @@ class SteppedRollout:
             prompt.cancel()
 
     async def act(self, reply: str) -> Turn | Episode:
-        """Gives the assistant's turn, and waits for what comes of it."""
+        """Sends the assistant's turn, and waits for the next turn or the end."""
         await self._model.replies.put(reply)
         return await self.turn()
 
     async def aclose(self) -> None:
-        """Ends the rollout and its sandbox, wherever it is."""
+        """Cancels the rollout and closes its sandbox."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from hermes_lab.protocols import ModelClient as ModelClient
     from hermes_lab.protocols import Sandbox as Sandbox
     from hermes_lab.protocols import Suite as Suite
-    from hermes_lab.protocols import TaskSession as TaskSession
     from hermes_lab.protocols import Workspace as Workspace
     from hermes_lab.runners.api import Run as Run
     from hermes_lab.runners.api import compare as compare
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
     from hermes_lab.runners.api import plot as plot
     from hermes_lab.runners.api import report as report
     from hermes_lab.runners.api import run as run
+    from hermes_lab.suites import OracleSuite as OracleSuite
+    from hermes_lab.suites import RuleAwareSuite as RuleAwareSuite
+    from hermes_lab.suites import SessionSuite as SessionSuite
+    from hermes_lab.suites import TaskSession as TaskSession
     from hermes_lab.tools.registry import Tool as Tool
     from hermes_lab.tools.registry import ToolContext as ToolContext
     from hermes_lab.tools.registry import tool as tool
@@ -38,7 +41,8 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "runners.api": ("Run", "compare", "experiment", "fit", "load", "plan", "plot", "report", "run"),
-    "protocols": ("ModelClient", "Sandbox", "Suite", "TaskSession", "Workspace"),
+    "protocols": ("ModelClient", "Sandbox", "Suite", "Workspace"),
+    "suites": ("OracleSuite", "RuleAwareSuite", "SessionSuite", "TaskSession"),
     "types": ("Episode", "Task", "Verdict"),
     "tools.registry": ("Tool", "ToolContext", "tool"),
     "agent.loop": ("Agent",),

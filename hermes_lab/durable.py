@@ -1,11 +1,11 @@
-"""Writes that a crash of the machine does not take back."""
+"""Writes that survive a crash of the machine."""
 
 import os
 from pathlib import Path
 
 
 def append_synced(path: Path, data: bytes, mode: int) -> None:
-    """Adds to a file, which a new one is made with `mode`; content and name are on the disk on return."""
+    """Appends to a file, created with `mode` if missing; on return both content and directory entry are on disk."""
     is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
@@ -20,7 +20,7 @@ def append_synced(path: Path, data: bytes, mode: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Has the names in a folder on the disk."""
+    """Fsyncs a directory."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

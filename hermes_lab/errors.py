@@ -1,24 +1,24 @@
-"""The tree of errors.
+"""The exception hierarchy.
 
 HermesLabError
-├── ConfigError     a person's input is wrong: one line, exit code 2
-├── InfraError      the world failed, not the agent: the episode is errored, never scored
+├── ConfigError     invalid user input: one line, exit code 2
+├── InfraError      infrastructure failure: the episode is errored, not scored
 │   ├── ModelError
 │   ├── SandboxError
 │   ├── VerifierError
 │   ├── WorkerError
-│   └── StoreError    (hermes_lab.sessions)
-├── ContextFull     the prompt no longer fits the model: an outcome of the agent, scored like any other
-└── ToolError       goes back to the model as {"error": ...}
+│   └── StoreError
+├── ContextFull     the prompt exceeds the model's context: an outcome of the agent, scored as usual
+└── ToolError       returned to the model as {"error": ...}
 """
 
 
 class HermesLabError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class ConfigError(HermesLabError):
-    """Wrong input from a person. The message is one line: what is wrong, where, and how to mend it."""
+    """Invalid user input. The message is one line: what is wrong, where, and how to fix it."""
 
 
 class InfraError(HermesLabError):
@@ -28,7 +28,7 @@ class InfraError(HermesLabError):
 
 
 class ModelError(InfraError):
-    """The endpoint could not be reached, or answered with something that is no reply."""
+    """The endpoint is unreachable or sent an invalid response."""
 
     kind = "model"
 
@@ -40,15 +40,21 @@ class SandboxError(InfraError):
 
 
 class VerifierError(InfraError):
-    """The verifier itself failed; says nothing of the agent."""
+    """The verifier itself failed, which says nothing about the agent."""
 
     kind = "verifier"
 
 
 class WorkerError(InfraError):
-    """The process that ran the rollout is gone, or none could be started."""
+    """The process running the rollout died or could not be started."""
 
     kind = "worker"
+
+
+class StoreError(InfraError):
+    """A database cannot be reached or written: locked, disk full, no permission."""
+
+    kind = "store"
 
 
 class ContextFull(HermesLabError):
@@ -56,4 +62,4 @@ class ContextFull(HermesLabError):
 
 
 class ToolError(HermesLabError):
-    """A tool call that failed; its message is written for the model."""
+    """A failed tool call; the message is written for the model."""

@@ -1,4 +1,4 @@
-"""What an episode begins with besides its weights: all that was learnt before it, frozen."""
+"""What an episode starts with besides the model's weights: the skills and notes learned so far, frozen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from hermes_lab.skills.library import Library
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The skills and notes that an episode begins with; an immutable value, shared by all rollouts of a round.
+    """The skills and notes an episode starts with: an immutable value, shared by all rollouts of a round.
 
-    `idle` counts the tool-calling iterations since the last review. `learnt_from` gives for each skill the hidden rules
-    of the tasks that it was written in, for telemetry alone.
+    `idle` counts the tool-calling iterations since the last review. `learnt_from` maps each skill to the hidden rules
+    of the tasks in which it was written; it is used for telemetry only.
     """
 
     library: Library = field(default_factory=Library)
@@ -22,5 +22,5 @@ class Knowledge:
 
     @property
     def notes_snapshot(self) -> str:
-        """The digest of the notes; empty where there are none."""
+        """The digest of the notes, or "" without notes."""
         return "" if self.notes == Notes() else self.notes.snapshot

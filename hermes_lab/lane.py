@@ -1,6 +1,6 @@
-"""The name of a lane tells its place in the experiment: `on-r3-w0`, and `on-r3-w0-a1` where weights are a factor.
+"""Lane names encode the lane's coordinates: `on-r3-w0`, or `on-r3-w0-a1` if weights are a factor.
 
-The arms of `experiment` are in the configuration. Those of `skills uplift` are `all`, with the whole library, and
+The arms of an experiment come from the configuration. Those of `skills uplift` are `all`, with the whole library, and
 `without-<skill>`.
 """
 
@@ -15,7 +15,8 @@ _WITHOUT = "without-"
 
 
 class LaneKey(NamedTuple):
-    """Where a lane stands: its arm, and which replicate, world and weights (of `learning.adapters`), each from 0."""
+    """The coordinates of a lane: its arm, and the indices (from 0) of its replicate, world and weights
+    (`learning.adapters`)."""
 
     arm: str
     replicate: int = 0
@@ -24,23 +25,23 @@ class LaneKey(NamedTuple):
 
 
 def lane_name(place: LaneKey, *, with_weights: bool) -> str:
-    """The name of the lane there; the weights stand in it only where they are a factor."""
+    """The name of a lane, with the index of the weights only if `with_weights`."""
     name = f"{place.arm}-r{place.replicate}-w{place.world}"
     return f"{name}-a{place.weights}" if with_weights else name
 
 
 def lane_key(name: str) -> LaneKey | None:
-    """The place that a lane's name tells; None of a lane that is in no experiment, such as `main`."""
+    """The coordinates encoded in a lane's name; None for a lane outside an experiment, such as `main`."""
     if not (found := _NAME.fullmatch(name)):
         return None
     return LaneKey(found["arm"], int(found["replicate"]), int(found["world"]), int(found["weights"] or 0))
 
 
 def without(skill: str) -> str:
-    """The arm that lacks the skill. A skill's name has only small letters, digits and hyphens."""
+    """The name of the arm without that skill. Skill names consist of lowercase letters, digits and hyphens."""
     return f"{_WITHOUT}{skill}"
 
 
 def left_out(arm: str) -> str:
-    """The skill that an arm lacks, "" of any other arm."""
+    """The skill that an arm lacks, or "" for any other arm."""
     return arm.removeprefix(_WITHOUT) if arm.startswith(_WITHOUT) else ""

@@ -1,4 +1,4 @@
-"""`run.json`: what was asked of a run, so that anyone can ask for it again."""
+"""`run.json`: everything needed to repeat a run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +10,14 @@ from pydantic import ValidationError
 from hermes_lab.config.schema import RunConfig, decisive
 from hermes_lab.errors import ConfigError
 
+WITHOUT_OBJECTS = "2:"
+"""Begins a digest of tasks that leaves out objects of the lab's own classes. Earlier ones had their names in it."""
+
 
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`config` is resolved, with every default; `wanted` counts the episodes of the whole run.
+    """The manifest of a run. `config` is resolved, with all defaults; `wanted` counts the episodes of the whole run.
 
-    `tasks_digest`, `library` (a snapshot) and `adapter_digest` are of what the configuration only points to.
+    `tasks_digest`, `library` (a snapshot) and `adapter_digest` identify inputs that the configuration only names.
     """
 
     v: int = 1
@@ -30,7 +33,7 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_manifest(run: Path) -> RunManifest:
-    """Reads `run.json`. Raises `ConfigError` where the folder holds no run."""
+    """Reads `run.json`. Raises `ConfigError` if the folder contains no run."""
     path = run / "run.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
@@ -41,19 +44,27 @@ def read_manifest(run: Path) -> RunManifest:
 
 
 def no_run(folder: Path) -> ConfigError:
-    """What is said of a folder that holds no run."""
+    """The error for a folder without a run."""
     why = "no run.json" if folder.is_dir() else "not a folder" if folder.exists() else "no such folder"
     return ConfigError(f"{folder}: no run here ({why})")
 
 
+def same_tasks(earlier: str, now: str) -> bool:
+    """Whether two digests of tasks are of the same ones. One from before `WITHOUT_OBJECTS` cannot be compared where the
+    tasks have such objects; their suite and seed are compared as a part of the configuration."""
+    return earlier == now or (now.startswith(WITHOUT_OBJECTS) and not earlier.startswith(WITHOUT_OBJECTS))
+
+
 def config_differences(a: RunManifest, b: RunManifest) -> Iterator[tuple[str, Any, Any]]:
-    """The fields that decide a run's rows and differ: name, value in `a`, value in `b`. A field that was not there yet
-    when a run began had its default."""
+    """The result-affecting fields that differ, as (name, value in `a`, value in `b`).
+
+    A field added since a run was made counts with its default.
+    """
     yield from _differences(decisive(_whole(a.config)), decisive(_whole(b.config)))
 
 
 def _whole(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with every field of today's; one that is no valid one today stays as it is."""
+    """The configuration with defaults for fields added since, or unchanged if it is not valid any more."""
     try:
         return RunConfig.model_validate(config).model_dump(mode="json")
     except ValidationError:

@@ -1,46 +1,42 @@
-"""The seams: each has two real implementations, or one and a shipped test double."""
+"""The interfaces between components. Each has two real implementations, or one and a shipped test double."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from hermes_lab.types import Generation, Message, ModelIdentity, Skill, Task, Verdict
-
-if TYPE_CHECKING:
-    from hermes_lab.skills.library import Library
-    from hermes_lab.tools.registry import Tool
+from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
 
 
 class ModelClient(Protocol):
-    """Anything that answers a conversation with one assistant message."""
+    """Answers a conversation with one assistant message."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """Which weights answer; recorded in every episode."""
+        """The weights that answer; recorded in every episode."""
         ...
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """One reply. `tools` are OpenAI function schemas, empty where the text format carries them in the prompt.
+        """Generates one reply. `tools` are OpenAI function schemas, empty if the text format puts them in the prompt.
 
-        Raises `ModelError` where no reply could be had, `ContextFull` where the prompt does not fit.
+        Raises `ModelError` if no reply was obtained, `ContextFull` if the prompt does not fit.
         """
         ...
 
     async def aclose(self) -> None:
-        """Gives back connections and processes."""
+        """Closes connections and processes."""
         ...
 
 
 @runtime_checkable
 class TaskAwareModel(ModelClient, Protocol):
-    """A model that answers each rollout in its own way: from what the task is, or always from the same server."""
+    """A model that provides a client per rollout: one that depends on the task, or is pinned to one server."""
 
     def for_task(self, task: Task) -> ModelClient:
-        """The model for one rollout of that task."""
+        """The client for one rollout of that task."""
         ...
 
 
 class ExecResult(NamedTuple):
-    """What a command in a sandbox did. `timed_out`: it was killed, with everything it started in the foreground."""
+    """The result of a sandboxed command. `timed_out`: it was killed together with its foreground children."""
 
     output: str
     exit_code: int
@@ -49,139 +45,83 @@ class ExecResult(NamedTuple):
 
 
 class Workspace(Protocol):
-    """A verifier's hands: they reach into the workspace from outside and follow no link."""
+    """Access to a workspace from outside the sandbox, for verifiers. Symbolic links are never followed."""
 
     async def read(self, path: str, limit: int = 10_000_000) -> bytes:
-        """The bytes of a regular file. `ToolError` where it is missing, a link, too large, or no regular file."""
+        """The bytes of a regular file. Raises `ToolError` if it is missing, a link, not a regular file, or over `limit`
+        bytes."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Writes a file, making its folders; a link on the way is an error, never followed.
+        """Writes a file and creates its folders; a link in the path is an error.
 
-        A new file may be executed if it begins with `#!`.
+        A new file is executable if it begins with `#!`.
         """
         ...
 
     async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
-        """Runs a bash command inside. The working directory and exported variables of earlier commands persist.
+        """Runs a bash command inside; `timeout` is in seconds. The working directory and exported variables persist.
 
-        A `fresh` command is a verifier's: it starts in the workspace with the first environment, whatever the agent's
-        commands exported, leaves no state, and all background processes stand still meanwhile: none can read the
-        command and answer it. Files, though, are what the agent made of them.
+        A `fresh` command is a verifier's: it starts in the workspace with the initial environment and leaves no state.
+        All background processes are frozen meanwhile, so that none can read the command and fake its answer. It still
+        sees the files as the agent left them.
         """
         ...
 
 
 class Sandbox(Workspace, Protocol):
-    """One isolated workspace that lives for one episode; an async context manager."""
+    """An isolated workspace for one episode; an async context manager."""
 
     async def __aenter__(self) -> "Sandbox": ...
 
     async def __aexit__(self, *exc: object) -> None:
-        """Ends every process inside and removes the workspace."""
+        """Kills every process inside and removes the workspace."""
         ...
 
     @property
     def seen_workspace(self) -> str:
-        """The workspace's path as commands see it."""
+        """The workspace's path as seen by commands."""
         ...
 
     @property
     def seen_skills(self) -> str:
-        """The path at which commands see what is provided: `/app/skills`, where the sandbox isolates."""
+        """The path of provided files as seen by commands: `/app/skills` if the sandbox isolates."""
         ...
 
     async def provide(self, path: str, data: bytes) -> None:
-        """Lays a file below `seen_skills`, as `write` does: commands can read and run it, but not change it."""
+        """Writes a file below `seen_skills`, as `write` does. Commands can read and run it, but not change it."""
         ...
 
-    def beside(self) -> "Sandbox":
-        """Another sandbox over the same workspace, with a directory, variables and processes of its own; it starts when
-        it is entered. Its end leaves the workspace; the end of this one is its end too."""
+    def sibling(self) -> "Sandbox":
+        """A second sandbox over the same workspace, with its own directory, variables and processes.
+
+        It starts when entered. Leaving it keeps the workspace; leaving this sandbox ends it too.
+        """
         ...
 
 
 class Suite(Protocol):
-    """A set of tasks with a way to judge them. A suite proves itself: the oracle scores 1, a no-op 0."""
+    """A set of tasks and their verifier. Suites are self-tested: the oracle scores 1, a no-op scores 0."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that `load` knows."""
+        """The splits accepted by `load`."""
         ...
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-        """`count` tasks, the same for the same arguments. `count` 0 means all, where the suite is finite.
+        """Returns `count` tasks, deterministic in the arguments; 0 means all tasks of a finite suite.
 
-        Raises `ConfigError` for a split it does not have, or more tasks than there are.
+        Raises `ConfigError` for an unknown split, or if there are fewer tasks.
         """
         ...
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
-        """Judges the workspace, and the final answer (None where the agent gave none); None where the task has
-        nothing to judge by. May be called again on the same workspace after more work, and does not change it.
-        `attempt` counts the submissions, from 1: later feedback may tell more."""
-        ...
+        """Judges the workspace and the final answer (None if there is none). Returns None if the task has no verifier.
 
-
-@runtime_checkable
-class OracleSuite(Suite, Protocol):
-    """A suite that can tell its hidden rules: the `oracle` arm of an experiment begins with them."""
-
-    def known_skills(self, *, split: str, world: int) -> "Library":
-        """Skills that tell every hidden rule of a world, and nothing else."""
-        ...
-
-
-@runtime_checkable
-class RuleAwareSuite(Suite, Protocol):
-    """A suite that knows its hidden rules, and sees which of them a skill tells."""
-
-    def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
-        """The ids of the rules in force, as in `Task.triggers`, where task `number` of the world is met."""
-        ...
-
-    def stated_rules(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
-        """By the words of the skill: the ids of those rules in force that it tells, and "" for each rule that it tells
-        and that is not in force."""
-        ...
-
-
-class Turn(NamedTuple):
-    """What the user says after an answer. `tools` may be called from then on: the schemas of an episode never change,
-    so the message describes them."""
-
-    message: str
-    tools: "tuple[Tool, ...]" = ()
-
-
-class TaskSession(Protocol):
-    """What one episode of a task has besides its workspace: tools with a state of their own, a user who goes on."""
-
-    @property
-    def tools(self) -> "Sequence[Tool]":
-        """Tools of the task, which come after those of the configured toolsets. Child agents have none of them."""
-        ...
-
-    async def next_user_turn(self, answer: str | None) -> Turn | None:
-        """What the user says to an answer (None: an empty one) before the work counts as submitted; None: nothing."""
-        ...
-
-    async def verify(self, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
-        """As `Suite.verify`, by what became of the stage."""
-        ...
-
-    async def aclose(self) -> None:
-        """Gives back what it holds. A call of a tool whose time was up may still be running."""
-        ...
-
-
-@runtime_checkable
-class SessionSuite(Suite, Protocol):
-    """A suite whose tasks are more than a workspace and one prompt."""
-
-    async def stage(self, task: Task) -> TaskSession:
-        """A fresh stage, for one episode. Its `verify` judges the episode in place of the suite's."""
+        It does not change the workspace, and may be called again after more work. `attempt` counts the submissions from
+        1: later feedback may reveal more.
+        """
         ...

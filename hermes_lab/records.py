@@ -1,4 +1,4 @@
-"""The episode log: one whole episode a line, written once, never rewritten; and the other small files of a run."""
+"""The episode log, one JSON line per episode and append-only, and other small files of a run."""
 
 import os
 import re
@@ -34,15 +34,15 @@ R = TypeVar("R", bound=_Record)
 _decoder = msgspec.json.Decoder(Episode)
 _key_decoder = msgspec.json.Decoder(_Key)
 _encoder = msgspec.json.Encoder()
-_BUFFER = 1 << 20  # lines are of some 10 kB: with Python's own 8 kB, finding their ends takes three times as long
+_BUFFER = 1 << 20  # bytes; lines have about 10 kB, so Python's default of 8 kB makes reading three times slower
 _FILE = re.compile(r"(?P<worker>[\w.]+)-(?P<n>\d+)\.jsonl")
 
 
 class EpisodeLog:
-    """Appends episodes to a file of its own, durably: `append` returns once the line is on the disk.
+    """Appends episodes durably to a log file: `append` returns once the line is on disk.
 
-    Every start opens a new file `episodes/<worker>-<n>.jsonl`, so a line torn by a crash is never appended to. Episodes
-    that finish while the disk is busy share the next fsync.
+    Every process start opens a new file `episodes/<worker>-<n>.jsonl`, so that nothing is appended to a line torn by a
+    crash. Episodes that finish during an fsync share the next one.
     """
 
     def __init__(self, run: Path, worker: str = "w0") -> None:
@@ -58,7 +58,7 @@ class EpisodeLog:
         self._lock = anyio.Lock()
 
     async def append(self, episode: Episode) -> None:
-        """Raises `OSError` where the disk does not take the line, and from then on."""
+        """Appends one episode. Once a write has failed, this and every later call raises its `OSError`."""
         self._pending.append(_encoder.encode(episode) + b"\n")
         self._queued += 1
         mine = self._queued
@@ -70,7 +70,7 @@ class EpisodeLog:
             self._written += len(lines)
 
     def _write(self, data: bytes) -> None:
-        if self._failure:  # a line after one that was cut would be lost with it
+        if self._failure:  # a line after a torn one would be unreadable too
             raise self._failure
         view = memoryview(data)
         try:
@@ -82,14 +82,14 @@ class EpisodeLog:
             raise self._failure from None
 
     def close(self) -> None:
-        """Closes the file; an empty one is removed."""
+        """Closes the file, and removes it if empty."""
         os.close(self._fd)
         if self.path.stat().st_size == 0:
             self.path.unlink()
 
 
 def episode_files(run: Path) -> list[Path]:
-    """The log files of a run, oldest start first within each worker."""
+    """The log files of a run, ordered by start within each worker."""
     files = [
         (m["worker"], int(m["n"]), p) for p in (run / "episodes").glob("*.jsonl") if (m := _FILE.fullmatch(p.name))
     ]
@@ -97,10 +97,10 @@ def episode_files(run: Path) -> list[Path]:
 
 
 def read_episodes(run: Path) -> Iterator[Episode]:
-    """Every episode of a run once: the last record of each key, in the order in which they were written.
+    """Yields every episode of a run once, the last record of each key, in the order written.
 
-    A torn last line of a file is owed again and left out. Raises `ConfigError` naming file and line for any other line
-    that is no episode. Memory is that of the keys, not of the episodes.
+    A torn last line of a file is skipped: that episode is still pending. Raises `ConfigError` with file and line for
+    any other invalid line. Memory grows with the number of keys, not with the size of episodes.
     """
     last: dict[tuple[str | int, ...], tuple[Path, int]] = {}
     for path, number, line in _lines(run):
@@ -113,7 +113,7 @@ def read_episodes(run: Path) -> Iterator[Episode]:
 
 
 def read_attempts(run: Path, kind: type[R]) -> Iterator[R]:
-    """Every record of a run, superseded ones included, as an `Episode` or as a struct with some of its fields."""
+    """Yields all records of a run, including superseded ones, as `Episode` or a struct with a subset of its fields."""
     decoder = msgspec.json.Decoder(kind)
     for path, number, line in _lines(run):
         yield _decode(decoder, line, f"{path}:{number}")
@@ -133,12 +133,14 @@ def _decode(decoder: msgspec.json.Decoder[R], line: bytes, where: str) -> R:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{where}: not an episode: {error}") from None
     if record.v > VERSION:
-        raise ConfigError(f"{where}: record version {record.v} is newer than this Hermes Lab reads ({VERSION})")
+        raise ConfigError(
+            f"{where}: record version {record.v} is newer than {VERSION}, the latest supported one; update Hermes Lab"
+        )
     return record
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Writes a whole file or nothing: a temporary file beside it, synced, then renamed over it."""
+    """Writes a file atomically: a synced temporary file in the same folder, then a rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -153,5 +155,5 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """`write_atomic` of indented JSON."""
+    """Writes indented JSON atomically."""
     write_atomic(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")

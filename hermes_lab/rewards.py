@@ -7,7 +7,7 @@ from hermes_lab.config.schema import RewardConfig
 from hermes_lab.types import Reward, Trajectory, Verdict
 
 Term = Callable[[Trajectory, Sequence[Verdict]], float]
-"""What one thing about a rollout is worth before it is weighted. There is at least one verdict."""
+"""Computes the unweighted value of one reward term. There is at least one verdict."""
 
 TERMS: dict[str, Term] = {
     "score": lambda _, verdicts: verdicts[0].score,
@@ -15,14 +15,14 @@ TERMS: dict[str, Term] = {
     "answered": lambda trajectory, _: float(trajectory.stop_reason == "answered"),
     "tool_calls": lambda trajectory, _: sum(len(message.results) for message in trajectory.messages),
 }
-"""By the names of `RewardConfig`'s fields."""
+"""The terms by field name of `RewardConfig`."""
 
 UNEARNED = ("answered", "tool_calls")
 """Terms that a rollout can raise without solving anything."""
 
 
 def compute_reward(config: RewardConfig, trajectory: Trajectory, verdicts: Sequence[Verdict]) -> Reward | None:
-    """The reward, with its weighted terms, which add up to it. None where nothing judged the work: that is no 0."""
+    """The total reward and its weighted terms; None, not 0, if nothing judged the work."""
     if not verdicts:
         return None
     terms = {name: weight * TERMS[name](trajectory, verdicts) for name, weight in config.weights.items()}
@@ -30,7 +30,7 @@ def compute_reward(config: RewardConfig, trajectory: Trajectory, verdicts: Seque
 
 
 def reward_warnings(config: RewardConfig) -> str:
-    """One line about a reward that can be had without solving anything; empty where it cannot."""
+    """A one-line warning if the weights reward rollouts that solve nothing; else empty."""
     given = [name for name in UNEARNED if config.weights.get(name, 0.0) > 0]
     if not given:
         return ""

@@ -1,4 +1,4 @@
-"""One task -> one Episode: the single path of the runner, the environments and training."""
+"""One task -> one Episode: the single code path of the runner, the environments and training."""
 
 import sysconfig
 import time
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,13 +24,14 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
 from hermes_lab.models.finish import ending_of
-from hermes_lab.protocols import ModelClient, Sandbox, SessionSuite, Suite, TaskAwareModel, TaskSession
+from hermes_lab.protocols import ModelClient, Sandbox, Suite, TaskAwareModel
 from hermes_lab.rewards import compute_reward
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.learning.trace import traces
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.slash import expand
+from hermes_lab.suites import SessionSuite, TaskSession
 from hermes_lab.tools.distributions import draw_toolsets
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import (
@@ -55,7 +56,7 @@ from hermes_lab.web import WebProvider
 
 @dataclass(frozen=True)
 class RolloutContext:
-    """What every rollout of a run shares."""
+    """What all rollouts of a run share."""
 
     config: RunConfig
     config_digest: str
@@ -63,9 +64,22 @@ class RolloutContext:
     model: ModelClient
     open_sandbox: Callable[[], Sandbox]
     web: WebProvider | None = None
-    """What tasks without pages of their own can search."""
+    """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None
-    """The model that writes summaries, where it is another one (`auxiliary`)."""
+    """The model that writes summaries (`auxiliary`), if it differs from `model`."""
+
+    def model_for(self, task: Task) -> ModelClient:
+        """The model as it works on that task."""
+        return self._task_aware_model.for_task(task) if self._task_aware_model else self.model
+
+    @cached_property
+    def session_suite(self) -> SessionSuite | None:
+        """The suite, where it opens a session for each task."""
+        return self.suite if isinstance(self.suite, SessionSuite) else None
+
+    @cached_property
+    def _task_aware_model(self) -> TaskAwareModel | None:
+        return self.model if isinstance(self.model, TaskAwareModel) else None
 
 
 ReviewWhen = Literal["never", "due", "always"]
@@ -73,8 +87,10 @@ ReviewWhen = Literal["never", "due", "always"]
 
 @dataclass(frozen=True)
 class RolloutSpec:
-    """One rollout that is owed: a task and its place in the run. `review` says when the agent looks back after it;
-    `due` is by the cadence and the thresholds of `skills`."""
+    """A rollout to run: a task and its coordinates in the run.
+
+    `review` says when the agent reviews its work afterwards; `due` follows the interval and thresholds in `skills`.
+    """
 
     task: Task
     lane: str
@@ -88,13 +104,13 @@ class RolloutSpec:
 
     @property
     def key(self) -> str:
-        """The key of the episode that this job makes."""
+        """The key of the resulting episode."""
         return episode_key(self.task.suite, self.task.id, self.lane, self.round, self.sample)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished rollout, before it is a record."""
+    """The results of a finished rollout."""
 
     trajectory: Trajectory
     verdicts: tuple[Verdict, ...]
@@ -106,10 +122,10 @@ class Outcome:
 
 
 async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
-    """Runs one task in a fresh sandbox with frozen knowledge, and has it verified.
+    """Runs and verifies one task in a fresh sandbox with frozen knowledge.
 
-    Never raises for a failing rollout: a failure of the infrastructure, or a bug, is an errored episode without score.
-    Cancellation passes through, and leaves neither a record nor a process.
+    A failing rollout never raises: an infrastructure failure or a bug gives an errored episode without a score.
+    Cancellation propagates and leaves neither a record nor a process.
     """
     started_at = now()
     started = time.monotonic()
@@ -117,7 +133,7 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     try:
         outcome = await _roll_out(context, spec, knowledge)
     except InfraError as failure:
-        error = EpisodeError(kind=failure.kind, message=str(failure), detail=_bug_in_a_verifier(failure))
+        error = EpisodeError(kind=failure.kind, message=str(failure), detail=_verifier_traceback(failure))
     except Exception as failure:
         error = EpisodeError(
             kind="internal", message=f"{type(failure).__name__}: {failure}", detail=traceback.format_exc()
@@ -130,11 +146,11 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
 
 async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Outcome:
     config, task = context.config, spec.task
-    model = context.model.for_task(task) if isinstance(context.model, TaskAwareModel) else context.model
+    model = context.model_for(task)
     name = model.identity.name
     skills = SkillSession(knowledge.library, origin="foreground", episode=spec.key, model=name)
     notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=spec.key, model=name)
-    async with _staged(context.suite, task) as stage, context.open_sandbox() as sandbox:
+    async with _open_session(context.session_suite, task) as session, context.open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
         system = partial(_system, context, knowledge, listed, await _context_files(task))
@@ -149,7 +165,7 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
             pages=task.pages,
             web=context.web,
         )
-        given = stage.tools if stage else ()
+        given = session.tools if session else ()
         tools = config.agent
         toolbox = Toolbox(
             _toolsets(context, spec), tool_context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
@@ -157,11 +173,11 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
         summariser = summariser_of(config, context.auxiliary)
         agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price, summariser=summariser)
         delegation.serve(agent, toolbox)
-        trajectory, verdicts = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, stage)
+        trajectory, verdicts = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, session)
         observation = observe(trajectory, verdicts, config.skills)
-        looked_back = None
-        if _is_due(spec, knowledge, trajectory, observation, config.skills):
-            looked_back = await review(agent, toolbox, verdicts, config.skills)
+        review_record = None
+        if _review_is_due(spec, knowledge, trajectory, observation, config.skills):
+            review_record = await review(agent, toolbox, verdicts, config.skills)
     names = tuple(skill.name for skill in listed)
     loaded = tuple(dict.fromkeys(skills.loaded))
     used = SkillUse(
@@ -171,64 +187,68 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
         writes=_with_triggers(skills.writes, task),
         traces=traces(knowledge.library, names, loaded, task, trajectory, knowledge.learnt_from, delegation.children),
     )
-    if looked_back:
-        looked_back = msgspec.structs.replace(looked_back, writes=_with_triggers(looked_back.writes, task))
+    if review_record:
+        review_record = msgspec.structs.replace(review_record, writes=_with_triggers(review_record.writes, task))
     remembered = MemoryUse(knowledge.notes_snapshot, tuple(notes.writes))
-    return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, looked_back)
+    return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, review_record)
 
 
 def now() -> str:
-    """The time as records have it."""
+    """The current time in UTC, as written to records (ISO 8601, milliseconds)."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 RunEpisode = Callable[[RolloutContext, RolloutSpec, Knowledge], Awaitable[Episode]]
-"""What an executor does: `run_episode` itself, or the same somewhere else."""
+"""What an executor implements: `run_episode`, here or in another process."""
 
 
 def errored_episode(
     context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge, error: InfraError, started_at: str
 ) -> Episode:
-    """The record of a rollout of which nothing came back. `started_at` is in ISO 8601."""
+    """The record of a rollout whose result was lost. `started_at` is ISO 8601."""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(started_at)).total_seconds()
     return _record(context, spec, knowledge, None, EpisodeError(error.kind, str(error)), started_at, seconds)
 
 
 @asynccontextmanager
-async def _staged(suite: Suite, task: Task) -> AsyncIterator[TaskSession | None]:
-    """The stage of an episode, where the suite has any."""
-    if not isinstance(suite, SessionSuite):
+async def _open_session(suite: SessionSuite | None, task: Task) -> AsyncIterator[TaskSession | None]:
+    """The task's session; None if the suite has none."""
+    if suite is None:
         yield None
         return
-    stage = await suite.stage(task)
+    session = await suite.open_session(task)
     try:
-        yield stage
+        yield session
     finally:
-        await stage.aclose()
+        await session.aclose()
 
 
 async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
-    """Makes the workspace of a task. Raises `SandboxError` where a command of its setup fails."""
+    """Writes the task's files and runs its setup commands. Raises `SandboxError` if a command fails."""
     for path, content in task.files.items():
         await sandbox.write(path, content.encode())
     for command in task.setup:
         done = await sandbox.exec(command, fresh=True)
         if done.exit_code:
-            said = done.output.strip()[-300:] or "it said nothing"
-            raise SandboxError(f"{task.id}: setup {command[:80]!r} ended with exit code {done.exit_code}: {said}")
+            said = done.output.strip()[-300:] or "no output"
+            raise SandboxError(
+                f"{task.id}: setup command {command[:80]!r} failed with exit code {done.exit_code}: {said}"
+            )
 
 
 async def _submissions(
-    context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, stage: TaskSession | None
+    context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, session: TaskSession | None
 ) -> tuple[Trajectory, tuple[Verdict, ...]]:
-    """Works, submits, and works again on the feedback while there is any and attempts are left: also on what is left to
-    say of a success."""
-    verify = stage.verify if stage else partial(context.suite.verify, task)
+    """Submits the work and retries with the feedback until it is accepted, or no attempts or feedback are left.
+
+    A success with feedback is retried too.
+    """
+    verify = session.verify if session else partial(context.suite.verify, task)
     verdicts: list[Verdict] = []
     while True:
         stop = await agent.submit(prompt)
-        while stage and stop in ("answered", "empty"):
-            if (turn := await stage.next_user_turn(agent.trajectory(stop).final_response)) is None:
+        while session and stop in ("answered", "empty"):
+            if (turn := await session.next_user_turn(agent.trajectory(stop).final_response)) is None:
                 break
             toolbox.bring(turn.tools)
             stop = await agent.submit(turn.message)
@@ -238,7 +258,7 @@ async def _submissions(
         except InfraError:
             raise
         except Exception as error:
-            raise VerifierError(f"{type(error).__name__}: {error} ({_where(error)})") from error
+            raise VerifierError(f"{type(error).__name__}: {error} ({_location(error)})") from error
         if verdict is None:
             return trajectory, tuple(verdicts)
         verdicts.append(verdict)
@@ -248,31 +268,33 @@ async def _submissions(
         prompt = verdict.feedback
 
 
-def _bug_in_a_verifier(failure: InfraError) -> str:
-    """The traceback of what a verifier raised; "" for any other failure, of which a traceback says nothing."""
+def _verifier_traceback(failure: InfraError) -> str:
+    """The traceback of an exception in a verifier; "" for other failures, where a traceback does not help."""
     if not isinstance(failure, VerifierError) or failure.__cause__ is None:
         return ""
-    return "".join(traceback.format_exception(failure.__cause__))[-_MOST_DETAIL:]
+    return "".join(traceback.format_exception(failure.__cause__))[-_MAX_DETAIL:]
 
 
-_MOST_DETAIL = 20_000
-"""Characters of a traceback in a record; the end names the line."""
+_MAX_DETAIL = 20_000
+"""Characters kept of a traceback; the end is kept, which names the line."""
 
 
-def _where(error: Exception) -> str:
-    """`file:line` of the innermost frame that is the user's own: not this package, not the standard library and not
-    an installed one. Where there is none, of the innermost frame."""
+def _location(error: Exception) -> str:
+    """`file:line` of the innermost frame in the user's own code, or of the innermost frame if there is none.
+
+    Frames of this package, the standard library and installed packages are skipped.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     paths = sysconfig.get_paths()
     others = [Path(__file__).parent, *(Path(paths[name]) for name in ("stdlib", "purelib", "platlib"))]
-    files = [frame for frame in frames if not frame.filename.startswith("<")]  # `<string>` is no place to look at
+    files = [frame for frame in frames if not frame.filename.startswith("<")]  # skips `<string>` and the like
     own = [frame for frame in files if not any(Path(frame.filename).is_relative_to(other) for other in others)]
     last = (own or frames)[-1]
     return f"{last.filename}:{last.lineno}"
 
 
 def _toolsets(context: RolloutContext, spec: RolloutSpec) -> Sequence[str]:
-    """The toolsets of this rollout: those of the configuration, or its own draw, the same in every arm."""
+    """The configured toolsets of this rollout, or a random draw from `agent.distribution`, the same in every arm."""
     agent = context.config.agent
     if not agent.distribution:
         return agent.toolsets
@@ -280,7 +302,7 @@ def _toolsets(context: RolloutContext, spec: RolloutSpec) -> Sequence[str]:
 
 
 async def _context_files(task: Task) -> str:
-    """What the task's own files tell whoever works on it, such as AGENTS.md."""
+    """The rendered context files of the task, such as AGENTS.md."""
     if task.files.keys().isdisjoint(context_files.NAMES):
         return ""
     return await anyio.to_thread.run_sync(context_files.context_of, task.files)
@@ -302,10 +324,10 @@ def _system(
     return Message(role="system", content=text)
 
 
-def _is_due(
+def _review_is_due(
     spec: RolloutSpec, knowledge: Knowledge, trajectory: Trajectory, observation: Observation, config: SkillsConfig
 ) -> bool:
-    """Whether the agent looks back: never on work that it did not deliver."""
+    """Whether the agent reviews its work; never if it gave no answer."""
     if spec.review == "never" or trajectory.final_response is None:
         return False
     return spec.review == "always" or due(knowledge.idle, tool_iterations(trajectory.messages), observation, config)
@@ -358,16 +380,16 @@ def _record(
 
 
 def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
-    """The numbers of an episode that are counted over a run.
+    """Per-episode numbers that are aggregated over a run.
 
-    `cut_replies`: replies that were cut at a limit. `unparsed_calls`: tool calls that could not be parsed.
-    `refused_calls`: tool calls that were refused before they ran, those included. `first_call`: whether the first reply
-    asked for a tool at all, in a format that is read here or not; `first_call_ok`: whether that call ran.
+    `cut_replies`: replies truncated at a limit. `unparsed_calls`: tool calls that could not be parsed. `refused_calls`:
+    tool calls refused before execution, unparsed ones included. `first_call`: whether the first reply attempted a tool
+    call in any format, readable or not; `first_call_ok`: whether that call was executed.
     """
     replies = [m for m in trajectory.messages if m.role == "assistant"]
     results = [r for m in trajectory.messages for r in m.results]
     first_reply = replies[0] if replies else None
-    # Calls are answered in their order, so the first result answers the first call.
+    # Results are in the order of the calls, so the first result belongs to the first call.
     well_formed = first_reply is not None and bool(first_reply.tool_calls and results and results[0].executed)
     unread = trajectory.stop_reason == "unparsed" and len(replies) == 1
     return {
@@ -385,4 +407,4 @@ def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
 
 
 _BUDGET_USED_UP = "not run: the budget is used up"
-"""In the answer to a call for which no budget was left: nothing is wrong with it, so it does not count as refused."""
+"""Marks the result of a valid call that was skipped for lack of budget; it does not count as refused."""

@@ -1,1 +1,1 @@
-"""The command line, batches, lanes, resume and progress."""
+"""Runs experiments: the command line, the Python API and the engine behind them."""

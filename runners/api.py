@@ -41,12 +41,12 @@ Phase = Literal["learn", "heldout", "all"]
 
 @dataclass(frozen=True)
 class Run:
-    """A run on the disk. `summary` is what `hermes-lab summary --json` prints."""
+    """A run on disk. `summary` is what `hermes-lab summary --json` prints."""
 
     folder: Path
     summary: dict[str, Any]
     problem: str = ""
-    """Why episodes are missing; empty for a complete run."""
+    """Why episodes are missing; "" for a complete run."""
 
     @property
     def complete(self) -> bool:
@@ -70,12 +70,12 @@ AnyRun = str | Path | Run
 
 
 def run(*sources: Source, out: str | Path | None = None, resume: bool = False, progress: bool = True) -> Run:
-    """Runs a suite's tasks through the agent, as `hermes-lab run` does, and returns when all are done.
+    """Runs the agent on a suite's tasks, as `hermes-lab run` does, and returns when all are done.
 
-    `sources` are merged left to right. `out` is the run's folder (default: `run.out`). With `progress`, a live table is
-    shown in a terminal or a notebook. Episodes that failed are counted in the result, and tried again by `resume`.
-    Raises `ConfigError` for a mistake, `InfraError` where no model or sandbox comes up. Ctrl-C raises
-    `KeyboardInterrupt` and leaves a run that can be resumed.
+    `sources` are merged left to right. `out` is the run's folder (default: `run.out`). `progress` shows a live table in
+    a terminal or a notebook. Failed episodes are counted in the result; `resume` retries them.
+    Raises `ConfigError` for an invalid configuration and `InfraError` if the model or sandbox cannot start. Ctrl-C
+    raises `KeyboardInterrupt` and leaves a run that can be resumed.
     """
     return _run("run", sources, out, resume=resume, progress=progress)
 
@@ -118,7 +118,7 @@ def fit(
     """Fits a learning curve to each series (arm and weights) of a frame from `load`, or of a run.
 
     Returns the fits by name; `print(fit.sentence())` says what was found. Raises `ConfigError` for a frame that mixes
-    learning and held-out episodes, an unknown curve, or episodes of which none is scored.
+    learning and held-out episodes, for an unknown curve, and if no episode is scored.
     """
     from hermes_lab.analysis.curves import CURVES
     from hermes_lab.analysis.fitting.fit import scored_episodes
@@ -156,10 +156,10 @@ def plot(
 
 
 def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "Verdict":
-    """Compares two runs on the same tasks, or two arms of one run (default: off and on), in pairs.
+    """Compares two runs, or two arms of one run (default: off and on), paired by task.
 
-    `arms` are the two arms of one run, or the one arm of two runs. `print()` the result, or use its `comparison`.
-    Raises `ConfigError` where there is nothing to compare.
+    `arms`: the two arms in one run, or the arm to use in both runs. `print()` the result, or use its `comparison`.
+    Raises `ConfigError` if there is nothing to compare.
     """
     from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs
     from hermes_lab.analysis.comparison.verdict import of_report, verdict
@@ -212,7 +212,7 @@ def _problem(result: RunResult) -> str:
 
 
 def _merged(sources: Sequence[Source]) -> RunConfig:
-    """One configuration. A `RunConfig` replaces what stands before it."""
+    """One configuration. A `RunConfig` replaces all sources before it."""
     base: dict[str, Any] | None = None
     texts: list[str] = []
     for source in sources:
@@ -236,7 +236,7 @@ def _overrides(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _is_section(path: str) -> bool:
-    """Whether a field has fields of its own, such as `model.sampling`; others take a mapping as a whole."""
+    """Whether a field has fields of its own, such as `model.sampling`; other fields take a mapping as their value."""
     schema: Any = RunConfig
     for name in path.split("."):
         schema = getattr(schema.model_fields.get(name), "annotation", None)

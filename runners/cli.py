@@ -1,7 +1,7 @@
-"""`hermes-lab`: every command, and the one place where an error becomes a line and an exit code.
+"""`hermes-lab`: the command line. Turns errors into one-line messages and exit codes.
 
-Exit codes: 0 everything wanted was done; 2 usage or configuration; 3 the infrastructure failed, resume will try again;
-130 interrupted, resumable.
+Exit codes: 0 success; 2 usage or configuration error; 3 infrastructure failure, can be resumed; 130 interrupted, can be
+resumed.
 """
 
 import os
@@ -83,9 +83,9 @@ def version(
 
 
 def main() -> None:
-    """The console script."""
-    # What a scheduler sends is a person's Ctrl-C: what is finished is kept, and nothing is left running.
-    # A shell's background job begins with SIGINT ignored, and would be deaf to both.
+    """The entry point of the console script."""
+    # SIGTERM, e.g. from a scheduler, acts as Ctrl-C: finished work is kept and nothing is left running. Background
+    # jobs of a shell start with SIGINT ignored, so its handler is set too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
@@ -96,20 +96,20 @@ def main() -> None:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The first failure of a task group, which is what ended the others."""
+    """The first failure of a task group, which cancelled the other tasks."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _explain(error: BaseException) -> int:
-    """Says in one line what went wrong, and gives the exit code. A bug is raised again."""
+    """Prints a one-line error message and returns the exit code. Unexpected errors are raised again."""
     if isinstance(error, TyperException):
         return _fail(error.format_message(), 2) if error.format_message() else 2  # empty: the help was shown
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130
     if isinstance(error, BrokenPipeError):
-        # The reader of our output went away; with nowhere to write to, the interpreter's last flush is quiet too.
+        # The reader closed the pipe. Redirect stdout, so that the interpreter's final flush does not fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, InfraError):
@@ -118,12 +118,12 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, HermesLabError):
         return _fail(str(error), 2)
     if isinstance(error, OSError):
-        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error} (what is finished is kept)", 3)
+        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error} (finished work is kept)", 3)
     raise error
 
 
 def _resumes() -> bool:
-    """Whether the command that was typed has --resume."""
+    """Whether the current command has --resume."""
     command = typer.main.get_command(app)
     for word in sys.argv[1:]:
         command = getattr(command, "commands", {}).get(word, command)

@@ -1,4 +1,4 @@
-"""Ctrl-C, pressed twice."""
+"""Handling of repeated Ctrl-C."""
 
 import signal
 import threading
@@ -9,13 +9,13 @@ from types import FrameType
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
-    """In an event loop's main task: the first Ctrl-C cancels the task, and ends the process sooner or later.
+    """Ignores every Ctrl-C after the first, which cancels the main task of the event loop.
 
-    Further ones are passed over from then on: they would tear what is being ended, and leave it lying about. For the
-    impatient there is kill -9, after which a run can be resumed too.
+    A second one would interrupt the cleanup and leave processes and files behind. A run can also be resumed after
+    `kill -9`.
     """
     cancel = signal.getsignal(signal.SIGINT)
-    # Only the main thread may set handlers; elsewhere whoever waits for this thread is interrupted.
+    # Only the main thread may set signal handlers. In another thread, the waiting main thread is interrupted instead.
     if not callable(cancel) or threading.current_thread() is not threading.main_thread():
         yield
         return

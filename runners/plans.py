@@ -22,9 +22,9 @@ def plan_of(
     *,
     only_shown: bool = False,
 ) -> RunPlan:
-    """The plan of a run, or of an experiment (`learn`). `sources` are YAML files and `key=value` overrides.
+    """Plans a run, or an experiment (`learn`). `sources` are YAML files and `key=value` overrides.
 
-    Raises `ConfigError` for a mistake in them, and for a run without a folder unless the plan is `only_shown`.
+    Raises `ConfigError` for an invalid configuration, and for a missing folder unless the plan is `only_shown`.
     """
     config = sources if isinstance(sources, RunConfig) else load_config(sources)
     folder = out or (Path(config.run.out) if config.run.out else None)
@@ -36,6 +36,6 @@ def plan_of(
 
 
 def describe(plan: RunPlan) -> ExperimentPlan:
-    """The size and the power of a planned experiment, and how much of it is finished already."""
+    """The size and power of a planned experiment, and how much of it is already finished."""
     finished = plan.finished()
     return plan_experiment(plan.config, plan.lanes, plan.tally().budget, finished)

@@ -17,7 +17,7 @@ from hermes_lab.runners.engine.tally import Quiet, Tally, endings_of, share
 
 @dataclass
 class Plain(Quiet):
-    """A line every tenth of the way, and every 15 seconds."""
+    """Prints a line at every 10 % of the episodes, and every 15 seconds."""
 
     say: Callable[[str], None]
     _tenths: int = 0
@@ -48,7 +48,7 @@ class Plain(Quiet):
 
 
 class LiveTable(Quiet):
-    """A table of arms, redrawn four times a second."""
+    """A table with a row per arm, redrawn four times a second."""
 
     def __init__(self, tally: Tally, console: Console) -> None:
         super().__init__(tally)
@@ -89,7 +89,7 @@ class LiveTable(Quiet):
 
 
 class NotebookTable(LiveTable):
-    """The same table in the output of a notebook's cell, redrawn twice a second."""
+    """The same table as the output of a notebook cell, redrawn twice a second."""
 
     def __init__(self, tally: Tally) -> None:
         # Text alone: as a notebook or a terminal the console would display what it prints itself, or colour it.

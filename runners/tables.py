@@ -1,4 +1,4 @@
-"""Tables that read at a glance, and in a pipe."""
+"""Plain-text tables for terminals and pipes."""
 
 import shutil
 import sys
@@ -8,7 +8,7 @@ from hermes_lab.runners.terminal import printable
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with aligned columns; on a terminal the last column is cut to its width. Cells are made printable."""
+    """Lines with aligned columns, truncated to the width of a terminal. Control characters in cells are removed."""
     cells = [list(header), *([" ".join(printable(cell).split()) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header) - 1)]
     lines = ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in cells]
@@ -24,10 +24,10 @@ def counted(count: int, what: str) -> str:
 
 
 def solved(successes: int, trials: int) -> str:
-    """How many of the judged ones succeeded; a dash where none was judged."""
+    """Successes out of trials; a dash if there are no trials."""
     return f"{successes}/{trials}" if trials else "-"
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """The 95 % interval of a rate; a dash where nothing was judged."""
+    """The 95 % interval of a rate; a dash if there is none."""
     return "-" if low is None or high is None else f"{100 * low:.0f}-{100 * high:.0f} %"

@@ -1,4 +1,4 @@
-"""The person at the terminal: answers go to stdout, all else to stderr; Ctrl-C stops what is being done."""
+"""Terminal input and output of a chat: answers go to stdout, everything else to stderr; Ctrl-C stops a turn."""
 
 import asyncio
 import io
@@ -14,29 +14,29 @@ import anyio
 import msgspec
 import typer
 
+from hermes_lab.chat.conversation import Turn
 from hermes_lab.errors import ToolError
 from hermes_lab.sessions import Session
-from hermes_lab.sessions.conversation import Turn
 from hermes_lab.tools.registry import Ask
 from hermes_lab.types import ToolCall, ToolResult
 
 _WHY_NO_ANSWER = {
-    "empty": "the model said nothing",
+    "empty": "the model's reply was empty",
     "length": "the reply was cut off at its token limit (model.sampling.max_tokens)",
-    "context_full": "the conversation no longer fits the model; /compress it, or begin another session",
-    "max_iterations": "the turn's model calls are used up (agent.max_iterations)",
-    "max_seconds": "the turn's time is used up (agent.max_seconds)",
-    "max_tokens": "the turn's tokens are used up (agent.max_tokens)",
-    "max_cost": "the turn's money is used up (agent.max_cost)",
-    "repeated": "the same call gave the same result again and again (agent.max_repeats)",
+    "context_full": "the conversation no longer fits the context window; /compress it, or start another session",
+    "max_iterations": "the turn reached its limit of model calls (agent.max_iterations)",
+    "max_seconds": "the turn reached its time limit (agent.max_seconds)",
+    "max_tokens": "the turn reached its token limit (agent.max_tokens)",
+    "max_cost": "the turn reached its cost limit (agent.max_cost)",
+    "repeated": "the same call kept giving the same result (agent.max_repeats)",
 }
 
 _SLOW_SECONDS = 2.0
 
 
 class Terminal:
-    """Asks, shows, and listens for Ctrl-C. `interrupted`: Ctrl-C stopped the last `interruptible` block; `terminated`:
-    the process was asked to end (SIGTERM)."""
+    """Reads input, prints output and handles Ctrl-C. `interrupted`: Ctrl-C stopped the last `interruptible` block;
+    `terminated`: the process received SIGTERM."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
@@ -51,8 +51,8 @@ class Terminal:
                 import readline  # noqa: F401  (gives `input` line editing and history)
 
     def read(self, prompt: str) -> str:
-        """A line. Raises `EOFError` at Ctrl-D, `KeyboardInterrupt` at Ctrl-C and SIGTERM. Blocks, and so the event
-        loop stands still: nothing is being done while the person thinks."""
+        """Reads a line. Blocks the event loop, which has nothing to do meanwhile. Raises `EOFError` on Ctrl-D and
+        `KeyboardInterrupt` on Ctrl-C and SIGTERM."""
 
         def terminate(number: int, frame: FrameType | None) -> None:
             self.terminated = True
@@ -70,7 +70,7 @@ class Terminal:
 
     @property
     def ask(self) -> Ask | None:
-        """How tools ask the person, if there is one."""
+        """How tools ask the user a question; None if stdin is not a terminal."""
         return self._ask if self.interactive else None
 
     async def _ask(self, question: str, choices: tuple[str, ...]) -> str:
@@ -93,7 +93,7 @@ class Terminal:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Ctrl-C, and SIGTERM too, cancel the block; what comes after it goes on."""
+        """Ctrl-C and SIGTERM cancel the block; execution continues after it."""
         loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
 
         def stop(number: signal.Signals) -> None:
@@ -101,7 +101,7 @@ class Terminal:
             scope.cancel()
 
         self._scope = scope
-        # The loop's own handlers wake it; a plain one would wait for the next event if it came just before a select.
+        # Handlers of the loop wake it up; a plain handler could wait for the next event if it ran just before a select.
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         for number in before:
             loop.add_signal_handler(number, stop, number)
@@ -115,12 +115,12 @@ class Terminal:
         self.interrupted = scope.cancelled_caught
 
     def note(self, text: str) -> None:
-        """A dim line about what is going on."""
+        """Prints a dimmed status line."""
         typer.secho(printable(text), dim=True, err=True)
 
     @contextmanager
     def note_if_slow(self, text: str) -> Iterator[None]:
-        """Notes `text` where the block takes so long that a person wonders."""
+        """Prints `text` if the block takes longer than `_SLOW_SECONDS`."""
         timer = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self.note, text)
         try:
             yield
@@ -128,12 +128,12 @@ class Terminal:
             timer.cancel()
 
     def call(self, call: ToolCall) -> None:
-        """A dim line for a tool call that begins."""
+        """Prints a dimmed line for a tool call that starts."""
         arguments = call.raw or json.dumps(call.arguments, ensure_ascii=False)
         self._note_cut(f"{call.name} {arguments}")
 
     def failure(self, result: ToolResult) -> None:
-        """A dim line for a tool call that failed."""
+        """Prints a dimmed line for a tool call that failed."""
         reason = str(json.loads(result.content)["error"]).strip()
         self._note_cut(f"  error: {reason.partition(chr(10))[0]}")
 
@@ -142,7 +142,7 @@ class Terminal:
         self.note(line if len(line) < width else line[: width - 4] + "...")
 
     def turn(self, session: Session, turn: Turn) -> None:
-        """What came of a message."""
+        """Prints the result of a turn."""
         if self._json:
             content = {"session": session.id, "name": session.name, "answer": turn.answer, "stop_reason": turn.stop}
             typer.echo(msgspec.json.encode(content | {"usage": msgspec.to_builtins(turn.usage)}).decode())
@@ -155,5 +155,5 @@ class Terminal:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Text that only prints: what a model writes does not steer a terminal."""
+    """Replaces control characters, so that model output cannot control the terminal. `keep` lists exceptions."""
     return "".join(c if c.isprintable() or c in keep else " " for c in text)

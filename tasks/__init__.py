@@ -1,7 +1,7 @@
-"""Task suites: what is asked, and how the outcome is judged.
+"""Task suites: what is asked, and how the result is judged.
 
-A suite is a sub-package with a `suite.py` whose `load()` gives it; third parties register theirs in the entry
-point group `hermes_lab.suites`; a JSONL file is a suite too.
+A task family is a folder `DOMAIN/NAME` here with an attribute `FAMILY`; `adapters` hold third-party suites. Installed
+packages register suites in the entry point group `hermes_lab.suites`. A JSONL file is a suite too.
 """
 
 from hermes_lab.tasks.registry import list_suites, load_suite

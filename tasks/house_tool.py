@@ -1,17 +1,17 @@
-"""Families whose work is one call of a program of the house, of which a place's rule asks another flag.
+"""Families whose work is one call of a program in the workspace: a site's rule asks for another flag.
 
-Everything else is in the request, so such a family asks little of a model but to know the rule: what it measures is
+Everything else is in the request, so such a family asks little of a model but to know the rule. What it measures is
 whether skills are written, found and followed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, TaskInstance, sentence, shell
+from hermes_lab.tasks.data_family import DataFamily
+from hermes_lab.tasks.family import Action, Entity, H, Rule, RuleType, TaskInstance, sentence, shell
+from hermes_lab.tasks.rules import Convention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,36 +24,34 @@ class ToolInstance(TaskInstance):
 T = TypeVar("T", bound=ToolInstance)
 
 
-def flag_rule(
-    call: str,
-    flags: str,
-    paraphrases: tuple[str, ...],
-    draw: Callable[[Draws, Any], Mapping[str, Any]],
-    *,
-    unseen: bool = False,
-) -> RuleType:
-    """A type of rule that asks for these flags; `call` is tool and command: `./ledger sum`."""
-    return RuleType(paraphrases=paraphrases, instruction=f"run {call} with {flags}", draw=draw, unseen=unseen)
+def _flag_rules(call: str, conventions: Mapping[str, Convention[Any, Any]]) -> Mapping[str, RuleType]:
+    """The types of rules that ask for flags; `call` is tool and command: `./ledger sum`."""
+    return {
+        name: RuleType(each.texts.paraphrases, f"run {call} with {each.texts.flags}", each.draw, each.texts.unseen)
+        for name, each in conventions.items()
+    }
 
 
-class HouseTool(Family[H, T], Generic[H, T]):
-    """The tool lies in the workspace as `./tool`, with one command, `verb`; `answer` is where its result goes."""
+class HouseTool(DataFamily[H, T], Generic[H, T]):
+    """The tool lies in the workspace under the family's name, with one command, `verb`; its result goes to the file
+    `answer`.
 
-    # The same for all of them: a model that reviews work with a tool that it never saw has to go on copying alone.
-    subject = "what to run for {place}"
-    tool: str
-    verb: str
-    answer: str
-    flags: Mapping[str, str]
-    """By type of rule what the tool is called with: a format string over the rule's literals."""
+    The `subject` in `words.yaml` is the same for all of them: a model that reviews work with an unknown tool must go by
+    the commands alone.
+    """
+
+    def __init__(self, module_file: str, conventions: Mapping[str, Convention[H, Any]], verb: str, answer: str) -> None:
+        self.tool = Path(module_file).parent.name
+        super().__init__(module_file, _flag_rules(f"./{self.tool} {verb}", conventions))
+        self.conventions, self.verb, self.answer = conventions, verb, answer
 
     def file_of(self, entity: Entity) -> str:
-        """The name of every file that a place sends."""
+        """The name of every file that a site sends."""
         raise NotImplementedError
 
     def command(self, file: str, rule: Rule | None = None) -> str:
-        """The command where `rule` holds; without one it is the obvious, naive one."""
-        flags = self.flags[rule.type].format(**dict(rule.literals)) if rule else ""
+        """The command where `rule` holds; without one the obvious, naive one."""
+        flags = self.conventions[rule.type].texts.flags.format(**dict(rule.literals)) if rule else ""
         return f"./{self.tool} {self.verb} {file} --out {self.answer} {flags}".rstrip()
 
     def solve(self, instance: T, rule: Rule | None) -> tuple[Action, ...]:
@@ -70,9 +68,3 @@ class HouseTool(Family[H, T], Generic[H, T]):
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
         """What to do, and the whole command: both are in the conversation that a review looks back on."""
         return f"{sentence(rule.instruction)}:\n\n{self.command(self.file_of(entity), rule)}"
-
-
-@cache
-def tool_text(folder: Path) -> str:
-    """The tool of a family's folder, as it lies in every workspace."""
-    return (folder / "tool.py").read_text()

@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.subtasks import Subtask
 from hermes_lab.tasks.suite import WorldSuite, requests
+from hermes_lab.tasks.words import read_words
 from hermes_lab.tasks.worlds import AnyFamily, Site, WorldSpec
 
 
@@ -25,6 +28,11 @@ class Story:
     def needed(self) -> int:
         """How many pieces must be right for a success: all but one."""
         return len(self.families) - 1
+
+
+def read_story(module_file: str, name: str) -> Story:
+    """The story in `NAME.yaml`, in the folder of a module, which passes its `__file__`."""
+    return msgspec.convert({"name": name, **read_words(module_file, name)}, Story)
 
 
 class StorySuite(WorldSuite):

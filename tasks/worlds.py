@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Entity, Family, Rule, draw_rule
-from hermes_lab.tasks.more_names import MORE_NAMES
-from hermes_lab.tasks.names import NAMES, Name
+from hermes_lab.tasks.names import MORE_NAMES, NAMES, Name
 
 AnyFamily = Family[Any, Any]
 SPLITS = tuple(NAMES)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes_lab.agent.compress import begins_turn
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
-from hermes_lab.models.reasoning import apart
+from hermes_lab.models.reasoning import separate_reasoning
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.training.select import Selection, TrainingConversation
 from hermes_lab.training.tokens import RefusedError, rows_of
+from hermes_lab.transcript import begins_turn
 from hermes_lab.types import Message, ToolResult, Trajectory
 
 NOTE = "[Turns left out here to fit a token budget: {what}]"
@@ -129,7 +129,7 @@ def text_tokens(messages: Sequence[Message], trajectory: Trajectory, tokenizer: 
         call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     tools = list(trajectory.tools) if native else None
     text = str(tokenizer.apply_chat_template(sent, tools=tools, tokenize=False, add_generation_prompt=False))
-    thoughts = [apart(message.content, message.reasoning) for message in messages]
+    thoughts = [separate_reasoning(message.content, message.reasoning) for message in messages]
     return sum(len(tokenizer.encode(each, add_special_tokens=False)) for each in [text, *thoughts])
 
 

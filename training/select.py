@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.records import read_episodes
 from hermes_lab.training.config import Gate
@@ -175,8 +175,8 @@ def _trained(messages: Sequence[Message], unsound: Collection[int]) -> Iterator[
 
 
 def _says_nothing(message: Message) -> bool:
-    """Whether a turn has neither calls nor an answer, at most reasoning."""
-    return not message.tool_calls and not part(message.content).answer.strip()
+    """Whether a turn has neither a call nor an answer, but reasoning at most."""
+    return not message.tool_calls and not split_reasoning(message.content).answer.strip()
 
 
 def _results(following: Sequence[Message]) -> Iterator[Any]:

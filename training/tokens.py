@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.reasoning import apart
+from hermes_lab.models.reasoning import separate_reasoning
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.training.select import TrainingConversation
 from hermes_lab.types import TokenBranch
@@ -136,7 +136,7 @@ def _renderer(conversation: TrainingConversation, tokenizer: Any) -> Callable[[i
 def _unpack(conversation: TrainingConversation, messages: Sequence[dict[str, Any]]) -> None:
     """Parses call arguments, which templates take as objects and servers as text."""
     for message in conversation.messages:
-        if apart(message.content, message.reasoning) or any(call.error for call in message.tool_calls):
+        if separate_reasoning(message.content, message.reasoning) or any(call.error for call in message.tool_calls):
             raise RefusedError("native turns whose text is not known without token ids")
     for sent in messages:
         for call in sent.get("tool_calls", ()):

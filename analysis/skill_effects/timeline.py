@@ -67,7 +67,7 @@ def read_merges(run: Path) -> Iterator[tuple[str, RoundMerge]]:
             try:
                 yield path.parent.name, _merge.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise ConfigError(f"{path}:{number}: not a round merge: {error}") from None
+                raise ConfigError(f"{path}:{number}: not a merge record: {error}") from None
 
 
 def timeline(run: Path, lane: str) -> Timeline:

@@ -1,5 +1,5 @@
-"""Atropos: groups of rollouts for any trainer that takes its batches from a trajectory server (`run-api`).
+"""Atropos: groups of rollouts for any trainer that reads batches from a trajectory server (`run-api`).
 
-`serve` feeds a server, `process` writes the same groups to a file. Both take their rollouts from
-`hermes_lab.envs.rollouts`, which is the batch runner's path, and their tokens from the sampler. `base_env` is for those
-who start from atroposlib; the rest needs only aiohttp."""
+`serve` feeds a server, `process` writes the same groups to a file. Both use the batch runner's rollouts
+(`hermes_lab.envs.rollouts`) and the sampler's tokens. `base_env` integrates with atroposlib; the rest only needs
+aiohttp."""

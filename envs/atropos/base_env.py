@@ -1,4 +1,4 @@
-r"""`HermesLabAtroposEnv`: the suites for those who start from atroposlib's `BaseEnv`.
+r"""`HermesLabAtroposEnv`: task suites as an atroposlib `BaseEnv`.
 
     python -m hermes_lab.envs.atropos.base_env process --env.hermes_lab "suite.name=ledger" --env.total_steps 8 \
         --env.data_path_to_save_groups groups.jsonl --openai.base_url http://127.0.0.1:8001/v1
@@ -41,23 +41,23 @@ CONFIG = Path(configs.__file__).parent / "env" / "atropos.yaml"
 
 
 class HermesLabAtroposConfig(BaseEnvConfig):  # type: ignore[misc]
-    """atroposlib's fields, and what the rollouts are."""
+    """atroposlib's fields, plus the rollout configuration."""
 
     hermes_lab: str = Field(default="", description="YAML files and key=value overrides of Hermes Lab, with spaces")
 
 
 class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
-    """A suite's tasks as items, their rollouts by the path of the batch runner as groups.
+    """Tasks of a suite as items, and their rollouts as groups, using the batch runner's rollouts.
 
     `env.group_size`, `env.max_token_length`, `env.max_num_workers`, `env.ensure_scores_are_not_same` and the first
-    `openai` server are atroposlib's to say; all else is Hermes Lab's configuration.
+    `openai` server are set by atroposlib; everything else by Hermes Lab's configuration.
     """
 
     name: ClassVar[str] = "hermes-lab"
     env_config_cls: ClassVar[type] = HermesLabAtroposConfig
 
     def __init__(self, config: HermesLabAtroposConfig, server_configs: Any, **options: Any) -> None:
-        if config.tokenizer_name == "packaged":  # only shows rollouts in wandb
+        if config.tokenizer_name == "packaged":  # only used to show rollouts in wandb
             config = config.model_copy(update={"tokenizer_name": str(resolve("packaged", print_nothing))})
         super().__init__(config, server_configs, **options)
         self._tally = Tally()
@@ -68,7 +68,7 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
 
     @classmethod
     def config_init(cls) -> tuple[HermesLabAtroposConfig, list[APIServerConfig]]:
-        """The packaged model at a local vLLM. The name may not be null: the server refuses that."""
+        """The packaged model on a local vLLM. The name must not be null, which the server rejects."""
         config = HermesLabAtroposConfig(
             tokenizer_name="packaged", wandb_name=cls.name, use_wandb=False, group_size=4, include_messages=True
         )
@@ -82,11 +82,11 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
         self._items = self._source.items()
 
     async def get_next_item(self) -> Item:
-        """The next task, and how often the suite had been gone through."""
+        """The next task and the epoch of the suite."""
         return next(self._items)
 
     async def collect_trajectories(self, item: Item) -> tuple[dict[str, Any] | None, list[Item]]:
-        """The group of a task, or None where it is refused; there is never a backlog."""
+        """The group of a task, or None if it is refused; the backlog is always empty."""
         self._source.size = self.config.group_size  # `process` sets it late
         if self.max_token_len > 0:
             self._source.longest = min(self.config.max_token_length, self.max_token_len)
@@ -94,11 +94,12 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
         if made is None:
             return None, []
         self._tally.sent([made.group])
-        # atroposlib unpacks a dictionary of lists, and goes through it by its own names.
+        # atroposlib unpacks a dictionary of lists by its own keys.
         return msgspec.to_builtins(made.data), []
 
     async def evaluate(self, *args: Any, **kwargs: Any) -> None:
-        """The held-out split, greedily; logged with the next `wandb_log`, and written by atroposlib where asked for."""
+        """Evaluates the held-out split greedily; logged with the next `wandb_log`, and saved by atroposlib if
+        configured."""
         del args, kwargs
         started = time.time()
         rollouts = await self._open(greedy(self._config))
@@ -119,7 +120,7 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
         )
 
     async def wandb_log(self, wandb_metrics: dict[str, Any] | None = None) -> None:
-        """Adds the counts and the last evaluation."""
+        """Adds counts and the last evaluation."""
         counts = {f"train/refused/{reason}": count for reason, count in self._tally.refused.items()}
         mine = {"train/groups": self._tally.groups, "train/errored": self._tally.errored, **counts, **self._metrics}
         self._metrics = {}
@@ -143,8 +144,8 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
         )
 
     async def _open(self, config: RunConfig) -> Rollouts:
-        """The rollouts, in a task of their own: what is opened must be closed in the task that opened it, and
-        atroposlib cancels every task at its end."""
+        """Opens the rollouts in a task of their own: they must be closed in the task that opened them, and atroposlib
+        cancels every task at its end."""
         opened: asyncio.Future[Rollouts] = asyncio.get_running_loop().create_future()
 
         async def keep() -> None:
@@ -166,7 +167,7 @@ async def _drop(episode: Episode) -> None:
 
 
 def print_nothing(message: str) -> None:
-    """The `say` of a library: atroposlib has a log of its own."""
+    """A `say` that prints nothing, since atroposlib has its own log."""
     del message
 
 

@@ -28,29 +28,29 @@ T = TypeVar("T")
 
 _GZIP_FROM = 1024
 _TRANSIENT = (502, 503, 504)
-"""What proxies say of a server that is away. The server itself only ever answers 500, and again."""
+"""Status codes of proxies for an unavailable server. The server itself only ever returns 500, repeatedly."""
 _NOBODY = EnvId(2**31 - 1)
-"""No environment: what the server says of it tells its state, and changes nothing."""
+"""An id of no environment, to query the server's state without changing it."""
 
 
 class AtroposError(HermesLabError):
-    """The server is away, refuses, or is in a state in which it takes nothing."""
+    """The server is unavailable, rejects a request, or cannot accept data in its state."""
 
 
 class UnknownEnvironment(AtroposError):
-    """The server does not know this environment any more: it was restarted, or its data was reset."""
+    """The server does not know this environment: it was restarted, or its data was reset."""
 
 
 class NotSent(AtroposError):
-    """Nobody listens there."""
+    """Connection refused: nothing was sent."""
 
 
 class LostAnswer(AtroposError):
-    """The connection broke after something was sent: whether it arrived nobody can tell."""
+    """The connection broke after sending; it is unknown whether the data arrived."""
 
 
 class AtroposClient:
-    """One environment at the server `url`. A server that does not answer is asked again for `retry_seconds`."""
+    """One environment on the server `url`. Retries for `retry_seconds` if the server does not answer."""
 
     def __init__(self, url: str, *, retry_seconds: float, say: Say, pause: float = 1.0) -> None:
         self.url = url.rstrip("/")
@@ -71,7 +71,7 @@ class AtroposClient:
     async def register(self, wanted: RegisterEnv, *, patience: float) -> Registered:
         """Registers the environment once the trainer has registered and asked for a batch.
 
-        Raises `AtroposError` where it has not within `patience` seconds, or where it cannot any more.
+        Raises `AtroposError` if it has not within `patience` seconds, or can no longer do so.
         """
         started = time.monotonic()
         told = False
@@ -96,7 +96,7 @@ class AtroposClient:
         return info
 
     async def wandb_info(self) -> WandbInfo:
-        """Where the trainer logs to."""
+        """The trainer's wandb project and group."""
         return await self._ask(WandbInfo, "GET", "/wandb_info")
 
     async def status(self) -> Status:
@@ -104,9 +104,9 @@ class AtroposClient:
         return await self._ask(Status, "GET", "/status-env", self._env)
 
     async def post(self, groups: Sequence[ScoredData]) -> None:
-        """Hands groups over, once. Raises `AtroposError` where the server holds one back; `NotSent` where it is away:
-        the one that comes back may know no trainer, and be broken by what it gets; and `LostAnswer`: a group is rather
-        lost than posted twice."""
+        """Posts groups, at most once. Raises `AtroposError` if the server buffers one; `NotSent` if it is unavailable,
+        since a restarted server may not know the trainer and break on the data; and `LostAnswer`, since losing a group
+        is better than posting it twice."""
         named = [msgspec.structs.replace(group, env_id=self._env.env_id) for group in groups]
         if len(named) == 1:
             answer = await self._ask(Posted, "POST", "/scored_data", named[0], again=False)
@@ -114,16 +114,16 @@ class AtroposClient:
             answer = await self._ask(Posted, "POST", "/scored_data_list", named, again=False)
         if answer.status == "buffered" or answer.buffered:
             raise AtroposError(
-                f"{self.url}: holds a group of {len(groups[0].tokens)} back ('buffered'): it expects another size of "
-                f"environment {self._env.env_id}, so two environments share that number; start them again"
+                f"{self.url}: buffered a group of {len(groups[0].tokens)} ('buffered'): it expects another size of "
+                f"environment {self._env.env_id}, so two environments share this id; restart them"
             )
 
     def forget(self) -> None:
-        """Gives the number up without a word: at a server that was restarted it may be another environment's."""
+        """Drops the id without disconnecting: on a restarted server it may belong to another environment."""
         self._env = _NOBODY
 
     async def disconnect(self) -> bool:
-        """Says that no more groups will come; whether the server knows it now."""
+        """Tells the server that no more groups will come; returns whether it acknowledged."""
         if self._env is _NOBODY:
             return True
         env, self._env = self._env, _NOBODY
@@ -134,8 +134,8 @@ class AtroposClient:
         return answer.status == "success"
 
     async def _check_registrable(self) -> None:
-        """Groups that were posted before the trainer's `/register` make the server pass that over for ever: it has a
-        queue already. Then there is a latest group, and no list of environments."""
+        """Groups posted before the trainer's `/register` make the server ignore it forever, since it already has a
+        queue. Such a server has a latest group but no list of environments."""
         latest = await self._ask(Latest, "GET", "/latest_example")
         if latest.tokens:
             nobody = await self._ask(Disconnected, "POST", "/disconnect-env", _NOBODY)
@@ -153,11 +153,11 @@ class AtroposClient:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise AtroposError(f"{self.url}{path}: this is no Atropos server: {error}") from None
+            raise AtroposError(f"{self.url}{path}: not an Atropos server: {error}") from None
 
     async def _send(self, method: str, path: str, body: Any, *, again: bool) -> bytes:
-        """One exchange; where `again` allows it, tried until the server answers or `retry_seconds` are over."""
-        assert self._session, "used outside of its block"
+        """One request; with `again` retried until the server answers or `retry_seconds` are over."""
+        assert self._session, "used outside of its context"
         data, headers = _encode(body)
         until = time.monotonic() + self._retry_seconds
         pause = 0.25
@@ -171,7 +171,7 @@ class AtroposClient:
                     return self._accept(path, response.status, content)
                 problem = f"status {response.status}"
             except aiohttp.InvalidURL:
-                raise AtroposError(f"{self.url}: is no URL; give one such as http://127.0.0.1:8000") from None
+                raise AtroposError(f"{self.url}: not a URL; use one such as http://127.0.0.1:8000") from None
             except aiohttp.ClientConnectorError as error:
                 lost, problem = NotSent, str(error.os_error.strerror or error)
             except (aiohttp.ClientError, TimeoutError) as error:
@@ -181,7 +181,7 @@ class AtroposClient:
             if time.monotonic() >= until:
                 raise AtroposError(f"{self.url}: no Atropos server answers ({problem}); start `run-api`")
             if not told:
-                self._say(f"{self.url}: does not answer ({problem}); trying again for {self._retry_seconds:g} s")
+                self._say(f"{self.url}: does not answer ({problem}); retrying for {self._retry_seconds:g} s")
                 told = True
             await asyncio.sleep(pause)
             pause = min(2 * pause, 5.0)
@@ -190,8 +190,8 @@ class AtroposClient:
         if status < 400:
             return content
         if path == "/status-env" and status >= 500:
-            raise UnknownEnvironment(f"{self.url}: does not know environment {self._env.env_id} any more")
-        raise AtroposError(f"{self.url}{path}: refused with status {status}: {content[:300].decode(errors='replace')}")
+            raise UnknownEnvironment(f"{self.url}: no longer knows environment {self._env.env_id}")
+        raise AtroposError(f"{self.url}{path}: rejected with status {status}: {content[:300].decode(errors='replace')}")
 
 
 def _encode(body: Any) -> tuple[bytes | None, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""How often the model solves tasks of a held-out split, greedily."""
+"""Greedy evaluation on a held-out split."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ Say = Callable[[str], None]
 
 
 def greedy(config: EnvConfig) -> RunConfig:
-    """The rollouts of an evaluation: one of each task, greedily, of `env.eval_count` tasks of `env.eval_split`."""
+    """The rollouts of an evaluation: one greedy sample for each of `env.eval_count` tasks of `env.eval_split`."""
     sampling = config.model.sampling.model_copy(update={"temperature": 0.0})
     suite = config.suite.model_copy(update={"split": config.env.eval_split, "count": config.env.eval_count})
     model = config.model.model_copy(update={"sampling": sampling})
@@ -26,14 +26,13 @@ def greedy(config: EnvConfig) -> RunConfig:
 async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[Episode]]:
     """Runs the tasks of `greedy`. Returns a report for JSON, and the episodes.
 
-    Errored rollouts are no failures of the model: they are counted beside the rate. Raises `ConfigError` where the
-    suite has no such split.
+    Errored rollouts are counted separately, not as failures. Raises `ConfigError` if the suite has no such split.
     """
     config = rollouts.context.config
     suite = config.suite
     if suite.split not in rollouts.context.suite.splits:
         known = ", ".join(rollouts.context.suite.splits)
-        raise ConfigError(f"env.eval_split: {suite.split} is no split of this suite; it has {known}")
+        raise ConfigError(f"env.eval_split: this suite has no split {suite.split}; it has {known}")
     tasks = rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed)
     episodes: list[Episode] = []
 
@@ -68,7 +67,7 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
 
 
 def line(report: dict[str, Any]) -> str:
-    """The report for a person."""
+    """The report in one line."""
     success = report["success"]
     text = f"{report['suite']} {report['split']}: {Rate(success['count'], success['of'])} solved"
     if report["mean_reward"] is not None:

@@ -1,4 +1,4 @@
-"""Episodes of one task -> a group of the protocol, or why they are none."""
+"""Converts the episodes of a task to a group of the protocol, or a refusal."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,15 +11,15 @@ from hermes_lab.types import Episode, ScoredGroup
 
 
 class Refused(NamedTuple):
-    """Why episodes make no group."""
+    """Why episodes do not form a group."""
 
     reason: str
 
 
 def make_group(episodes: Sequence[Episode], limits: EnvSection, longest: int) -> ScoredGroup | Refused:
-    """The one group of `limits.group_size` sequences that these episodes are, none longer than `longest` tokens.
+    """The group of `limits.group_size` sequences from these episodes, none longer than `longest` tokens.
 
-    Whole groups are refused, and no single rollouts: a group without its longest rollouts would favour short ones.
+    Groups are refused as a whole: a group without its longest rollouts would favour short ones.
     """
     if any(episode.status == "errored" for episode in episodes) or len(episodes) != limits.group_size:
         return Refused("the infrastructure failed")
@@ -30,7 +30,7 @@ def make_group(episodes: Sequence[Episode], limits: EnvSection, longest: int) ->
     groups = list(build_groups(episodes))
     if len(groups) != 1:
         return Refused("the policy changed in between")
-    # The server holds a group of another size back, and joins it with those of others.
+    # The server buffers groups of another size and merges them with other environments' groups.
     group = one_sequence_each(groups[0])
     if max(map(len, group.token_ids)) > longest:
         return Refused(f"longer than {longest} tokens")
@@ -40,7 +40,7 @@ def make_group(episodes: Sequence[Episode], limits: EnvSection, longest: int) ->
 
 
 def scored_data(group: ScoredGroup, episodes: Sequence[Episode], *, messages: bool) -> ScoredData:
-    """The group as the server takes it. It checks no lengths: `make_group` has."""
+    """The group in the server's format. Lengths were checked by `make_group`."""
     return ScoredData(
         tokens=group.token_ids,
         masks=tuple(

@@ -1,4 +1,4 @@
-"""Groups as a page for a person."""
+"""Groups as an HTML page."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -18,7 +18,7 @@ summary { cursor: pointer; padding: .2rem 0 }
 
 
 def write_page(path: Path, title: str, groups: Iterable[ScoredData]) -> None:
-    """Every group, and in it every sequence with its reward; what the model wrote stands out."""
+    """Writes all groups with their sequences and rewards; assistant turns are highlighted."""
     body = "".join(map(_group, groups)) or "<p>No group.</p>"
     write_atomic(
         path,

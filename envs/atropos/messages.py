@@ -1,17 +1,17 @@
-"""The protocol of the trajectory server, as atroposlib 0.4.0 speaks it."""
+"""Messages of the trajectory server, compatible with atroposlib 0.4.0."""
 
 from typing import Any
 
 from msgspec import Struct
 
 MASKED = -100
-"""Stands in `masks` for a token that is not trained: the index that PyTorch's cross entropy ignores."""
+"""Value in `masks` of tokens without a loss: the ignore index of PyTorch's cross entropy."""
 MASKED_LOGPROB = 1.0
-"""Stands in `inference_logprobs` there: no probability has this logarithm, so trainers tell it from a value."""
+"""Value in `inference_logprobs` of these tokens: impossible as a log-probability, so trainers can detect it."""
 
 
 class RegisterEnv(Struct, frozen=True):
-    """`POST /register-env`. A `desired_name` of null would be refused."""
+    """`POST /register-env`. A `desired_name` of null is rejected."""
 
     max_token_length: int
     desired_name: str
@@ -21,7 +21,7 @@ class RegisterEnv(Struct, frozen=True):
 
 
 class Registered(Struct, frozen=True):
-    """Its answer. `status` is `success`, or says that the trainer is still awaited: then nothing else is there."""
+    """The response. If `status` is not `success`, the trainer has not started and there are no other fields."""
 
     status: str
     env_id: int = -1
@@ -33,14 +33,14 @@ class Registered(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True):
-    """`GET /info`: what the trainer registered with; -1 where it did not."""
+    """`GET /info`: the trainer's settings; -1 if it has not registered."""
 
     batch_size: int = -1
     max_token_len: int = -1
 
 
 class WandbInfo(Struct, frozen=True):
-    """`GET /wandb_info`: where the trainer logs to."""
+    """`GET /wandb_info`: the trainer's wandb project and group."""
 
     group: str | None = None
     project: str | None = None
@@ -53,8 +53,8 @@ class EnvId(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """`GET /status-env`. `queue_size` counts groups of this environment's size, those of others that a batch may take
-    instead included; `max_group_size` is the largest in the queue, of any environment."""
+    """`GET /status-env`. `queue_size` counts groups of this environment's size, including those of other environments
+    that a batch may use instead; `max_group_size` is the largest in the queue, of any environment."""
 
     current_step: int
     queue_size: int
@@ -67,9 +67,9 @@ class Status(Struct, frozen=True):
 class ScoredData(Struct, frozen=True):
     """`POST /scored_data`: one group. Axis G first; T differs from sequence to sequence.
 
-    `masks` has the token's id where it is trained, and `MASKED` elsewhere; `inference_logprobs` the sampler's natural
-    log-probability, and `MASKED_LOGPROB`. Fields that the server does not know it drops: what else is to be said goes
-    into `overrides`, of each sequence, and `group_overrides`.
+    `masks` has the id of trained tokens and `MASKED` elsewhere; `inference_logprobs` the sampler's log-probability
+    (nats) and `MASKED_LOGPROB`. The server drops unknown fields, so extra data goes into `overrides` (per sequence) and
+    `group_overrides`.
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -83,21 +83,21 @@ class ScoredData(Struct, frozen=True):
 
 
 class Posted(Struct, frozen=True):
-    """Its answer, and that of `POST /scored_data_list`. `buffered`: a group has another size than was registered, and
-    waits for others to add up with."""
+    """The response, also of `POST /scored_data_list`. `buffered`: a group does not have the registered size and waits
+    for others to fill up."""
 
     status: str
     buffered: int = 0
 
 
 class Disconnected(Struct, frozen=True):
-    """The answer to `POST /disconnect-env`."""
+    """The response to `POST /disconnect-env`."""
 
     status: str
     error: str = ""
 
 
 class Latest(Struct, frozen=True):
-    """`GET /latest_example`: the group that was posted last, of which only this is read."""
+    """`GET /latest_example`: the last posted group, of which only this field is read."""
 
     tokens: tuple[tuple[int, ...], ...] = ()

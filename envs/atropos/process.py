@@ -1,4 +1,4 @@
-"""The groups of `serve` in files, without a server."""
+"""Writes the groups of `serve` to files, without a server."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -20,10 +20,10 @@ Say = Callable[[str], None]
 async def process(
     source: GroupSource, tally: Tally, *, count: int, out: Path, scored: bool, page: Path | None, say: Say
 ) -> None:
-    """Rolls out the groups of `count` tasks and, at the end, writes those that a server would get, in their order.
+    """Rolls out the groups of `count` tasks and, at the end, writes those that a server would receive, in order.
 
-    `out` gets what would be posted, a JSON object a line, or with `scored` the same as `ScoredGroup`s; `page` their
-    conversations as HTML. Ended before that, there are the episodes alone, from which groups can be exported.
+    `out` gets one JSON object per posted group, or `ScoredGroup`s with `scored`; `page` gets the conversations as HTML.
+    If interrupted, only the episodes are kept, from which groups can be exported.
     """
     made: dict[int, Made] = {}
     limiter = anyio.CapacityLimiter(source.at_once)

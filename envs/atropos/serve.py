@@ -1,4 +1,4 @@
-"""Feeds a trajectory server at the pace of its trainer."""
+"""Feeds a trajectory server at its trainer's pace."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,11 +15,11 @@ from hermes_lab.errors import ConfigError, HermesLabError
 Say = Callable[[str], None]
 
 LOOK = 0.5
-"""Seconds after which the server is looked at again, where no group was finished before."""
+"""Seconds between polls of the server while no group finishes."""
 
 
 class Feeder:
-    """Keeps the queue of one environment full, and no fuller than `max_batches_offpolicy` allows."""
+    """Keeps the queue of one environment full, up to `max_batches_offpolicy`."""
 
     def __init__(self, client: AtroposClient, source: GroupSource, env: EnvSection, tally: Tally, say: Say) -> None:
         self._client = client
@@ -35,8 +35,8 @@ class Feeder:
         self._said = ""
 
     async def run(self) -> None:
-        """Until the trainer has had its steps. A server that was restarted is registered with again, and what was
-        sampled for the trainer before it is dropped. The server is told of the end, whatever the end is."""
+        """Runs until the trainer has reached its step count. Registers again with a restarted server and drops the
+        groups sampled before. Always disconnects at the end."""
         while True:
             try:
                 return await self._serve_once()
@@ -48,7 +48,7 @@ class Feeder:
             finally:
                 with anyio.CancelScope(shield=True):
                     if not await self._client.disconnect():
-                        self._say(f"{self._client.url}: could not be told that this environment has ended")
+                        self._say(f"{self._client.url}: could not disconnect this environment")
 
     async def _serve_once(self) -> None:
         env = self._env
@@ -80,11 +80,11 @@ class Feeder:
             if self._failure:
                 raise self._failure
             status = await self._client.status()
-            if status.current_step < step:  # another server, whose environment of this number is another
+            if status.current_step < step:  # a restarted server, on which this id is another environment's
                 raise UnknownEnvironment(f"{self._client.url}: the trainer's step went back to {status.current_step}")
             step = status.current_step
             if steps and step + status.queue_size * self._env.group_size // info.batch_size >= steps:
-                self._say(f"the trainer has all of its {steps} steps: {self._tally}")
+                self._say(f"the trainer has reached its {steps} steps: {self._tally}")
                 return
             if self._ready:
                 await self._post(status)
@@ -113,10 +113,10 @@ class Feeder:
         try:
             await self._client.post([made.data for made in ready])
         except NotSent:
-            self._ready = ready + self._ready  # the next look at the server tells what has become of it
+            self._ready = ready + self._ready  # the next poll reports the failure
             return
         except LostAnswer as error:
-            self._tally.refused["the answer was lost"] += len(ready)
+            self._tally.refused["the response was lost"] += len(ready)
             self._say(str(error))
             return
         self._tally.sent([made.group for made in ready])
@@ -130,23 +130,23 @@ class Feeder:
 
 
 def check_batch(info: Info, group_size: int) -> None:
-    """Raises `ConfigError` where groups of this size never add up to a batch."""
+    """Raises `ConfigError` if groups of this size cannot fill a batch."""
     if info.batch_size % group_size:
         raise ConfigError(
-            f"env.group_size: the trainer's batch of {info.batch_size} sequences is no multiple of {group_size}, "
-            "so it would never be full; change one of them"
+            f"env.group_size: the trainer's batch of {info.batch_size} sequences is not a multiple of {group_size}, "
+            "so it could never be filled; change one of them"
         )
 
 
 def longest(info: Info, env: EnvSection) -> int:
-    """Tokens of the longest sequence that both sides take; -1 from a trainer is no limit."""
+    """The longest sequence that both sides accept, in tokens; -1 from a trainer means no limit."""
     return min(env.max_token_length, info.max_token_len) if info.max_token_len > 0 else env.max_token_length
 
 
 def capacity(status: Status, info: Info, env: EnvSection) -> int:
-    """Groups that may wait at the server: this environment's share of `max_batches_offpolicy` batches.
+    """Groups that may be queued on the server: this environment's share of `max_batches_offpolicy` batches.
 
-    Environments with a `min_batch_allocation` have that and what nobody has been promised, as in atroposlib.
+    As in atroposlib, environments with a `min_batch_allocation` get that plus a share of the unallocated rest.
     """
     share = min(1.0, status.unallocated_fraction + (env.min_batch_allocation or 0.0))
     sequences = max(1, env.max_batches_offpolicy) * info.batch_size * share

@@ -1,4 +1,4 @@
-"""Groups of a suite's tasks, one after the other and without end."""
+"""An endless source of groups from a suite's tasks."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
@@ -13,31 +13,31 @@ from hermes_lab.errors import HermesLabError
 from hermes_lab.types import Episode, ScoredGroup, Task
 
 GIVE_UP = 4
-"""Groups in a row of which no rollout came to its end: then it is no accident."""
+"""Consecutive groups without a finished rollout after which to give up."""
 
 Keep = Callable[[Episode], Awaitable[None]]
 
 
 class NothingWorks(HermesLabError):
-    """The infrastructure stops every rollout."""
+    """Every rollout errors."""
 
 
 class Item(NamedTuple):
-    """A task, and how often the suite had been gone through when its turn came: their pair is never met twice."""
+    """A task and the epoch of the suite; the pair is unique."""
 
     task: Task
     epoch: int
 
 
 class Made(NamedTuple):
-    """A group in both forms."""
+    """A group in both formats."""
 
     group: ScoredGroup
     data: ScoredData
 
 
 class GroupSource:
-    """Makes groups by the path of the batch runner, and keeps every episode that it makes."""
+    """Makes groups with the batch runner's rollouts, and passes every episode to `keep`."""
 
     def __init__(self, config: EnvConfig, rollouts: Rollouts, tally: Tally, keep: Keep) -> None:
         self.size = config.env.group_size
@@ -50,18 +50,18 @@ class GroupSource:
 
     @property
     def at_once(self) -> int:
-        """Groups in work at one time that keep `run.concurrency` rollouts busy."""
+        """Concurrent groups needed to keep `run.concurrency` rollouts busy."""
         return max(1, -(-self._config.run.concurrency // self.size))
 
     def items(self) -> Iterator[Item]:
-        """Endless: `suite.count` tasks of `suite.split`, then other ones, or where the suite is finite the same."""
+        """Endless: `suite.count` tasks of `suite.split`, then new ones, or the same ones if the suite is finite."""
         suite = self._config.suite
         for epoch in count():
             for task in self._rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed + epoch):
                 yield Item(task, epoch)
 
     async def make(self, item: Item) -> Made | None:
-        """The group of a task, or None where it was refused and counted. Raises `NothingWorks`."""
+        """The group of a task, or None if it was refused (and counted). Raises `NothingWorks`."""
         episodes = await self._whole_group(item)
         self._without = 0 if episodes else self._without + 1
         if self._without >= GIVE_UP:
@@ -73,7 +73,7 @@ class GroupSource:
         return Made(group, scored_data(group, episodes, messages=self._config.env.messages))
 
     async def _whole_group(self, item: Item) -> list[Episode]:
-        """`size` rollouts, with others in the place of those that the infrastructure stopped."""
+        """`size` rollouts, with replacements for errored ones."""
         whole: list[Episode] = []
         begun, allowed = 0, self.size + self._config.env.refills
         while len(whole) < self.size and begun < allowed:

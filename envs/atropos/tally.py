@@ -1,4 +1,4 @@
-"""What became of the rollouts, counted."""
+"""Counts of groups and rollouts by outcome."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,25 +9,25 @@ from hermes_lab.types import Episode, ScoredGroup
 
 @dataclass
 class Tally:
-    """Counts of one `serve` or `process`. Nothing is left out silently: each group is sent, refused or lost."""
+    """Counts of one `serve` or `process`. Every group is counted as sent, refused or lost."""
 
     groups: int = 0
     sequences: int = 0
     rewards: float = 0.0
     errored: int = 0
-    """Rollouts that the infrastructure stopped; others took their places where `refills` allowed it."""
+    """Errored rollouts; replaced as far as `refills` allows."""
     last_error: str = ""
     refused: Counter[str] = field(default_factory=Counter)
 
     def saw(self, episodes: Iterable[Episode]) -> None:
-        """Counts the errored among rollouts."""
+        """Counts errored rollouts."""
         for episode in episodes:
             if episode.error:
                 self.errored += 1
                 self.last_error = f"{episode.error.kind}: {episode.error.message}"
 
     def sent(self, groups: Sequence[ScoredGroup]) -> None:
-        """Counts groups that were handed over."""
+        """Counts posted groups."""
         self.groups += len(groups)
         self.sequences += sum(len(group.rewards) for group in groups)
         self.rewards += sum(sum(group.rewards) for group in groups)

@@ -1,4 +1,4 @@
-"""TRL's GRPO trainer on the lab's tasks: scored groups as its columns, a `rollout_func`, an `environment_factory`."""
+"""TRL's GRPO trainer on our tasks: scored groups as columns, a `rollout_func`, an `environment_factory`."""
 
 from hermes_lab.envs.trl.columns import rollout_columns
 from hermes_lab.envs.trl.environment import environment_rows, make_environment

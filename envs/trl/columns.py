@@ -1,4 +1,4 @@
-"""Sampled sequences as TRL takes them from a `rollout_func`."""
+"""Sampled sequences in the format of a TRL `rollout_func`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from hermes_lab.types import ScoredGroup
 
 
 class Sequences(NamedTuple):
-    """N sequences; each completion has a length C of its own. TRL calls the fields by these names."""
+    """N sequences with completions of variable length C. Field names are TRL's."""
 
     prompt_ids: list[list[int]]
     completion_ids: list[list[int]]
@@ -16,10 +16,10 @@ class Sequences(NamedTuple):
 
 
 def split(sampled: Iterable[tuple[Sequence[int], Sequence[int], Sequence[float | None]]]) -> Sequences:
-    """Token ids, mask and log-probabilities of whole sequences, parted where sampling began.
+    """Splits token ids, mask and log-probabilities of whole sequences at the first sampled token.
 
-    The prompt is what stands before the first sampled token; the completion is all from there on, and tool output and
-    template tokens in it are 0 in `env_mask`. TRL makes tensors of the log-probabilities, so they are 0.0 there.
+    Everything before it is the prompt, the rest the completion; tool output and template tokens in it have `env_mask`
+    0. TRL makes tensors of the log-probabilities, so these tokens have 0.0.
     """
     made = Sequences([], [], [], [])
     for ids_T, mask_T, logprobs_T in sampled:
@@ -33,9 +33,9 @@ def split(sampled: Iterable[tuple[Sequence[int], Sequence[int], Sequence[float |
 
 
 def rollout_columns(groups: Sequence[ScoredGroup]) -> dict[str, list[Any]]:
-    """The sequences of `groups`, in their order, as a `rollout_func` returns them.
+    """The sequences of `groups`, in order, as returned by a `rollout_func`.
 
-    `reward` and `advantage` go on to the trainer's reward functions.
+    `reward` and `advantage` are passed to the trainer's reward functions.
     """
     rows = [row for group in groups for row in zip(group.token_ids, group.masks, group.logprobs, strict=True)]
     return {

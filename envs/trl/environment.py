@@ -1,4 +1,4 @@
-"""An `environment_factory` for TRL's GRPO trainer: the agent's tools in the lab's sandbox, judged by its verifier."""
+"""An `environment_factory` for TRL's GRPO trainer: the agent's tools in our sandbox, scored by the verifier."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -9,8 +9,8 @@ from hermes_lab.envs.stepwise import LoopThread, SteppedRollout
 from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
-from hermes_lab.protocols import SessionSuite
 from hermes_lab.skills.library import Library
+from hermes_lab.suites import SessionSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import check_toolsets, known_tools
 from hermes_lab.types import Episode, Message, Task, ToolCall
@@ -21,17 +21,17 @@ _RESERVED = ("reset", "get_reward")
 
 
 def make_environment(config: RunConfig, *, library: Library | None = None) -> type:
-    """A class for `environment_factory`: its public methods are the tools of `config.agent`, and nothing else.
+    """A class for `environment_factory` whose public methods are the tools of `config.agent`.
 
-    TRL samples the turns itself and tells an environment only of tool calls, one at a time. So an answer's text is
-    unknown here: a verifier meets "Done.". Raises `ConfigError` where the tasks bring tools of their own.
+    TRL samples the turns itself and passes only tool calls to an environment, one at a time. The final answer's text is
+    therefore unknown; verifiers get "Done.". Raises `ConfigError` if tasks have their own tools.
     """
     agent = config.agent.model_copy(update={"tool_format": "hermes"})
     config = config.model_copy(update={"agent": agent})
     suite = load_suite(config.suite)
     if isinstance(suite, SessionSuite):
         raise ConfigError(
-            f"suite.name: the tasks of {suite.name} bring tools of their own, which no class has; use make_rollout_func"
+            f"suite.name: tasks of {suite.name} have their own tools, which a class cannot offer; use make_rollout_func"
         )
     schemas = _schemas(config)
     if taken := [schema["name"] for schema in schemas if schema["name"] in _RESERVED]:
@@ -48,14 +48,14 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
 
 
 def environment_rows(config: RunConfig, *, library: Library | None = None) -> list[dict[str, Any]]:
-    """A row a task, for `datasets.Dataset.from_list`: the system prompt, and a user turn to which `reset` adds the
-    task. Tools are not in it: TRL's chat template renders them."""
+    """One row per task, for `datasets.Dataset.from_list`: the system prompt, and a user turn to which `reset` adds the
+    task. Tools are rendered by TRL's chat template."""
     agent = config.agent.model_copy(update={"tool_format": "native"})
     config = config.model_copy(update={"agent": agent})
     suite, loop = load_suite(config.suite), LoopThread()
 
     async def system_prompt(task: Task) -> str:
-        """That of the rollout itself, which is ended before its first turn."""
+        """The system prompt of a rollout, which is closed before its first turn."""
         rollout = await SteppedRollout.begin(config, suite, task, library or Library())
         try:
             turn = await rollout.turn()
@@ -77,7 +77,7 @@ def environment_rows(config: RunConfig, *, library: Library | None = None) -> li
 
 
 class _Environment:
-    """One task at a time, in a fresh sandbox; made by TRL once for each completion of a batch, and used again."""
+    """One task at a time in a fresh sandbox; TRL creates one per completion of a batch and reuses it."""
 
     _config: RunConfig
     _suite: Any
@@ -132,16 +132,18 @@ class _Environment:
 def _schemas(config: RunConfig) -> list[dict[str, Any]]:
     agent = config.agent
     if agent.distribution:
-        raise ConfigError("agent.distribution: a class has the same tools for every task; give agent.toolsets")
+        raise ConfigError("agent.distribution: a class has the same tools for every task; use agent.toolsets")
     names = check_toolsets(agent.toolsets, agent.disabled_tools)
     if "delegate_task" in names:
-        raise ConfigError("agent.toolsets: an environment has one actor, and so no delegate_task; disable that tool")
+        raise ConfigError(
+            "agent.toolsets: delegate_task is not supported in an environment with a single actor; disable it"
+        )
     known = known_tools()
     return [known[name].beside(names, agent.prompt).schema["function"] for name in sorted(names)]
 
 
 def _method(schema: Mapping[str, Any]) -> Callable[..., str]:
-    """A method whose signature and docstring say what `schema` says: TRL makes a schema of them again."""
+    """A method with a signature and docstring from which TRL regenerates `schema`."""
     properties = schema["parameters"].get("properties", {})
     required = schema["parameters"].get("required", ())
     name = schema["name"]
@@ -160,7 +162,7 @@ def _method(schema: Mapping[str, Any]) -> Callable[..., str]:
         for key, value in sorted(properties.items(), key=lambda item: item[0] not in required)
     ]
     method.__name__ = method.__qualname__ = name
-    # Without a type of the result: it would stand in every prompt, and in none of the lab's own.
+    # No return type: it would appear in every prompt, unlike in our own.
     method.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     method.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
     method.__doc__ = _docstring(schema["description"], properties)
@@ -168,7 +170,7 @@ def _method(schema: Mapping[str, Any]) -> Callable[..., str]:
 
 
 def _docstring(description: str, properties: Mapping[str, Any]) -> str:
-    """Google's form, a line an argument: each must have a description."""
+    """A Google-style docstring, one line per argument; each needs a description."""
     lines = [" ".join(description.split())]
     if properties:
         described = {key: value.get("description") or f"The {key}." for key, value in properties.items()}

@@ -1,4 +1,4 @@
-"""A `rollout_func` for TRL's GRPO trainer: rollouts on a running vLLM, by the weights that are being trained."""
+"""A `rollout_func` for TRL's GRPO trainer: rollouts on a running vLLM with the weights in training."""
 
 import shutil
 import tempfile
@@ -21,11 +21,11 @@ from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
 
 _FOLDER = "policy"
-"""Adapters are served as `policy-<first 12 of the digest>`."""
+"""Adapters are served as `policy-<first 12 digits of the digest>`."""
 
 
 def _ignore(_: Episode) -> None:
-    """Nobody wants the episodes."""
+    """Discards episodes."""
 
 
 def make_rollout_func(
@@ -38,44 +38,44 @@ def make_rollout_func(
 ) -> "RolloutFunc":
     """A `rollout_func` over the tasks of `config.suite`, on the vLLM at `config.model.base_url`.
 
-    `adapters` is a folder that the server sees under the same path. `seen` is called for every episode. Raises
-    `ConfigError` where the configuration names no running server.
+    `adapters` is a folder with the same path on the server. `seen` is called for every episode. Raises `ConfigError`
+    unless the configuration names a running server.
     """
     if config.model.provider != "openai":
         raise ConfigError(
-            f"model.provider: {config.model.provider} does not outlive a step of the trainer; start a vLLM "
+            f"model.provider: {config.model.provider} does not persist between trainer steps; start a vLLM "
             "(hermes-lab serve) and give model.provider=openai and model.base_url"
         )
     if config.model.adapter:
-        raise ConfigError("model.adapter: the trainer's own weights are served; leave it empty")
+        raise ConfigError("model.adapter: must be empty, since the trainer's weights are served")
     return RolloutFunc(config, adapters, library or Library(), seen, say)
 
 
 def suite_tasks(config: RunConfig) -> dict[str, Task]:
-    """The tasks that `config.suite` names, by id: the same ones for the rows and for the rollouts."""
+    """The tasks of `config.suite` by id, the same for rows and rollouts."""
     suite = config.suite
     tasks = load_suite(suite).load(split=suite.split, count=suite.count, seed=suite.seed, world=suite.world)
     return {task.id: task for task in tasks}
 
 
 def prompt_rows(config: RunConfig) -> list[dict[str, Any]]:
-    """A row a task, for `datasets.Dataset.from_list`. A `rollout_func` is given nothing but prompts, so the prompt's
-    message says which task it is."""
+    """One row per task, for `datasets.Dataset.from_list`. A `rollout_func` only gets prompts, so the prompt's message
+    has the task id."""
     tasks = suite_tasks(config).values()
     return [{"prompt": [{"role": "user", "content": task.prompt, "task_id": task.id}]} for task in tasks]
 
 
 def episode_reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
-    """For `reward_funcs`: the rewards that came with the rollouts. TRL leaves a None out of its group."""
+    """For `reward_funcs`: the rewards of the rollouts. TRL excludes None from its group."""
     return list(reward)
 
 
 class RolloutFunc:
-    """Given the prompts of a step, each as often as it is to be completed, gives TRL the sampled tokens and rewards.
+    """Maps the prompts of a step, repeated for each completion, to sampled tokens and rewards for TRL.
 
-    Every call is on-policy: after each step of the optimiser the trainer's adapter is loaded under a new name, and the
-    one before is unloaded. Rollouts that failed, or whose prompt was rewritten on the way so that they are more than
-    one sequence, are masked as a whole: the first have no reward either, and count in no mean.
+    Every call is on-policy: after each optimiser step the trainer's adapter is loaded under a new name, and the
+    previous one is unloaded. Errored rollouts, and those with a rewritten prompt (several sequences), are fully masked;
+    errored ones have no reward and are excluded from means.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class RolloutFunc:
         self._served: Path | None = None
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
-        """What TRL calls. Raises `ConfigError` where the trainer samples otherwise than the configuration says, and
-        `HermesLabError` where not one rollout can be trained on."""
+        """Called by TRL. Raises `ConfigError` if the trainer's sampling differs from the configuration, and
+        `HermesLabError` if no rollout can be trained on."""
         _check_trainer(self._config, trainer)
         tasks = [self._task(prompt) for prompt in prompts]
         step = int(trainer.state.global_step)
@@ -107,7 +107,7 @@ class RolloutFunc:
         return self._columns(episodes, trainer.processing_class.eos_token_id)
 
     def close(self) -> None:
-        """Takes the last adapter off the server. Nothing may be called after it."""
+        """Unloads the last adapter. The object cannot be used afterwards."""
         if self._served is not None:
             self._loop.call(self._retire(self._served))
             self._served = None
@@ -122,7 +122,7 @@ class RolloutFunc:
         return self._tasks[task_id]
 
     async def _collect(self, tasks: Sequence[Task], policy: Path, step: int) -> list[Episode]:
-        """An episode for each of `tasks`, in their order; equal tasks are one group."""
+        """One episode per entry of `tasks`, in order; equal tasks form one group."""
         config = self._config
         config = config.model_copy(update={"model": config.model.model_copy(update={"adapter": str(policy)})})
         groups: dict[str, list[Episode]] = {}
@@ -146,7 +146,7 @@ class RolloutFunc:
 
         model = self._config.model
         async with open_endpoint(model, model.base_url, connections=1, key=read_keys(model)[0]) as endpoint:
-            with suppress(Refused):  # somebody else took it off
+            with suppress(Refused):  # already unloaded
                 await unload_adapter(endpoint, identify(folder)[1].name)
         shutil.rmtree(folder.parent)
 
@@ -172,23 +172,23 @@ def _only_branch(episode: Episode) -> tuple[Sequence[int], Sequence[int], Sequen
 
 
 def _why_untrained(episode: Episode) -> str:
-    """Why no token of an episode is trained, or ""."""
+    """Why an episode is fully masked, or ""."""
     if episode.trajectory is None:
         return f"{episode.error.kind}: {episode.error.message}" if episode.error else "it has no trajectory"
     if not episode.trajectory.branches:
         raise ConfigError(f"{episode.key}: has no token ids; model.base_url must be a vLLM")
     if episode.reward is None:
-        return "the task has nothing to score by"
+        return "the task has no verifier"
     if len(episode.trajectory.branches) > 1:
-        return "its prompt was rewritten on the way, so that it is no single sequence"
+        return "its prompt was rewritten, so it has several sequences"
     return ""
 
 
 def _check_trainer(config: RunConfig, trainer: Any) -> None:
     if not hasattr(trainer.model, "peft_config"):
-        raise ConfigError("trainer: its model is no LoRA adapter, which is all that a vLLM takes; give peft_config")
+        raise ConfigError("trainer: its model has no LoRA adapter, which is required to update vLLM; pass peft_config")
     if trainer.accelerator.num_processes > 1:
-        raise ConfigError("trainer: several processes would load each its own adapter; train with one")
+        raise ConfigError("trainer: several processes would each load their own adapter; use one process")
     for name in ("temperature", "top_p"):
         ours, theirs = getattr(config.model.sampling, name), getattr(trainer.args, name)
         if ours != theirs:
@@ -199,7 +199,7 @@ def _check_trainer(config: RunConfig, trainer: Any) -> None:
 
 
 def _save(model: Any, root: Path) -> Path:
-    """Writes the adapter to a folder that is named by its digest, so that what a server has loaded never changes."""
+    """Writes the adapter to a folder named by its digest, so that a loaded adapter never changes."""
     from hermes_lab.models.adapters import adapter_digest
 
     root.mkdir(parents=True, exist_ok=True)

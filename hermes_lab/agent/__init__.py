@@ -1,1 +1,1 @@
-"""The loop, its prompt, its budget and the review after an episode."""
+"""The agent loop, its prompt, its budget and the review after an episode."""

@@ -1,4 +1,4 @@
-"""What of a conversation the model still sees: all of it, or its ends and a summary of the turns between them."""
+"""Context compression: a summary replaces the turns in the middle of a long conversation."""
 
 import time
 from collections.abc import Sequence
@@ -7,66 +7,62 @@ from hermes_lab.config.schema import AgentConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.hermes_format import parse_reply
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient
-from hermes_lab.sandbox.output import clip
+from hermes_lab.transcript import SUMMARY, begins_turn, summary_request, visible
 from hermes_lab.types import Compression, Message, Usage
 
-SUMMARY = "[Summary of earlier turns, which are no longer shown]\n"
-SUMMARISE = """\
-Summarise this part of an agent's work for the agent itself, which will go on from your summary alone. Keep: what was \
-asked, what was done and found, exact names, paths, numbers and errors, what failed and why, what is left to do. \
-Leave out everything else. Answer with the summary only."""
-
 _TAIL_SHARE = 0.2
-"""The share of the context that the last turns may keep."""
+"""Share of the context that is kept for the last turns."""
 _CHARACTERS_PER_TOKEN = 4.0
 _LONGEST_TURN = 2_000
 """Characters of one turn that the summary is written from."""
 _PAUSE = 6
-"""Messages after a compression, or an attempt at one, before the next is tried."""
+"""Messages to wait after a compression, successful or not, before the next attempt."""
 
 
 class Context:
-    """The view of a growing list of `messages` that is sent to the model.
+    """The part of a growing list of `messages` that is sent to the model.
 
-    The system prompt and the first request always stay, and so do the last turns; a call is never parted from its
-    result. The list itself is never changed but by appending: `compressions` says what the model saw no more.
+    The system prompt, the first request and the last turns are always kept, and a tool call is never separated from its
+    result. Messages are only ever appended; `compressions` records which turns the model no longer sees.
     """
 
     def __init__(self, messages: list[Message], config: AgentConfig) -> None:
         self._messages = messages
         self._config = config
-        self._known = 0
-        self._known_at = 0
+        self._counted = 0
+        self._counted_at = 0
         self._not_before = 0
         self.compressions: list[Compression] = []
 
     def visible(self) -> Sequence[Message]:
-        """What is sent."""
+        """The messages to send."""
         return visible(self._messages, self.compressions)
 
-    def measured(self, usage: Usage) -> None:
-        """Takes note of what the server counted for everything up to now, its reply included."""
-        self._known = usage.prompt_tokens + usage.completion_tokens
-        self._known_at = len(self._messages)
+    def record_usage(self, usage: Usage) -> None:
+        """Records the server's token count for all messages so far, including its reply."""
+        self._counted = usage.prompt_tokens + usage.completion_tokens
+        self._counted_at = len(self._messages)
 
     def is_large(self) -> bool:
-        """Whether the next prompt passes the share of the context at which it is to be compressed.
+        """Whether the next prompt exceeds the share of the context at which compression starts.
 
-        Tokens are the server's count of the last call, and an estimate by characters of what came after it.
+        Tokens are the server's count at the last call plus an estimate by characters for later messages.
         """
         limit = self._config.compress_at * self._config.context_tokens
         return limit > 0 and len(self._messages) >= self._not_before and self._tokens() >= limit
 
     def _tokens(self) -> float:
-        if self._known:
-            return self._known + _estimate(self._messages[self._known_at :])
+        if self._counted:
+            return self._counted + _estimate(self._messages[self._counted_at :])
         return _estimate(self.visible())
 
     async def compress(self, model: ModelClient) -> tuple[bool, Usage]:
-        """Has `model` summarise the middle turns. Returns whether it did, and the tokens that it took. Nothing changes
-        where there is no middle, compression is off, or the model gave no summary."""
+        """Asks `model` to summarise the middle turns. Returns whether it did, and the tokens used.
+
+        Nothing changes if there is no middle, compression is off, or the model gave no summary.
+        """
         if not self._config.compress_at or not (middle := self._middle()):
             return False, Usage()
         started = time.monotonic()
@@ -77,23 +73,25 @@ class Context:
             reply = await model.generate(summary_request(self._messages, self.compressions, start, end, room), ())
         except (ModelError, ContextFull):
             return False, Usage()
-        text = part(reply.message.content).answer.strip()
-        if not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND:  # a mere call is no summary
+        text = split_reasoning(reply.message.content).answer.strip()
+        if (
+            not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND
+        ):  # a tool call alone is not a summary
             return False, reply.usage
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started
         self.compressions.append(Compression(len(self._messages) - 1, start, end, room, reply.usage, seconds))
-        self._known = 0
+        self._counted = 0
         return True, reply.usage
 
     def _room(self, turns: int) -> int:
-        """Characters of each turn, so that the request for a summary takes at most half of the context."""
+        """Characters per turn, so that the summary request uses at most half of the context."""
         if not (tokens := self._config.context_tokens):
             return _LONGEST_TURN
         return min(int(tokens / 2 * _CHARACTERS_PER_TOKEN) // turns, _LONGEST_TURN)
 
     def _middle(self) -> tuple[int, int] | None:
-        """The turns to summarise, as indices of the first and behind the last."""
+        """The turns to summarise, as a half-open index range."""
         messages = self._messages
         start = next((i for i, m in enumerate(messages) if m.role == "user"), len(messages)) + 1
         done = self.compressions[-1].end if self.compressions else start
@@ -108,45 +106,6 @@ class Context:
                 break
             end = index
         return start, end
-
-
-def visible(messages: Sequence[Message], compressions: Sequence[Compression]) -> Sequence[Message]:
-    """What of `messages` a model is shown after `compressions`; the last of them decides, the others are hidden."""
-    if not compressions:
-        return messages
-    start = compressions[-1].start
-    return [*messages[:start], *_after(messages, compressions, start, len(messages))]
-
-
-def summary_request(
-    messages: Sequence[Message], compressions: Sequence[Compression], start: int, end: int, room: int
-) -> list[Message]:
-    """The conversation that asks for a summary of `messages[start:end]` as they are shown after `compressions`, each
-    cut in its middle to `room` characters."""
-    turns = _after(messages, compressions, start, end)
-    text = "\n\n".join(f"## {turn.role}\n{_shortened(turn, room)}" for turn in turns)
-    return [Message(role="system", content=SUMMARISE), Message(role="user", content=text)]
-
-
-def _after(messages: Sequence[Message], compressions: Sequence[Compression], start: int, end: int) -> list[Message]:
-    """What is shown between two indices: the last summary, if any, and the turns that it does not cover."""
-    if not compressions:
-        return list(messages[start:end])
-    last, summaries = compressions[-1], {compression.at for compression in compressions}
-    return [messages[last.at], *(messages[i] for i in range(last.end, end) if i not in summaries)]
-
-
-def _shortened(turn: Message, room: int) -> str:
-    # In the text format the calls stand in the content already.
-    calls = [f"[calls {c.name} with {c.arguments or c.raw}]" for c in turn.tool_calls if c.name not in turn.content]
-    text = "\n".join([turn.content, *calls]).strip()
-    return clip(text, room).text
-
-
-def begins_turn(messages: Sequence[Message], index: int) -> bool:
-    """Whether the conversation may be cut before this message: it answers nothing that stands before it."""
-    message = messages[index]
-    return message.role == "assistant" or (message.role == "user" and not message.results)
 
 
 def _estimate(messages: Sequence[Message]) -> float:

@@ -1,4 +1,4 @@
-"""Delegation: child agents, each with a conversation and a shell of its own, in the workspace of their parent."""
+"""Delegation: child agents with their own conversation and shell, in their parent's workspace."""
 
 import difflib
 import logging
@@ -22,7 +22,7 @@ from hermes_lab.web import WebProvider
 WITHHELD = frozenset(
     {"clarify", "code_execution", "memory", "messages", "session_search", "skill_compile", "skill_manage"}
 )
-"""Toolsets and tools that no child has: what speaks to a person, what outlives the episode, and scripts."""
+"""Toolsets and tools that no child gets: those that reach a person or outlive the episode, and scripts."""
 
 _DELEGATION = "delegation"
 _STOPPED = '{"error": "stopped: the time is used up"}'
@@ -30,12 +30,12 @@ _log = logging.getLogger(__name__)
 
 
 class Delegation:
-    """The children of one agent, as its tools call them (`ToolContext.delegate`).
+    """Runs the child agents of one agent (`ToolContext.delegate`).
 
-    A child has the model and the limits of its parent; a system prompt, which `system` makes for its tools; a sandbox
-    beside that of its parent; and of its parent's tools those that are not `WITHHELD`. It may read skills, and delegate
-    in turn while `depth`, 1 for a child of the episode's agent, is below the limit. What it spends, its parent spends,
-    and the skills that it loads, its parent has loaded.
+    A child has its parent's model and limits, a system prompt that `system` renders for its tools, a second sandbox
+    over the same workspace, and its parent's tools except `WITHHELD` ones. It can read skills, and can delegate while
+    `depth` (1 for children of the episode's agent) is below the limit. Its spending counts towards its parent's budget,
+    and skills it loads count as loaded by the parent.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Delegation:
         self._web: WebProvider | None = None
 
     def serve(self, parent: Agent, toolbox: Toolbox) -> None:
-        """Says whose children they are from now on, and which tools it has: this is made before both."""
+        """Sets the parent agent and its tools. A separate step, since the agent's toolbox needs this object first."""
         self._parent = parent
         self._children = []
         self._pages, self._web = toolbox.context.pages, toolbox.context.web
@@ -75,24 +75,23 @@ class Delegation:
 
     @property
     def children(self) -> tuple[Child, ...]:
-        """The records, in the order of the calls. One without a trajectory did not begin."""
+        """The records of the children in call order. A record without a trajectory never started."""
         return tuple(self._children)
 
     async def __call__(self, goal: str, context: str, toolsets: tuple[str, ...]) -> dict[str, Any]:
-        """The answer of the tool: the child's final answer, or why there is none.
+        """Runs a child and returns the tool's answer: its final answer, or why there is none.
 
-        `toolsets`, where given, leave the child those tools alone. Raises `ToolError` for one of which it may have
-        nothing, and `InfraError` where the child met one: then the episode is errored. Whatever else goes wrong is a
-        failed call.
+        `toolsets` limits the child's tools. Raises `ToolError` if it names one the child cannot have, and `InfraError`
+        if the child met one, which makes the episode errored. Any other failure is a failed call.
         """
-        tools = _narrowed(self._tools, toolsets) if toolsets else self._tools
-        place = len(self._children)  # taken before anything is waited for, so in the order of the calls
+        tools = _select_tools(self._tools, toolsets) if toolsets else self._tools
+        place = len(self._children)  # taken before the first await, so that children are in call order
         self._children.append(Child(goal, self._depth))
         async with self._slots:
             started = time.monotonic()
-            async with self._sandbox.beside() as sandbox:
-                agent, below = self._begin(sandbox, tools)
-                stop: StopReason = "max_seconds"  # of one that is cancelled: its parent's time is up
+            async with self._sandbox.sibling() as sandbox:
+                agent, nested = self._begin(sandbox, tools)
+                stop: StopReason = "max_seconds"  # if cancelled: the parent's time is up
                 error = None
                 try:
                     stop = await agent.submit(f"{goal}\n\n# Context\n{context}" if context.strip() else goal)
@@ -100,31 +99,31 @@ class Delegation:
                     raise
                 except Exception as failure:
                     _log.warning("a child agent failed", exc_info=True)
-                    error = _described(failure)
+                    error = _episode_error(failure)
                 finally:
-                    trajectory = None if error else self._trajectory(agent, below._skills, stop)
+                    trajectory = None if error else self._trajectory(agent, nested._skills, stop)
                     seconds = time.monotonic() - started
-                    self._children[place] = Child(goal, self._depth, trajectory, seconds, error, below.children)
-                    if self._skills and below._skills:  # what helped the child helped the episode
-                        self._skills.loaded += below._skills.loaded
-        return _told(self._children[place])
+                    self._children[place] = Child(goal, self._depth, trajectory, seconds, error, nested.children)
+                    if self._skills and nested._skills:  # loads by the child count for the episode
+                        self._skills.loaded += nested._skills.loaded
+        return _tool_answer(self._children[place])
 
     def _begin(self, sandbox: Sandbox, tools: Sequence[str]) -> tuple[Agent, "Delegation"]:
-        """A child that has been told nothing yet, and its own children."""
+        """Makes a child that has no messages yet, and the delegation for its own children."""
         skills = self._skills.fork("foreground") if self._skills else None
-        below = Delegation(
+        nested = Delegation(
             self._model, self._config, sandbox, skills, self._system, depth=self._depth + 1, auxiliary=self._auxiliary
         )
-        context = ToolContext(sandbox, skills, self._config.sandbox, delegate=below, pages=self._pages, web=self._web)
+        context = ToolContext(sandbox, skills, self._config.sandbox, delegate=nested, pages=self._pages, web=self._web)
         toolbox = Toolbox(tools, context, profile=self._config.agent.prompt)
         system, price = self._system(toolbox), self._config.model.price
         summariser = summariser_of(self._config, self._auxiliary)
         agent = Agent(self._model, toolbox, self._agent_config, [system], price, self._parent, summariser)
-        below.serve(agent, toolbox)
-        return agent, below
+        nested.serve(agent, toolbox)
+        return agent, nested
 
     def _trajectory(self, agent: Agent, skills: SkillSession | None, stop: StopReason) -> Trajectory:
-        if calls := agent.messages[-1].tool_calls:  # cancelled at work; a call is never parted from its answer
+        if calls := agent.messages[-1].tool_calls:  # cancelled during a call; every call needs a result
             results = [ToolResult(call.id, call.name, _STOPPED, ok=False) for call in calls]
             if skills:
                 skills.confirm_loads(results)
@@ -138,12 +137,12 @@ class Delegation:
         return WITHHELD.isdisjoint((name, known.toolset)) and (known.toolset != _DELEGATION or self._may_delegate)
 
 
-def _described(failure: Exception) -> EpisodeError:
+def _episode_error(failure: Exception) -> EpisodeError:
     return EpisodeError("internal", f"{type(failure).__name__}: {failure}", traceback.format_exc())
 
 
-def _told(child: Child) -> dict[str, Any]:
-    """What the parent sees of a child's work."""
+def _tool_answer(child: Child) -> dict[str, Any]:
+    """The child's result as the parent sees it."""
     if child.error:
         return {"error": f"the child failed: {child.error.message}"}
     assert child.trajectory is not None
@@ -153,8 +152,8 @@ def _told(child: Child) -> dict[str, Any]:
     return {"answer": answer.strip()} | ({} if stop == "answered" else {"stopped": stop})
 
 
-def _narrowed(tools: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Those of `tools` that `wanted` names, by toolset or by themselves."""
+def _select_tools(tools: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """The tools that `wanted` selects, by toolset or by name."""
     toolsets = known_toolsets()
     chosen: set[str] = set()
     for name in wanted:

@@ -1,4 +1,4 @@
-"""The agent: call the model, run the tools it asks for, again, until it answers or a budget ends."""
+"""The agent loop: call the model and run the requested tools until it answers or a budget ends."""
 
 import json
 import logging
@@ -16,10 +16,11 @@ from hermes_lab.config.schema import AgentConfig, PriceConfig, RunConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.finish import SOUND, Ending, ending_of
 from hermes_lab.models.hermes_format import parse_reply, render_results
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.registry import Toolbox
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, Recorded, Step, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import Budget, StopReason, ToolFormat
 
@@ -30,25 +31,24 @@ _NO_ANSWER: Mapping[Ending, StopReason] = {
     "malformed_call": "unparsed",
 }
 _WITHOUT_ANSWER = frozenset({"empty", "length", "filtered", "refused", "unparsed", "context_full", "failed"})
-CONCLUDE = "The budget for tools is used up. Answer now, without tools."
-_SPENT = "not run: the budget is used up"
+_NOT_RUN = "not run: the budget is used up"
 REPLAY_LOG = logging.getLogger("hermes_lab.replay")
-"""Where a replay says what tools answer otherwise than they did."""
+"""Logs tool results that differ from the recorded ones during a replay."""
 
 
 class Summariser(NamedTuple):
-    """The model that writes the summaries of compression, and its price."""
+    """The model that writes summaries for compression, and its price."""
 
     model: ModelClient
     price: PriceConfig
 
 
 class Agent:
-    """One conversation with one model. `submit` may be called again: the conversation, and its budget, go on.
+    """One conversation with one model. Repeated calls of `submit` continue it under the same budget.
 
-    `messages` is all that was said, in order; `context` is what of it the model still sees, after `summariser` has
-    written summaries. `cost` is what the model calls have cost so far, by `model.price`. What the agent spends is
-    spent by its `parent` too, the agent that delegated the work to it, and their budgets end together.
+    `messages` is the full conversation; `context` is the part that the model sees after compression by `summariser`.
+    `cost` is the cost of all model calls at `model.price`. A child's spending also counts towards the budget of its
+    `parent`, and both budgets end together.
     """
 
     def __init__(
@@ -78,53 +78,53 @@ class Agent:
     async def submit(self, prompt: str) -> StopReason:
         """Works on `prompt` until the model answers without a tool call, or a budget ends.
 
-        After a budget, or too many repeats, the model gets one grace call to conclude. Model and sandbox failures are
-        raised as `InfraError`s; whatever the agent itself does wrong is an outcome. The clock ends running tools, but
-        never a model call: a server that hangs is not the agent's failure.
+        When a budget ends or calls repeat too often, the model gets one grace call to conclude. Model and sandbox
+        failures raise `InfraError`; the agent's own mistakes are outcomes. The time limit stops running tools but never
+        a model call: a hanging server is not the agent's failure.
         """
         self.messages.append(Message(role="user", content=prompt))
         try:
             stop = await self._work()
             if isinstance(stop, Generation):
-                return self._how_it_ended(stop)
+                return self._classify(stop)
             self.messages.append(Message(role="user", content=CONCLUDE))
             last = await self._call_model()
-            if calls := last.message.tool_calls:  # a call is never parted from its answer, or servers refuse the rest
-                self._answer([_unanswered(call, _SPENT) for call in calls])
+            if calls := last.message.tool_calls:  # servers reject a conversation in which a call has no result
+                self._answer([_unanswered(call, _NOT_RUN) for call in calls])
             return stop
         except ContextFull as error:
-            self._take_back_loads()
-            if not self.steps and self._parent is None:  # a child's first prompt is its parent's doing
+            self._undo_loads()
+            if not self.steps and self._parent is None:  # a child's first prompt was written by its parent
                 raise ModelError(f"not even the first prompt fits the model: {error}") from None
             return "context_full"
 
     async def _work(self) -> Generation | StopReason:
-        """The last reply, one without tool calls; or the budget that ended, or the repeats, before there was one."""
+        """Returns the final reply (without tool calls), or the reason why work stopped before it."""
         repeats = Repeats(self._config)
         for _ in range(self._config.max_iterations):
-            if spent := self._spent():
+            if spent := self._exhausted_budget():
                 return spent
             reply = await self._call_model()
             if not (calls := reply.message.tool_calls):
                 return reply
-            if spent := self._spent():
-                self._answer([_unanswered(call, _SPENT) for call in calls])
+            if spent := self._exhausted_budget():
+                self._answer([_unanswered(call, _NOT_RUN) for call in calls])
                 return spent
             self._answer(await self._run_tools(calls, reply.then, repeats))
             if reply.then and reply.then.spent:
                 return cast(StopReason, reply.then.spent)
-            if repeats.reached and reply.then is None:  # a recorded run ended where it ended
+            if repeats.reached and reply.then is None:  # a replay stops where the recording did
                 return "repeated"
         return "max_iterations"
 
-    def _spent(self) -> Budget | None:
+    def _exhausted_budget(self) -> Budget | None:
         if time.monotonic() >= self._deadline:
             return "max_seconds"
         if self.usage.prompt_tokens + self.usage.completion_tokens >= self._config.max_tokens:
             return "max_tokens"
         if self._config.max_cost and self.cost >= self._config.max_cost:
             return "max_cost"
-        return self._parent._spent() if self._parent else None
+        return self._parent._exhausted_budget() if self._parent else None
 
     def _spend(self, usage: Usage, price: PriceConfig) -> None:
         self.usage += usage
@@ -135,8 +135,10 @@ class Agent:
     async def _run_tools(
         self, calls: Sequence[ToolCall], then: Recorded | None, repeats: Repeats
     ) -> Sequence[ToolResult]:
-        """The answers. Those of a recorded reply are the recorded ones, notes and all, whatever tools answer now: for
-        the clock, a race or another machine the agent is not replayed, and what they answer now is said in the log."""
+        """Runs the calls and returns their results; for a recorded reply, the recorded results.
+
+        A replay must not depend on the clock, races or the machine, so differing live results are only logged.
+        """
         if then is None or len(then.answers) != len(calls):
             return repeats.count(calls, await self._run_live(calls))
         executed = any(answer.executed for answer in then.answers)
@@ -172,12 +174,12 @@ class Agent:
         seconds = time.monotonic() - started
         self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
         self._spend(reply.usage, self._price)
-        self.context.measured(reply.usage)
+        self.context.record_usage(reply.usage)
         self._trace.add(reply)
         return reply
 
     def _with_calls(self, message: Message) -> Message:
-        """The calls that stand in the text; the text itself stays as it was sampled."""
+        """Parses the calls in the text. The content stays as sampled."""
         _, reasoning, calls = parse_reply(message.content, self._tool_names())
         return msgspec.structs.replace(message, tool_calls=calls, reasoning=reasoning or message.reasoning)
 
@@ -185,8 +187,7 @@ class Agent:
         return [schema["function"]["name"] for schema in self._toolbox.schemas]
 
     async def compress(self) -> bool:
-        """Has the middle turns summarised; False where there is nothing to gain, or the summary failed: then nothing
-        is lost."""
+        """Summarises the middle turns. Returns False, with nothing changed, if there is no gain or no summary."""
         done, used = await self.context.compress(self._summariser.model)
         self._spend(used, self._summariser.price)
         return done
@@ -196,21 +197,21 @@ class Agent:
             skills.confirm_loads(results)
         self.messages += result_messages(results, self._config.tool_format)
 
-    def _take_back_loads(self) -> None:
-        """The results of the last calls did not fit, so a skill among them was not loaded."""
+    def _undo_loads(self) -> None:
+        """Unmarks skills loaded by the last calls, since their results did not fit the context."""
         if skills := self._toolbox.context.skills:
             last = max((n for n, message in enumerate(self.messages) if message.role == "assistant"), default=-1)
             skills.take_back(result for message in self.messages[last + 1 :] for result in message.results)
 
     def fork(self, toolbox: Toolbox, *, max_iterations: int) -> "Agent":
-        """A new agent that continues a copy of this conversation, with a budget of its own."""
+        """A new agent that continues a copy of this conversation under its own budget."""
         config = self._config.model_copy(update={"max_iterations": max_iterations})
         fork = Agent(self._model, toolbox, config, self.messages, self._price, summariser=self._summariser)
         fork.context.compressions += self.context.compressions
         return fork
 
     def trajectory(self, stop: StopReason, since: int = 0) -> Trajectory:
-        """What happened so far; `since` leaves out the messages before that index."""
+        """The conversation so far, from message index `since` on."""
         return Trajectory(
             messages=tuple(self.messages[since:]),
             tools=self._toolbox.schemas,
@@ -223,41 +224,39 @@ class Agent:
             compressions=tuple(self.context.compressions),
         )
 
-    def _how_it_ended(self, reply: Generation) -> StopReason:
-        """A reply without tool calls is an answer only where it ended soundly and says something beside its
-        reasoning."""
+    def _classify(self, reply: Generation) -> StopReason:
+        """Classifies a reply without tool calls: an answer must be complete and contain more than reasoning."""
         ending = ending_of(reply.finish_reason)
         if ending in _NO_ANSWER:
             return _NO_ANSWER[ending]
         if ending not in SOUND:
-            raise ModelError(f"the reply ended with {reply.finish_reason!r}, which is no end of a complete reply")
-        if not (answer := part(reply.message.content).answer).strip():
+            raise ModelError(f"the reply ended with {reply.finish_reason!r}: this is not the end of a complete reply")
+        if not (answer := split_reasoning(reply.message.content).answer).strip():
             return "empty"
         tools = self._tool_names()
         return "unparsed" if tools and family_of(answer, tools) else "answered"
 
     def _final_response(self, stop: StopReason) -> str | None:
-        """The text of an answer without its reasoning; a reply that was cut off, asks for tools or says nothing is
-        none."""
+        """The final answer without its reasoning. A truncated, empty or tool-calling reply is not a final answer."""
         last = self.messages[-1]
         if stop in _WITHOUT_ANSWER or last.role != "assistant" or last.tool_calls:
             return None
         if ending_of(self.steps[-1].finish_reason) not in SOUND:
             return None
         prompts = (message.content for message in self.messages if message.role in ("system", "user"))
-        answer = part(last.content, prompts).answer
+        answer = split_reasoning(last.content, prompts).answer
         if not answer.strip() or (self._tool_names() and family_of(answer, self._tool_names())):
             return None
         return answer
 
 
 def summariser_of(config: RunConfig, auxiliary: ModelClient | None) -> Summariser | None:
-    """The `auxiliary` model of a run with its price; None where there is none."""
+    """The run's `auxiliary` model and its price, if there is one."""
     return Summariser(auxiliary, config.auxiliary.price) if auxiliary and config.auxiliary else None
 
 
 def cost_of(usage: Usage, price: PriceConfig) -> float:
-    """What the tokens cost. Cached ones are a part of the prompt, and have a price of their own where one is set."""
+    """The cost of the tokens. Prices are per million tokens; cached prompt tokens use their own price if one is set."""
     cached = price.prompt if price.cached is None else price.cached
     written = price.prompt if price.cache_write is None else price.cache_write
     plain = max(usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens, 0)
@@ -266,7 +265,7 @@ def cost_of(usage: Usage, price: PriceConfig) -> float:
 
 
 def result_messages(results: Sequence[ToolResult], tool_format: ToolFormat) -> list[Message]:
-    """The turns that answer a reply's calls: one each, or in the text format one for all."""
+    """The messages that carry tool results: one per result, or a single one in the Hermes text format."""
     if tool_format == "hermes":
         return [Message(role="user", content=render_results(results), results=tuple(results))]
     return [Message(role="tool", content=r.content, results=(r,), tool_call_id=r.call_id) for r in results]

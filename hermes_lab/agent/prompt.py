@@ -1,4 +1,5 @@
-"""The system prompt: assembled once for an episode and then frozen, what never varies first, the skills index last."""
+"""The system prompt, assembled once per episode. Constant parts come first and the skills index last, for prefix
+caching."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
         "Give self-contained parts of large work to delegate_task; several calls in one turn run side by side.",
     ),
 )
-"""A line of guidance, and the tools that must all be enabled for it to stand in the prompt."""
+"""Lines of guidance, each with the tools that must all be enabled for it to be included."""
 
 
 def system_prompt(
@@ -99,13 +100,13 @@ def system_prompt(
     profile: Profile = "full",
     isolated: bool = True,
 ) -> str:
-    """Identity, platform, guidance, the tools (in the text format; a native endpoint adds them itself), then what
-    varies from session to session: the `background` (context files, notes), and last the skills index, which varies
-    most. So a server's prefix cache holds for all that stands before. `more_skills` are those that the index leaves
-    out. The full prompt in the text format ends with how to write a call.
+    """Assembles the system prompt.
 
-    `isolated` is False where commands run on the host itself: then the working folder is another one every time, and
-    is not named.
+    In order: identity, platform, guidance, the tools (text format only; native endpoints add them), then what varies
+    between sessions: the `background` (context files, notes) and the skills index. `more_skills` counts the skills that
+    the index omits. In the text format the full prompt ends with a reminder of how to write a call.
+
+    `isolated` is False if commands run on the host: the working folder then differs every time, and is not named.
     """
     workspace = "/app/data" if isolated else "the current directory"
     if profile == "compact":
@@ -133,14 +134,14 @@ def _guidance(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _reminder(schemas: Sequence[Mapping[str, Any]]) -> str:
-    """How a call is written, repeated at the very end: small models that were never trained on the format otherwise use
-    words of the task as the name of a call."""
+    """The call format, repeated at the very end. Without it, small models not trained on the format use words of the
+    task as tool names."""
     names = [schema["function"]["name"] for schema in schemas]
     return REMINDER.format(first=names[0], names=" or ".join(names))
 
 
 def _compact_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
-    """The tools in a third of the tokens: a line each, in the form of a call, with types in place of values."""
+    """The tools in a third of the tokens: one line each, shaped like a call, with types in place of values."""
     return COMPACT_TOOLS.format(signatures="\n".join(_signature(schema["function"]) for schema in schemas))
 
 
@@ -156,7 +157,7 @@ def _signature(function: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> Any:
-    """The type of an argument; of an array, the type of its items; of an object, those of its fields."""
+    """The type of an argument, with the types of an array's items or an object's fields."""
     if "items" in schema:
         return [_type(schema["items"])]
     if "properties" in schema:

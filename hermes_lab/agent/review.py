@@ -1,4 +1,4 @@
-"""The review after an episode: the same agent looks back with skill and memory tools alone, and may save a rule."""
+"""The review after an episode: the agent looks back with skill and memory tools only, and may save what it learned."""
 
 import time
 import traceback
@@ -17,44 +17,44 @@ from hermes_lab.types import EpisodeError, Message, Observation, Review, Verdict
 from hermes_lab.types.trajectory import StopReason
 
 REVIEW_TOOLS = frozenset({"skill_view", "skills_list", "skill_manage", "memory"})
-"""All that a review can do. Every other name is refused before anything happens, however much it looks like these."""
+"""The only tools that a review can call; all others are refused."""
 
 REVIEW_REQUEST = """\
 Review: did this work teach a rule that later tasks here will need? If so, save it with skill_manage: patch a skill \
 that you loaded, else one that covers such work, else add a file to one, else create one for the whole kind of work. \
 Do not save missing programs or credentials, passing failures, one-off stories, or that a tool does not work. \
 If there is nothing to save, say so."""
-"""The end of what a review is asked, the same for all."""
+"""The end of every review prompt."""
 
 REFINE = "Add to it the pitfall that you met, and the shorter way if you found one."
-"""What is asked of a skill that was loaded."""
+"""Asks to improve a skill that was loaded."""
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def due(idle: int, iterations: int, observation: Observation, config: SkillsConfig) -> bool:
-    """Whether the agent should look back on work that it has delivered.
+    """Whether delivered work should be reviewed.
 
-    It should after `review_every` tool-calling iterations since the last review, `iterations` being those of this
-    episode and `idle` those before it; and whenever the episode itself is worth it.
+    It is due after `review_every` tool-calling iterations since the last review (`idle` before this episode plus
+    `iterations` in it), or if the episode itself is worth a review.
     """
     return observation.worth or idle + iterations >= config.review_every
 
 
 def tool_iterations(messages: Sequence[Message]) -> int:
-    """Model calls that ran tools."""
+    """Counts the model calls that ran tools."""
     return sum(bool(message.tool_calls) for message in messages)
 
 
 async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], config: SkillsConfig) -> Review:
-    """Continues `agent`'s conversation, apart from it and with budgets of its own.
+    """Reviews the work in a fork of `agent`'s conversation, with its own budget.
 
-    The prompt and the tool schemas stay the same, so that a server's prefix cache holds. Writes go to forks of the
-    episode's sessions, so that they are told apart. Only cancellation is ever raised: whatever else fails is the
-    review's `error`. Then what it had written does not count, what it said and spent is kept, and the episode stands.
+    The prompt and tool schemas stay the same, so the server's prefix cache applies. Writes go to forks of the episode's
+    skill and note sessions, to keep them apart. Only cancellation propagates: any other failure becomes the review's
+    `error`, its writes are dropped, and its transcript and usage are kept.
     """
     started = time.monotonic()
-    context = _apart(toolbox.context, config)
+    context = _review_context(toolbox.context, config)
     fork = agent.fork(toolbox.allow(REVIEW_TOOLS, context), max_iterations=config.review_iterations)
     stop: StopReason = "failed"
     error = None
@@ -74,17 +74,17 @@ async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], co
 
 
 def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
-    """What the agent is asked: how its work fared, which skills had a part in that or are failing, and the rest."""
+    """The review prompt: the outcome, the loaded and the failing skills, and the request."""
     lines = [_outcome(verdicts)]
     if context.skills:
-        if loaded := sorted(set(context.skills.loaded)):  # children and parallel calls load in any order
+        if loaded := sorted(set(context.skills.loaded)):  # sorted: children and parallel calls load in any order
             rejected = verdicts and not verdicts[0].success
             misled = " and were rejected at first: mend what misled you" if rejected else ""
-            lines.append(f"You had loaded {_named(loaded)}{misled}. {REFINE}")
+            lines.append(f"You had loaded {_name_list(loaded)}{misled}. {REFINE}")
         skills = context.skills.library.skills
         failing = [name for name, skill in skills.items() if skill_format.state(skill) == "deprecated"]
         if failing:
-            lines.append(f"Skills that failed, and are hidden until you rewrite or patch them: {_named(failing)}.")
+            lines.append(f"Skills that failed, and are hidden until you rewrite or patch them: {_name_list(failing)}.")
     return f"{' '.join(lines)}\n\n{REVIEW_REQUEST}"
 
 
@@ -93,24 +93,24 @@ def _outcome(verdicts: Sequence[Verdict]) -> str:
         return "The work is delivered."
     if not verdicts[-1].success:
         return "The submission was not accepted."
-    # A rejection on the way is what there may be a rule to learn from.
+    # A rejection is mentioned, since there may be a rule to learn from it.
     return f"The submission was accepted {'after a rejection' if verdicts[1:] else 'at the first try'}."
 
 
-def _named(names: Iterable[str]) -> str:
+def _name_list(names: Iterable[str]) -> str:
     first, *more = names
-    return ", ".join((first, *more[: _MOST_NAMES - 1])) + (", ..." if len(more) >= _MOST_NAMES else "")
+    return ", ".join((first, *more[: _MAX_NAMES - 1])) + (", ..." if len(more) >= _MAX_NAMES else "")
 
 
-def _apart(context: ToolContext, config: SkillsConfig) -> ToolContext:
-    """The context of a review: nobody to ask, no children, and sessions of its own."""
+def _review_context(context: ToolContext, config: SkillsConfig) -> ToolContext:
+    """The context of a review: no person to ask, no children, and forked skill and note sessions."""
     skills = context.skills.fork("review", review_gate(config)) if context.skills else None
     notes = context.notes.fork("review", _notes_gate) if context.notes else None
     return replace(context, skills=skills, notes=notes, ask=None, delegate=None, sessions=None)
 
 
 def _notes_gate(edit: NotesEdit) -> None:
-    """What a review may not record as a skill is no note either."""
+    """Applies the policy on skill texts to notes as well."""
     if found := objection(edit.text):
         raise ToolError(
             f"not saved, since it records {found.kind}: {found.sentence[:200]!r}. Write what stays true, or nothing."

@@ -1,4 +1,4 @@
-"""Token sequences from what the sampler returned; text is never tokenised again."""
+"""Joins token sequences as returned by the sampler; text is never re-tokenised."""
 
 from hermes_lab.types import Generation, TokenBranch
 
@@ -6,8 +6,8 @@ from hermes_lab.types import Generation, TokenBranch
 class TokenTrace:
     """Joins the replies of one conversation into branches.
 
-    A prompt that extends all tokens so far continues the branch: what it adds (template, tool output) is masked. Any
-    other prompt, say after a template that rewrites earlier turns, begins a new branch.
+    A prompt that extends all tokens so far continues the branch, and its new tokens (template, tool output) are masked.
+    Any other prompt, for example from a template that rewrites earlier turns, starts a new branch.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class TokenTrace:
         self._logprobs: list[float] = []
 
     def add(self, reply: Generation) -> None:
-        """Adds one reply; a reply without token ids adds nothing."""
+        """Adds one reply. Replies without token ids are ignored."""
         if not reply.token_ids:
             return
         prompt = list(reply.prompt_token_ids)

@@ -1,1 +1,1 @@
-"""The run configuration: fields, files, and what applies to what."""
+"""The run configuration: its fields, the files it is read from, and which fields apply when."""

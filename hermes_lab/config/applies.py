@@ -1,4 +1,4 @@
-"""Which fields count for which provider, backend or executor: one that is set and would be ignored is an error."""
+"""Which fields apply to which provider, backend or executor. Setting a field that would be ignored is an error."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ _ENDPOINTS = ("openai", "anthropic", "responses")
 _SERVED = (*_ENDPOINTS, "vllm")
 _CHAT = ("openai", "vllm")
 _WRITTEN = frozenset({"messages", "input", "system", "instructions", "model", "tools", "stream", "stream_options"})
-"""Fields of a request that the client writes."""
+"""Request fields written by the client."""
 _WRITTEN_BY = {
     "max_completion_tokens": "sampling.max_tokens",
     "max_output_tokens": "sampling.max_tokens",
@@ -24,11 +24,11 @@ _WRITTEN_BY = {
     "tool_choice": "tool_parser",
     "skip_special_tokens": "tool_parser",
 }
-"""And those that it writes for a field of the configuration that is set."""
+"""Request fields written by the client if that configuration field is set."""
 
 
 class Rule(NamedTuple):
-    """`fields` are used where the field `selector` has one of `values`; a section stands for all of its fields."""
+    """`fields` apply if the field `selector` has one of `values`. A section stands for all of its fields."""
 
     selector: str
     values: tuple[str, ...]
@@ -77,12 +77,12 @@ _OF_A_MODEL = (
     Rule("provider", ("vllm",), ("merge", "server")),
     Rule("provider", ("scripted",), ("options",)),
 )
-"""Of `model` and `auxiliary`. `name` and `price` count everywhere."""
+"""Rules for `model` and `auxiliary`. `name` and `price` always apply."""
 
 RULES = (
     *(
         Rule(f"{section}.{rule.selector}", _but(rule.values, no), tuple(f"{section}.{field}" for field in rule.fields))
-        for section, no in (("model", ""), ("auxiliary", "vllm"))  # no server is started for an auxiliary model
+        for section, no in (("model", ""), ("auxiliary", "vllm"))  # an auxiliary model is never served by us
         for rule in _OF_A_MODEL
     ),
     Rule("agent.tool_format", ("native",), ("model.tool_parser", "auxiliary.tool_parser")),
@@ -96,14 +96,15 @@ RULES = (
         ("tavily", "brave", "exa"),
         ("web.api_key_env", "web.base_url", "web.timeout", "web.max_retries"),
     ),
+    Rule("run.executor", ("processes",), ("run.processes",)),
     Rule("run.executor", ("ray",), ("run.ray",)),
 )
 
 
 def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
-    """Raises `ConfigError` for a field that would be ignored, if it was set with what makes it so or after that.
+    """Raises `ConfigError` for a field that would be ignored, if it was set together with or after its selector.
 
-    What an earlier source set for a provider that a later one replaced is left alone, as is a field at its default.
+    Fields at their default, and those set for a provider that a later source replaced, are not errors.
     """
     for rule in RULES:
         selected = _at(config, rule.selector)
@@ -118,18 +119,18 @@ def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) 
 
 
 def _check_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
-    """A limit of money never acts where nothing has a price."""
+    """A cost limit has no effect without prices."""
     limit, origin = _at(config, "agent.max_cost"), origins.get(("agent", "max_cost"))
     prices = [price for price in (_at(config, "model.price"), _at(config, "auxiliary.price")) if price]
     if limit and origin and limit.value and all(price.is_default for price in prices):
         raise ConfigError(
-            f"{origin.where}: agent.max_cost never acts without a price: add -c model.price.prompt=... and "
-            "-c model.price.completion=... (money for a million tokens), or leave agent.max_cost out"
+            f"{origin.where}: agent.max_cost has no effect without a price: add -c model.price.prompt=... and "
+            "-c model.price.completion=... (cost of a million tokens), or remove agent.max_cost"
         )
 
 
 def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
-    """A field of the request that another configuration field writes, or the client itself."""
+    """Rejects fields that another configuration field, or the client itself, writes."""
     for section in ("model", "auxiliary"):
         extra = _at(config, f"{section}.extra_body")
         for name in extra.value if extra and isinstance(extra.value, dict) else ():
@@ -139,9 +140,9 @@ def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origi
                 continue
             path = (section, "extra_body", name)
             origin = origins.get(path) or origins.get(path[:-1])
-            mend = f"set {own.field} instead" if own else "leave it out"
+            fix = f"set {own.field} instead" if own else "remove it"
             raise ConfigError(
-                f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {mend}"
+                f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {fix}"
             )
 
 
@@ -156,19 +157,19 @@ class _Value(NamedTuple):
 
 
 def _ignored(config: BaseModel, rule: Rule, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[tuple[str, Origin]]:
-    """The fields of the rule that a source set to something."""
+    """The fields of the rule that a source changed from their default."""
     for path, origin in origins.items():
         name = ".".join(path)
         if any(name == field or name.startswith(f"{field}.") for field in rule.fields):
             found = _at(config, name)
-            # Of a section or a mapping that only gained something, what is in it says who set it.
+            # For a section or mapping that was only extended, its entries know who set them.
             is_whole = found and found.field == name and isinstance(found.value, BaseModel | dict)
             if found and not found.is_default and not is_whole:
                 yield found.field, origin
 
 
 def _at(config: BaseModel, name: str) -> _Value | None:
-    """The field of that name, or the one that holds what the name means; None where its section is null."""
+    """The value of that field, or of the section containing it; None if its section is null."""
     section, found = config, None
     parts = name.split(".")
     for number, part in enumerate(parts, 1):
@@ -185,5 +186,5 @@ def _explained(rule: Rule, field: str, origin: Origin, value: str, chosen: Origi
     where = "the default" if chosen is None else chosen.where
     by = "" if where == origin.where else f" ({where})"
     others = f" (or {', '.join(rule.values[1:])})" if rule.values[1:] else ""
-    mend = f"add -c {rule.selector}={rule.values[0]}{others}, or " if rule.values else ""
-    return f"{origin.where}: {field} is not used with {rule.selector}={value}{by}; {mend}leave {field} out"
+    fix = f"add -c {rule.selector}={rule.values[0]}{others}, or " if rule.values else ""
+    return f"{origin.where}: {field} is not used with {rule.selector}={value}{by}; {fix}remove {field}"

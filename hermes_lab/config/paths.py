@@ -1,4 +1,5 @@
-"""Fields that hold a path. In a file it is relative to that file, on the command line to the working directory."""
+"""Fields that hold paths. A path in a file is relative to that file, one on the command line to the working
+directory."""
 
 import os
 import re
@@ -13,29 +14,32 @@ _RESERVED = "packaged"
 
 @dataclass(frozen=True)
 class PathField:
-    """Marks a field. `input` must be there, `output` need not be; `named` may be a name, too; `model` is what the
-    provider makes of `model.name`; `library` is what `skills.library` takes; `source` is a YAML file or an override."""
+    """Marks a path field.
+
+    `input` must exist, `output` need not; `named` may also be a name; `model` depends on the provider, as for
+    `model.name`; `library` is what `skills.library` accepts; `source` is a YAML file or an override.
+    """
 
     kind: Literal["input", "output", "named", "model", "library", "source"]
 
 
 InputPath = Annotated[str, PathField("input")]
-"""A file or folder that must be there."""
+"""A file or folder that must exist."""
 OutputPath = Annotated[str, PathField("output")]
-"""A file or folder that need not be there yet."""
+"""A file or folder that need not exist yet."""
 NameOrPath = Annotated[str, PathField("named")]
-"""A path where it is one, else a name."""
+"""A path if one exists, else a name."""
 ModelName = Annotated[str, PathField("model")]
 """`model.name`."""
 LibraryPath = Annotated[str, PathField("library")]
-"""A folder of skills, or RUN:LANE and the like."""
+"""A folder of skills, or a reference such as RUN:LANE."""
 Source = Annotated[str, PathField("source")]
 """A YAML file, or a `key=value` override."""
 
 
 class Origin(NamedTuple):
-    """Who set a field: the number of the source, that of the one from which it has its value, FILE:LINE or the
-    override, and the file's folder, None on the command line."""
+    """Where a field was set: the number of its source, the number of the source that gave its value, FILE:LINE or the
+    override, and the file's folder (None on the command line)."""
 
     source: int
     changed: int
@@ -44,16 +48,16 @@ class Origin(NamedTuple):
 
 
 class PathResolver:
-    """Makes paths of files paths from the working directory, as short as they were given.
+    """Turns paths in files into paths relative to the working directory, or keeps them absolute.
 
-    `problems` has, by field, what a file names and is not there.
+    `problems` maps fields to missing files.
     """
 
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}
 
     def resolve(self, text: str, kind: str, field: str, origin: Origin) -> str:
-        """The path that `text` means to whoever gave it."""
+        """The path that `text` means at its origin."""
         given = str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
         if not given or origin.folder is None:
             return given
@@ -72,7 +76,7 @@ class PathResolver:
         path = _joined(given, origin)
         if re.match(r"/|\.\.?(/|\Z)", given) or _exists(path):
             return path
-        if "/" in given and _exists(given):  # as it once was meant: from the working directory
+        if "/" in given and _exists(given):  # as in older files: relative to the working directory
             self._check(path, given, field, origin)
         return given
 
@@ -83,7 +87,7 @@ class PathResolver:
         parts = [given.rpartition(mark) for mark in "@:" if mark in given]
         there = [part for part in parts if part[0] and _exists(_joined(part[0], origin))]
         run, mark, what = (there or parts or [(given, "", "")])[0]
-        if not run or (_SNAPSHOT.fullmatch(given) and not _exists(given)):  # of one's own skills
+        if not run or (_SNAPSHOT.fullmatch(given) and not _exists(given)):  # a snapshot of the user's own skills
             return given
         path = _joined(run, origin)
         self._check(path, run, field, origin)
@@ -94,7 +98,7 @@ class PathResolver:
             return
         there = given[0] != "/" and _exists(given)
         mend = f"; write {os.path.relpath(given, origin.folder or '.')}" if there else ""
-        self.problems.setdefault(field, f"{origin.where}: {field}: there is no {path} ({RULE}{mend})")
+        self.problems.setdefault(field, f"{origin.where}: {field}: no such file or folder: {path} ({RULE}{mend})")
 
 
 def _joined(given: str, origin: Origin) -> str:
@@ -105,5 +109,5 @@ def _joined(given: str, origin: Origin) -> str:
 def _exists(path: str) -> bool:
     try:
         return Path(path).exists()
-    except OSError:  # such as a name that is too long for one
+    except OSError:  # such as a name that is too long
         return False

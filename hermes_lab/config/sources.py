@@ -1,4 +1,4 @@
-"""A configuration from YAML files and `key=value` overrides, merged left to right, checked against its schema."""
+"""Loads a configuration from YAML files and `key=value` overrides, merged left to right and validated."""
 
 import copy
 import json
@@ -25,16 +25,16 @@ _At = tuple[str, ...]
 
 
 def load_config(sources: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
-    """Merges YAML files and `a.b=value` overrides, left to right, over the dumped configuration `base`; a value is read
-    as YAML, one of a text field as it is written. Paths in a file are relative to that file.
+    """Merges YAML files and `a.b=value` overrides, left to right, over the dumped configuration `base`.
 
-    Raises `ConfigError` with the file and line, or the override, that holds the mistake.
+    Values are parsed as YAML, those of string fields taken literally. Paths in a file are relative to that file. Raises
+    `ConfigError` with the file and line, or the override, that contains the mistake.
     """
     return load_section(RunConfig, sources, base)
 
 
 def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> S:
-    """`load_config` for any schema."""
+    """As `load_config`, for any schema."""
     merged = _Merged(schema, base)
     for source in sources:
         merged.add(source)
@@ -51,7 +51,7 @@ def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] |
 
 
 def read_values(schema: type[Section], sources: Sequence[str]) -> dict[str, Any]:
-    """The fields that the sources set, merged and with their paths resolved, but not checked against the schema."""
+    """The fields set by the sources, merged and with resolved paths, but not validated."""
     merged = _Merged(schema, None)
     for source in sources:
         merged.add(source)
@@ -60,7 +60,7 @@ def read_values(schema: type[Section], sources: Sequence[str]) -> dict[str, Any]
 
 
 def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[str, Any]:
-    """`content` with the paths in it absolute, so that it means the same in a file anywhere."""
+    """`content` with absolute paths, so that it can be written to a file anywhere."""
     here, paths = Origin(0, 0, "", str(Path.cwd())), PathResolver()
 
     def absolute(value: Any, kind: _Type, at: _At) -> Any:
@@ -70,7 +70,7 @@ def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[st
 
 
 class _Merged:
-    """What the sources say so far, and who set each field."""
+    """The merged sources so far, and where each field was set."""
 
     def __init__(self, schema: type[Section], base: dict[str, Any] | None) -> None:
         self.values: dict[str, Any] = copy.deepcopy(base or {})
@@ -88,7 +88,7 @@ class _Merged:
         self._sources += 1
 
     def resolve_paths(self) -> None:
-        """Makes every path one from the working directory. `paths` has what is not there."""
+        """Makes all paths relative to the working directory. `paths` collects those that do not exist."""
         for name, value in self.values.items():
             self.values[name] = _each(value, _field_type(self._schema, name), (name,), self._resolved)
 
@@ -96,13 +96,13 @@ class _Merged:
         if kind.path is None or not isinstance(value, str):
             return value
         origin = next((self.origins[at[:n]] for n in range(len(at), 0, -1) if at[:n] in self.origins), None)
-        if origin is None:  # of the base, whose paths are from the working directory already
+        if origin is None:  # from the base, where paths are relative to the working directory already
             return value
         field = ".".join(part for part in at if not part.isdecimal())
         return _resolve(self.paths, value, kind._replace(path=self._path_kind(kind.path, at)), field, origin)
 
     def _path_kind(self, kind: str, at: _At) -> str | None:
-        """What `model.name` is depends on the provider beside it."""
+        """The path kind of a field; that of `model.name` depends on the provider."""
         if kind != "model":
             return kind
         section: Any = self.values
@@ -127,7 +127,7 @@ class _Merged:
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ConfigError(f"{path}: not a text file in UTF-8") from None
+            raise ConfigError(f"{path}: not a UTF-8 text file") from None
         try:
             content, lines = read_yaml(text)
         except yaml.YAMLError as error:
@@ -143,8 +143,8 @@ class _Merged:
             kind = type(content.value if isinstance(content, Plain) else content).__name__
             raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
         try:
-            content = {name: _settled(value, self._schema, (name,)) for name, value in content.items()}
-        except RecursionError:  # an alias that holds itself
+            content = {name: _coerced(value, self._schema, (name,)) for name, value in content.items()}
+        except RecursionError:  # a recursive alias
             raise ConfigError(f"{path}: nested too deeply") from None
         folder = "" if path.parent == Path() else str(path.parent)
 
@@ -182,25 +182,25 @@ class _Merged:
 
 
 class _Type(NamedTuple):
-    """The type of a field: its annotation, and what kind of path it holds, if any."""
+    """The type of a field: its annotation and its path kind, if any."""
 
     annotation: Any = Any
     path: str | None = None
 
     @property
     def arms(self) -> tuple[Any, ...]:
-        """The annotation, or those of a union."""
+        """The annotation, or the members of a union."""
         found = get_args(self.annotation) if get_origin(self.annotation) in (Union, UnionType) else (self.annotation,)
         return tuple(_bare(arm).annotation for arm in found)
 
     @property
     def is_text(self) -> bool:
-        """Whether it takes nothing but texts (and perhaps null)."""
+        """Whether it accepts only strings (and perhaps null)."""
         arms = [arm for arm in self.arms if arm is not type(None)]
         return all(arm is str or _is_words(arm) for arm in arms)
 
     def inner(self, key: str) -> "_Type":
-        """The type of what stands under a key, or at a place of a list."""
+        """The type of a mapping's value or a list's item."""
         for arm in self.arms:
             if isinstance(arm, type) and issubclass(arm, BaseModel):
                 return _field_type(arm, key)
@@ -233,7 +233,7 @@ def _field_type(schema: type[BaseModel], name: str) -> _Type:
 
 
 def _each(value: Any, kind: _Type, at: _At, change: Callable[[Any, _Type, _At], Any]) -> Any:
-    """`value` with everything in it that is no mapping and no list as `change` makes it."""
+    """`value` with `change` applied to every leaf that is not a mapping or list."""
     if isinstance(value, dict):
         return {key: _each(each, kind.inner(str(key)), (*at, str(key)), change) for key, each in value.items()}
     if isinstance(value, list):
@@ -241,8 +241,8 @@ def _each(value: Any, kind: _Type, at: _At, change: Callable[[Any, _Type, _At], 
     return change(value, kind, at)
 
 
-def _settled(value: Any, schema: type[BaseModel], path: _At) -> Any:
-    """`value` as the field at `path` takes it: a plain value as it is written where that is a text."""
+def _coerced(value: Any, schema: type[BaseModel], path: _At) -> Any:
+    """`value` as the field at `path` expects it: string fields get plain scalars as written."""
     return _each(value, _type_at(schema, path), (), _plain)
 
 
@@ -265,7 +265,7 @@ def _override_value(schema: type[BaseModel], path: _At, value: str) -> Any:
     if kind.is_text:
         return as_written(value)
     try:
-        return _settled(read_yaml(value).content, schema, path) if value else ""
+        return _coerced(read_yaml(value).content, schema, path) if value else ""
     except (yaml.YAMLError, ValueError, RecursionError):
         return value
 
@@ -275,12 +275,12 @@ def _resolve(paths: PathResolver, value: Any, kind: _Type, field: str, origin: O
         return value
     if kind.path == "source":
         return _resolve_source(paths, value, field, origin)
-    # Without the provider, which may stand in another source: a name that is a path there is one.
+    # The provider may be set in another source, so a name counts as a path if it exists as one.
     return paths.resolve(value, "named" if kind.path == "model" else kind.path, field, origin)
 
 
 def _resolve_source(paths: PathResolver, source: str, field: str, origin: Origin) -> str:
-    """A source of a run that stands in another file: its paths are relative to that one."""
+    """Resolves a source given inside a file: its paths are relative to that file."""
     override = _OVERRIDE.fullmatch(source)
     if not override:
         return paths.resolve(source, "input", field, origin)
@@ -297,25 +297,25 @@ def _resolve_source(paths: PathResolver, source: str, field: str, origin: Origin
     return f"{override['key']}={text}"
 
 
-_PLAIN = {
-    "missing": "must be given",
-    "too_short": "give at least one",
-    "tuple_type": "give a list, such as [a, b]",
-    "dict_type": "give `name: value` pairs",
-    "model_type": "is a section: give its fields",
-    "bool_parsing": "give true or false",
-    "int_parsing": "give a whole number",
-    "int_from_float": "give a whole number",
-    "int_type": "give a whole number",
-    "float_parsing": "give a number",
-    "float_type": "give a number",
-    "finite_number": "give a number that is finite",
+_MESSAGES = {
+    "missing": "is required",
+    "too_short": "needs at least one item",
+    "tuple_type": "must be a list, such as [a, b]",
+    "dict_type": "must be a mapping of `name: value`",
+    "model_type": "is a section: set its fields",
+    "bool_parsing": "must be true or false",
+    "int_parsing": "must be an integer",
+    "int_from_float": "must be an integer",
+    "int_type": "must be an integer",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
 }
-"""What is wrong with a value by pydantic's type of error, where its own words name Python's types."""
+"""Messages by pydantic error type, where pydantic's own would mention Python types."""
 
 
 def _shown(key: str, value: str) -> str:
-    """The value of an override in a message: never what may be a secret."""
+    """An override's value as shown in a message; possible secrets are hidden."""
     return "***" if _SECRET.search(key.rpartition(".")[2]) else value
 
 
@@ -329,16 +329,16 @@ def _one_line(schema: type[Section], error: ValidationError, merged: _Merged) ->
     where = next((origins[location[:n]].where for n in range(len(location), 0, -1) if location[:n] in origins), "")
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        message = f"no such field; there are: {', '.join(_fields(schema, location[:-1]))}"
+        message = f"unknown field; valid fields: {', '.join(_fields(schema, location[:-1]))}"
     elif first["type"] == "literal_error":
-        message = f"give {first['ctx']['expected']}"
-    message = _PLAIN.get(first["type"], message)
+        message = f"must be {first['ctx']['expected']}"
+    message = _MESSAGES.get(first["type"], message)
     others = [".".join(map(str, other["loc"])) for other in error.errors()[1:]]
-    more = f" (wrong, too: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
+    more = f" (also invalid: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
     return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
 
 
 def _fields(schema: type[BaseModel], at: _At) -> list[str]:
-    """The names of the fields of a section."""
+    """The field names of a section."""
     arms = _type_at(schema, at).arms
     return [name for arm in arms if isinstance(arm, type) and issubclass(arm, BaseModel) for name in arm.model_fields]

@@ -1,7 +1,7 @@
-"""YAML as configurations read it: the types of YAML 1.2, and the text of every plain value, as it was written.
+"""Reads YAML for configurations: YAML 1.2 types, keeping the text of every plain scalar.
 
-PyYAML reads YAML 1.1, in which `3:30` is 210, `1_000` is 1000 and `2024-10-21` is a date. Here they are texts. Whether
-`1.10` is a number or a text is decided by the field that it is for.
+PyYAML follows YAML 1.1, in which `3:30` is 210, `1_000` is 1000 and `2024-10-21` is a date. Here they are strings.
+Whether `1.10` is a number or a string is up to the field.
 """
 
 import re
@@ -16,25 +16,25 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """An unquoted number or boolean: what was written, and what it means to a field that is no text."""
+    """An unquoted number or boolean: the text as written, and its value for fields that are not strings."""
 
     text: str
     value: Any
 
 
 class Document(NamedTuple):
-    """What a text holds. `lines` has the line of each key and of each item of a list, by its path."""
+    """The content of a YAML text. `lines` maps the path of each key and list item to its line."""
 
     content: Any
     lines: dict[tuple[str, ...], int]
 
 
 class _Loader(yaml.SafeLoader):
-    # All under None: they are tried for every plain value, whatever it begins with.
+    # Registered under None: tried for every plain scalar, whatever its first character.
     yaml_implicit_resolvers: dict[Any, list[tuple[str, re.Pattern[str]]]] = {  # noqa: RUF012  (declared so by PyYAML)
         None: [
             (f"{_TAG}null", re.compile(r"(?:~|null|Null|NULL|)\Z")),
-            # yes, no, on and off are YAML 1.1: fields of any type (`options`) have always read them so.
+            # yes, no, on and off are YAML 1.1, kept for compatibility in untyped fields (`options`).
             (f"{_TAG}bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")),
             (f"{_TAG}bool", re.compile(r"(?:yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)\Z")),
             (f"{_TAG}int", re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")),
@@ -45,13 +45,13 @@ class _Loader(yaml.SafeLoader):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Keys are texts, as they are in JSON."""
+        """Keys must be strings, as in JSON."""
         if not isinstance(node, yaml.MappingNode):
-            return super().construct_mapping(node, deep=deep)  # says what is wrong
+            return super().construct_mapping(node, deep=deep)  # raises the right error
         self.flatten_mapping(node)
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a string", key.start_mark)
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
     def plain_bool(self, node: yaml.ScalarNode) -> Plain:
@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
         return Plain(node.value, node.value.lower() in _TRUE)
 
     def plain_int(self, node: yaml.ScalarNode) -> Plain:
-        """A whole number; one that Python does not read stays a text."""
+        """An integer; one that Python cannot parse stays a string."""
         text: str = node.value
         try:
             return Plain(text, int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)))
@@ -81,8 +81,11 @@ _Loader.add_constructor(f"{_TAG}float", _Loader.plain_float)
 
 
 def read_yaml(text: str) -> Document:
-    """One YAML document. Numbers and booleans in it are `Plain`. Raises `yaml.YAMLError`, or `ValueError` for what is
-    nested too deeply or is no value of its tag."""
+    """Reads one YAML document. Numbers and booleans in it are `Plain`.
+
+    Raises `yaml.YAMLError`, or `ValueError` for a document that is nested too deeply or a value that its tag does not
+    allow.
+    """
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -99,7 +102,7 @@ def read_yaml(text: str) -> Document:
 
 
 def as_written(text: str) -> str:
-    """The text that an override gives to a field of text: unquoted where it is quoted, else all of it."""
+    """The string that an override gives to a string field: unquoted if it is quoted, else unchanged."""
     bare = text.strip()
     if bare[:1] not in ("'", '"') and "\n" not in bare:
         return bare

@@ -1,1 +1,1 @@
-"""What the agent remembers besides skills: its notes, and past work by its meaning."""
+"""What the agent remembers besides skills: its notes, and memories of past work in a vector store."""

@@ -1,4 +1,4 @@
-"""What a folder tells the agents that work in it: AGENTS.md and its kin, scanned before they reach a prompt."""
+"""Context files: instructions for agents in a folder, such as AGENTS.md, scanned before they reach a prompt."""
 
 import os
 import stat
@@ -16,16 +16,17 @@ _LARGEST = 4 << 20
 
 
 def context_block(*folders: Path) -> str:
-    """The block of a prompt with the files of these folders, "" where there are none.
+    """The prompt block with the context files of these folders, "" if there are none.
 
-    One that the scanner refuses, and one that is no ordinary file (a link is none), is replaced by a line that says
-    so; of a long one the middle is cut, and this said. The bytes depend on nothing but the files.
+    A file that the scanner refuses, or that is not a regular file (links are not followed), is replaced by a notice; a
+    long one is cut in the middle, with a notice. The bytes depend only on the files.
     """
     return _block([_of_path(folder / name) for folder in folders for name in NAMES if os.path.lexists(folder / name)])
 
 
 def context_of(files: Mapping[str, str]) -> str:
-    """The same of the files, by path, that a task's workspace begins with. Scanning may take tens of milliseconds."""
+    """As `context_block`, for the files, by path, of a task's initial workspace. Scanning may take tens of
+    milliseconds."""
     return _block([_part(name, _cut(files[name].strip())) for name in NAMES if name in files])
 
 
@@ -40,7 +41,7 @@ def _of_path(path: Path) -> str:
         return f"[{path.name} was not read: {error.strerror}]"
 
 
-@lru_cache(maxsize=64)  # tasks of a suite often share theirs
+@lru_cache(maxsize=64)  # tasks of a suite often share their files
 def _part(name: str, text: str) -> str:
     if findings := scan(text):
         return f"[{name} was refused: {refusal(findings)}]"
@@ -55,7 +56,7 @@ def _cut(text: str) -> str:
 
 
 def _read(path: Path) -> str:
-    """Raises `OSError` for what is no ordinary file of a sensible size."""
+    """Reads a file. Raises `OSError` if it is not a regular file of a sensible size."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

@@ -1,4 +1,4 @@
-"""Texts as vectors, by static word embeddings whose weights come with the package: no network, no GPU, microseconds."""
+"""Text embeddings from static word vectors shipped with a dependency: no network, no GPU, microseconds per text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _loading = Lock()
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:
-    """One row a text, of length 1 each: (n, 256) float32. A text without a known word is a row of zeros.
+    """Embeds the texts as unit vectors: (n, 256) float32. A text without known words gives zeros.
 
-    The vector is the direction of the mean of the text's word vectors. It depends on nothing but the text: not on those
-    beside it, nor on the thread.
+    The vector is the normalised mean of the text's word vectors. It depends only on the text, not on the batch or the
+    thread.
     """
     import numpy as np
 
@@ -40,7 +40,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def similarity(a: str, b: str) -> float:
-    """The cosine of two texts' vectors, in [-1, 1]; 0 where one of them has no known word."""
+    """The cosine similarity of two texts, in [-1, 1]; 0 if one of them has no known word."""
     rows = embed([a, b])
     return max(-1.0, min(1.0, float(rows[0] @ rows[1])))
 
@@ -55,7 +55,7 @@ def _model() -> tuple[Any, NDArray[np.float32]]:
 def _load() -> tuple[Any, NDArray[np.float32]]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    import wordllama  # sets up the root logger for itself
+    import wordllama  # configures the root logger when imported
 
     root.handlers[:] = handlers
     root.setLevel(level)

@@ -1,4 +1,4 @@
-"""Characters that a person does not see and a model reads, told from the same characters where writing needs them."""
+"""Detects characters that are invisible to people but read by models, unless the script needs them."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ INVISIBLE = re.compile(
     "\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]+"
 )
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{2,6}\U000e007f")
-"""A flag of a part of a country: a black flag, the code in tag characters, and the tag that ends it."""
+"""The flag of a subdivision, such as Scotland: a black flag, the code in tag characters, and a cancel tag."""
 _SOFT_HYPHEN = "\u00ad"
 _JOINERS = "\u200c\u200d"
 _MARKS = "\u200e\u200f\u061c"
@@ -33,8 +33,11 @@ _WORD = re.compile(r"[^\W\d_]{2,64}")
 
 
 def hidden(text: str) -> Iterator[tuple[int, str]]:
-    """Where invisible characters stand that writing does not need, and which. A joiner may stand in scripts that join
-    and in emoji, marks of direction near letters that run from right to left, one variation selector after a symbol."""
+    """Positions and names of invisible characters that the text does not need.
+
+    Allowed are joiners in scripts that join and in emoji, direction marks near right-to-left letters, and one variation
+    selector after a symbol.
+    """
     if text.isascii() and not INVISIBLE.search(text):
         return
     text = _FLAG.sub(lambda flag: "_" * len(flag[0]), text.removeprefix("\ufeff"))
@@ -44,18 +47,18 @@ def hidden(text: str) -> Iterator[tuple[int, str]]:
 
 
 def mixed_words(text: str) -> list[re.Match[str]]:
-    """Words of Latin letters among which letters of another script look the same."""
+    """Words of Latin letters that contain look-alike letters of other scripts."""
     return [word for word in _WORD.finditer(text) if not word[0].isascii() and _is_mixed(word[0])]
 
 
 def without_look_alikes(text: str) -> str:
-    """The text with letters of other scripts replaced by the Latin ones that they look like."""
+    """The text with look-alike letters of other scripts replaced by Latin ones."""
     return text.translate(_LOOK_ALIKES)
 
 
 def _is_mixed(word: str) -> bool:
     latin = without_look_alikes(word)
-    # A symbol such as the delta or the mu of a formula is one letter before Latin ones; a disguise is inside the word.
+    # A symbol such as delta or mu in a formula precedes Latin letters; a disguise is inside the word.
     foreign = [letter for letter in word if not letter.isascii()]
     return latin.isascii() and len(foreign) < len(word) and any("CYRILLIC" in _name(letter) for letter in foreign)
 

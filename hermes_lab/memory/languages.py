@@ -1,24 +1,24 @@
-"""The core of an injection in other languages than English: drop your rules, show your prompt, be without rules, do not
-tell the user, send the secrets."""
+"""Core injection patterns in languages other than English: ignore your rules, reveal your prompt, act without rules, do
+not tell the user, send the secrets."""
 
 from itertools import chain
 from typing import NamedTuple
 
 
 def words(*parts: str | int, between: str = r"\W") -> str:
-    """A regular expression for the parts that are text, with at most so many other words between them, parted by
-    characters `between`."""
+    """A regular expression for the parts in order, with a limited number of other words between them, separated by
+    `between` characters."""
     gap = between + "{1,6}"
     return "".join(rf"(?:{gap}\w{{1,24}}){{0,{part}}}?{gap}" if isinstance(part, int) else part for part in parts)
 
 
 def _near(*parts: str | int) -> str:
-    """The same for scripts without spaces: at most so many characters between."""
+    """As `words`, for scripts without spaces: a limited number of characters between the parts."""
     return "".join(f"[^。！？\n]{{0,{part}}}?" if isinstance(part, int) else part for part in parts)
 
 
 class _Language(NamedTuple):
-    """Alternatives for each thing that an injection speaks of."""
+    """Alternatives for each element of an injection."""
 
     drop: str
     earlier: str
@@ -153,7 +153,7 @@ def _spaced(of: _Language) -> tuple[str, ...]:
 
 
 def _unspaced(of: _Language) -> tuple[str, ...]:
-    """Word order differs: the verb stands before its object in Chinese, after it in Japanese and Korean."""
+    """Word order differs: the verb precedes its object in Chinese and follows it in Japanese and Korean."""
     return (
         _near(f"(?:{of.drop})", 8, f"(?:{of.earlier})", 8, f"(?:{of.rules})"),
         _near(f"(?:{of.earlier})", 8, f"(?:{of.rules})", 8, f"(?:{of.drop})"),

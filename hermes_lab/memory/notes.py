@@ -1,8 +1,8 @@
-"""MEMORY.md and USER.md: the agent's own notes, and what it knows of the person.
+"""MEMORY.md and USER.md: the agent's own notes, and what it knows about the user.
 
-`Notes` are an immutable value. A prompt holds them as they were when its session began; what the session writes
-(`NotesSession`) shows in the next one. In a batch the writes of a round are merged at its border (`merge_notes`); in a
-chat they reach the disk at once (`notes_store.NotesStore`).
+`Notes` are immutable. A prompt shows them as of the start of its session; what the session writes (`NotesSession`)
+appears in the next one. In a batch, the writes of a round are merged at its end (`merge_notes`); in a chat they reach
+the disk at once (`notes_store.NotesStore`).
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _LISTED = 120
 
 
 class NotesEdit(NamedTuple):
-    """A change that is asked for. `old` is a piece of the one entry that is meant."""
+    """A requested change. `old` is a substring of the one entry to change."""
 
     action: Literal["add", "replace", "remove"]
     target: Target
@@ -35,14 +35,14 @@ class NotesEdit(NamedTuple):
 
 
 Commit = Callable[[NotesEdit, Origin], "tuple[Notes, MemoryWrite | None]"]
-"""Does an edit to notes on disk, in which others may have written meanwhile, and gives those notes anew."""
+"""Applies an edit to notes on disk, which others may have changed meanwhile, and returns those notes."""
 Gate = Callable[[NotesEdit], None]
-"""Raises `ToolError` for an edit that may not be."""
+"""Raises `ToolError` for an edit that is not allowed."""
 
 
 @dataclass(frozen=True)
 class Notes:
-    """The entries of both files. A change makes new notes; equal entries have an equal `snapshot`."""
+    """The entries of both files. Changes return new notes; equal entries have equal snapshots."""
 
     memory: tuple[str, ...] = ()
     user: tuple[str, ...] = ()
@@ -58,13 +58,13 @@ class Notes:
         return self.memory if target == "memory" else self.user
 
     def having(self, target: Target, entries: Iterable[str]) -> "Notes":
-        """These notes with other entries in one file."""
+        """A copy with other entries in one file."""
         entries = tuple(entries)
         return Notes(entries, self.user) if target == "memory" else Notes(self.memory, entries)
 
     def after(self, write: MemoryWrite) -> "Notes":
-        """These notes once `write` is done to them, as far as it can be: an entry that is gone is not replaced, and
-        no entry stands there twice."""
+        """The notes after `write`, as far as it applies: a missing entry is not replaced, and no entry is
+        duplicated."""
         entries = list(self.of(write.target))
         if write.action == "add":
             entries.append(write.text)
@@ -74,38 +74,41 @@ class Notes:
         return self.having(write.target, dict.fromkeys(entries))
 
     def render(self, config: MemoryConfig) -> str:
-        """The block of a prompt, "" where there are no entries. What the scanner refuses, and what is over the size
-        (both only in files that were edited by hand), is left out, and the block says so."""
+        """The prompt block, "" without entries.
+
+        Entries that the scanner refuses or that exceed the size, both possible only after manual edits, are left out,
+        with a notice.
+        """
         parts = [_shown(target, self.of(target), size(target, config)) for target in FILES if self.of(target)]
         return "<memory>\n" + "\n\n".join(parts) + "\n</memory>" if parts else ""
 
 
 def size(target: Target, config: MemoryConfig) -> int:
-    """Characters that a file may have."""
+    """Maximum characters of a file."""
     return config.memory_chars if target == "memory" else config.user_chars
 
 
 def usage(notes: Notes, target: Target, config: MemoryConfig) -> str:
-    """How full a file is, such as `1,204/2,200`."""
+    """How full a file is, as in `1,204/2,200`."""
     return f"{len(render_file(notes.of(target))):,}/{size(target, config):,}"
 
 
 def render_file(entries: Iterable[str]) -> str:
-    """The text of a file: a line with a section sign between entries."""
+    """The text of a file: entries separated by a line with a section sign."""
     return "\n§\n".join(entries)
 
 
 def parse_file(text: str) -> tuple[str, ...]:
-    """The entries of a file, however it was edited: blank and repeated ones are left out."""
+    """The entries of a file, however it was edited; blank and duplicate ones are dropped."""
     return tuple(dict.fromkeys(filter(None, map(_tidy, _SEPARATOR.split(_tidy(text))))))
 
 
 def apply(
     notes: Notes, edit: NotesEdit, *, config: MemoryConfig, origin: Origin, episode: str, model: str
 ) -> tuple[Notes, MemoryWrite | None]:
-    """The notes after `edit`, and the record of it; None where nothing changes, because the entry is there already.
+    """The notes after `edit`, and its record; None if nothing changes because the entry exists already.
 
-    Raises `ToolError` that says how to mend the edit.
+    Raises `ToolError` that says how to fix the edit.
     """
     entries = notes.of(edit.target)
     text = "" if edit.action == "remove" else _checked(edit.text)
@@ -119,10 +122,10 @@ def apply(
 
 
 def merge_notes(notes: Notes, episodes: Iterable[Iterable[MemoryWrite]], config: MemoryConfig) -> Notes:
-    """The notes after a round: every episode's writes, in the order given.
+    """The notes after a round: all episodes' writes, in the given order.
 
-    All of them were made against the same notes, unaware of each other. So an entry that no longer fits is left out,
-    and so is a change to an entry that an earlier episode changed.
+    All were made against the same notes, independently. An edit is dropped if its entry no longer fits, or was changed
+    by an earlier episode.
     """
     for writes in episodes:
         for write in writes:
@@ -133,7 +136,7 @@ def merge_notes(notes: Notes, episodes: Iterable[Iterable[MemoryWrite]], config:
 
 
 class NotesSession:
-    """What the `memory` tool acts on: later calls of the session see its writes, its prompt does not."""
+    """The state behind the `memory` tool. Later calls in the session see its writes; its prompt does not."""
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class NotesSession:
         self._gate = gate
 
     def fork(self, origin: Origin, gate: Gate | None = None) -> "NotesSession":
-        """A session over the same state whose writes are counted by themselves."""
+        """A session over the same state whose writes are recorded separately."""
         return NotesSession(
             self.notes,
             config=self._config,
@@ -168,19 +171,19 @@ class NotesSession:
         )
 
     def add(self, target: Target, text: str) -> None:
-        """A new entry; one that is there already changes nothing."""
+        """Adds an entry; an existing one changes nothing."""
         self.edit(NotesEdit("add", target, text))
 
     def replace(self, target: Target, old: str, text: str) -> None:
-        """Another text for the one entry that holds `old`."""
+        """Replaces the one entry that contains `old`."""
         self.edit(NotesEdit("replace", target, text, old))
 
     def remove(self, target: Target, old: str) -> None:
-        """Takes out the one entry that holds `old`."""
+        """Removes the one entry that contains `old`."""
         self.edit(NotesEdit("remove", target, old=old))
 
     def edit(self, edit: NotesEdit) -> None:
-        """Does an edit, and keeps its record. Raises `ToolError` where it may not be."""
+        """Applies and records an edit. Raises `ToolError` if it is not allowed."""
         if self._gate is not None:
             self._gate(edit)
         if self._commit is not None:
@@ -216,7 +219,7 @@ def _tidy(text: str) -> str:
 
 
 def _checked(text: str) -> str:
-    """The entry as it is kept. Raises `ToolError` for what is none, and for what may not reach a prompt."""
+    """The normalised entry. Raises `ToolError` for invalid ones, and for content that must not reach a prompt."""
     text = _tidy(text)
     if not text:
         raise ToolError("content: give the text of the entry")
@@ -239,7 +242,7 @@ def _one_entry(entries: tuple[str, ...], old: str) -> str:
 
 
 def _fits(before: Notes, after: Notes, target: Target, config: MemoryConfig) -> bool:
-    """Whether the file is within its size, or at least becomes no longer."""
+    """Whether the file is within its size, or at least does not grow."""
     length = len(render_file(after.of(target)))
     return length <= max(size(target, config), len(render_file(before.of(target))))
 
@@ -254,7 +257,7 @@ def _check_size(before: Notes, after: Notes, target: Target, config: MemoryConfi
 
 
 def _listing(entries: tuple[str, ...]) -> str:
-    """All entries, the long ones cut: enough to name one by a piece of it."""
+    """All entries, long ones cut: enough to identify one by a substring."""
     return (
         "\n".join(f"- {entry if len(entry) <= _LISTED else entry[:_LISTED] + '…'}" for entry in entries) or "none yet"
     )

@@ -1,4 +1,4 @@
-"""The notes of a Hermes home: two files that many processes write, with the history of who wrote what."""
+"""The notes of a Hermes home: two files shared by many processes, with a history of all writes."""
 
 import os
 import tempfile
@@ -24,13 +24,11 @@ _PRIVATE = 0o600
 
 
 class NotesStore:
-    """`MEMORY.md` and `USER.md` of a folder. What is the store's own lies in its hidden `.notes/`: the lock, and
-    `history.jsonl`, a line a write.
+    """`MEMORY.md` and `USER.md` in a folder. The hidden `.notes/` has the lock and `history.jsonl`, one line per write.
 
-    A write holds the lock from reading to writing, so nothing is lost; a file is replaced whole, so nothing is torn.
-    The line of the history is written first, and its line break last: a line without one tells the next who comes of
-    a crash, and the notes tell whether the write was made. A file that is not UTF-8 is read as far as it can be, and
-    never written.
+    A write holds the lock while reading and writing, so no update is lost; files are replaced atomically. The history
+    line is written before the notes, and its line break after them: a line without one reveals a crash, and the notes
+    show whether the write took effect. A file that is not UTF-8 is read as far as possible and never written.
     """
 
     def __init__(self, home: Path, config: MemoryConfig) -> None:
@@ -39,12 +37,12 @@ class NotesStore:
         self._history = home / _OURS / "history.jsonl"
 
     def load(self) -> Notes:
-        """The notes as they are. Raises `ConfigError` naming the file that cannot be read."""
+        """The current notes. Raises `ConfigError` naming a file that cannot be read."""
         memory, user = (parse_file(_read(self._home / name).decode(errors="replace")) for name in FILES.values())
         return Notes(memory, user)
 
     def commit(self, edit: NotesEdit, origin: Origin, *, episode: str, model: str) -> tuple[Notes, MemoryWrite | None]:
-        """Does an edit to the newest notes. Raises `ToolError` as `notes.apply` does, and `InfraError` where the disk
+        """Applies an edit to the newest notes. Raises `ToolError` as `notes.apply`, and `InfraError` if the disk
         fails."""
         try:
             with self._locked():
@@ -60,7 +58,7 @@ class NotesStore:
             raise InfraError(f"notes in {self._home}: {error.strerror}") from error
 
     def history(self) -> list[MemoryWrite]:
-        """Every write that was made, the oldest first."""
+        """All writes, oldest first."""
         if not self._history.exists():
             return []
         with self._locked():
@@ -68,7 +66,7 @@ class NotesStore:
             return [msgspec.json.decode(line, type=MemoryWrite) for line in self._history.read_bytes().splitlines()]
 
     def _settled(self) -> Notes:
-        """The notes, once the history's last line is finished, or taken back, where a crash came between."""
+        """The notes, after completing or removing an unfinished history line left by a crash."""
         notes = self.load()
         rest = _unfinished(self._history)
         if rest:
@@ -91,7 +89,7 @@ class NotesStore:
 
 
 def _unfinished(path: Path) -> bytes:
-    """What stands after the last line break of a file."""
+    """The text after a file's last line break."""
     if not path.exists():
         return b""
     with path.open("rb") as file:
@@ -107,19 +105,19 @@ def _unfinished(path: Path) -> bytes:
 
 
 def _was_made(line: bytes, notes: Notes) -> bool:
-    """Whether the write of a line without its end came about: then its entry is there, or gone. A person may have
+    """Whether an unfinished write took effect: its entry is present, or gone if it was removed. The user may have
     edited the notes since."""
     try:
         write = msgspec.json.decode(line, type=MemoryWrite)
     except (msgspec.DecodeError, RecursionError):
-        return False  # the line itself is torn, and was written before anything else
+        return False  # the line itself is torn, so nothing after it was written
     entries = notes.of(write.target)
     done = write.text in entries if write.text else write.old not in entries
     return notes.snapshot == write.after or (notes.snapshot != write.before and done)
 
 
 def _check_text(path: Path) -> None:
-    """Raises `ToolError` for a file that, read and written again, would lose what somebody wrote."""
+    """Raises `ToolError` for a file that would lose content when rewritten."""
     try:
         _read(path).decode()
     except UnicodeDecodeError as error:
@@ -130,22 +128,22 @@ def _check_text(path: Path) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """What a file holds, nothing where there is none; no link is followed."""
+    """The content of a file, "" if missing; links are not followed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; it must be an ordinary file") from None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; it must be a regular file") from None
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise ConfigError(f"{path}: larger than {_LARGEST >> 20} MiB, which notes never are; shorten it")
+        raise ConfigError(f"{path}: larger than {_LARGEST >> 20} MiB, too large for notes; shorten it")
     return data
 
 
 def _replace(path: Path, text: str) -> None:
-    """The whole new file or the old one, also after a crash of the machine."""
+    """Replaces a file atomically, even if the machine crashes."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent / _OURS, prefix=_SAVING)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,7 +1,7 @@
-"""What an attack on an agent says, as patterns over text in small letters (`views.plain`).
+"""Patterns of attacks on agents, over lowercase text (`views.plain`).
 
-A pattern names an intent by the words it needs, with a bounded number of others between them; so a search takes time
-in proportion to the text, whatever it holds. What languages share is in `languages`.
+A pattern identifies an intent by its key words with a bounded number of others between them, so search time is linear
+in the text. Patterns for other languages are in `languages`.
 """
 
 import re
@@ -15,7 +15,7 @@ Kind = Literal["injection", "hidden", "exfiltration", "backdoor", "secrets"]
 
 
 class Pattern(NamedTuple):
-    """`instructs` marks what is only an attack as an instruction: not where it is negated, or quoted as an example."""
+    """`instructs`: an attack only as an instruction, so not if it is negated or quoted as an example."""
 
     kind: Kind
     regex: re.Pattern[str]
@@ -221,12 +221,13 @@ HIDDEN_ORDER = re.compile(
     r"instructions?|answer|visit|send|give|disregard|do not)\b",
     re.DOTALL,
 )
-"""What makes a hidden part of a document, such as a comment, one that is meant for an agent: it is called, and told."""
+"""Marks a hidden part of a document, such as a comment, as addressed to an agent: it addresses one and gives an
+order."""
 
 
 @cache
 def patterns() -> tuple[Pattern, ...]:
-    """All of them, compiled when first asked for."""
+    """All patterns, compiled on first use."""
     table: tuple[tuple[Kind, tuple[str, ...], bool], ...] = (
         ("injection", (*_INJECTION, *languages.PATTERNS), True),
         ("exfiltration", _EXFILTRATION_IN_WORDS, True),

@@ -1,7 +1,8 @@
-"""An external memory provider: another package's memory beside the built-in one, at most one, and never a danger.
+"""An external memory provider: at most one third-party memory besides the built-in one, isolated so that it cannot
+break a turn.
 
-A package offers one as an entry point in the group `hermes_lab.memory_providers`: a class, or a function, that gives a
-`MemoryProvider` when it is called without arguments. `memory.provider` names the one that is used.
+Packages register one in the entry point group `hermes_lab.memory_providers`: a class or function that returns a
+`MemoryProvider` when called without arguments. `memory.provider` selects it.
 """
 
 import logging
@@ -20,22 +21,21 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryProvider(Protocol):
-    """What a package provides. Both calls may block; they come from a thread of their own, one at a time."""
+    """What a package implements. Both calls may block; they come from a thread of their own, one at a time."""
 
     def recall(self, query: str) -> Iterable[str]:
-        """Texts that may help with a message, the best first."""
+        """Texts that may help with a message, best first."""
         ...
 
     def remember(self, text: str) -> None:
-        """Takes note of what was done."""
+        """Stores what was done."""
         ...
 
 
 class GuardedProvider:
-    """A provider that cannot harm a turn: one that fails, or takes more than `timeout` seconds, has recalled nothing.
+    """Wraps a provider so that it cannot break a turn: if it fails or exceeds `timeout` seconds, nothing is recalled.
 
-    It gets its next call only when it has come back from the last one, so that one that hangs holds one thread, which
-    ends with the process.
+    The next call starts only after the previous one returned, so a hanging provider blocks a single daemon thread.
     """
 
     def __init__(self, name: str, provider: MemoryProvider, timeout: float = _TIMEOUT) -> None:
@@ -62,13 +62,13 @@ class GuardedProvider:
     def _guarded(self, call: Callable[[], T], otherwise: T) -> T:
         answers: list[T] = []
         if not self._busy.acquire(blocking=False):
-            _log.warning("memory provider %s: passed over, as it is still busy with an earlier call", self.name)
+            _log.warning("memory provider %s: skipped, since an earlier call is still running", self.name)
             return otherwise
 
         def run() -> None:
             try:
                 answers.append(call())
-            except BaseException as error:  # whatever it is, SystemExit too, it is the provider's alone
+            except BaseException as error:  # any exception, even SystemExit, stays the provider's own
                 _log.warning("memory provider %s failed: %s: %s", self.name, type(error).__name__, error)
             finally:
                 self._busy.release()
@@ -77,13 +77,13 @@ class GuardedProvider:
         thread.start()
         thread.join(self._timeout)
         if thread.is_alive():
-            _log.warning("memory provider %s: no answer in %g s; going on without it", self.name, self._timeout)
+            _log.warning("memory provider %s: no answer within %g s; continuing without it", self.name, self._timeout)
             return otherwise
         return answers[0] if answers else otherwise
 
 
 def open_provider(name: str) -> GuardedProvider | None:
-    """The provider of that name; None for "". Raises `ConfigError` where it is not installed or cannot be made."""
+    """The provider with that name; None for "". Raises `ConfigError` if it is not installed or cannot be created."""
     if not name:
         return None
     installed = sorted({entry.name for entry in entry_points(group=_GROUP)})
@@ -91,8 +91,8 @@ def open_provider(name: str) -> GuardedProvider | None:
     if len(found) != 1:
         what = "several packages offer" if found else "no package offers"
         there = ", ".join(installed) or "none"
-        raise ConfigError(f"memory.provider: {what} {name!r}; installed are: {there}")
+        raise ConfigError(f"memory.provider: {what} {name!r}; installed: {there}")
     try:
         return GuardedProvider(name, found[0].load()())
     except Exception as error:
-        raise ConfigError(f"memory.provider: {name} ({found[0].value}) cannot be made: {error!r}") from error
+        raise ConfigError(f"memory.provider: {name} ({found[0].value}) cannot be created: {error!r}") from error

@@ -1,7 +1,7 @@
-"""What in a text is an attack on the agent that reads it: the gate before notes, context files and foreign skills.
+"""Scans text for attacks on the agent that reads it: notes, context files and third-party skills.
 
-Patterns find what is said as attacks are usually said; a new wording in plain prose gets through. So this is one gate
-among others: the sandbox, not the scanner, is what keeps an agent that was talked into something from doing harm.
+Patterns find common phrasings only; a new wording in plain prose passes. It is one defence among others: the sandbox is
+what keeps a manipulated agent from doing harm.
 """
 
 import re
@@ -39,7 +39,7 @@ _HIDDEN_ELEMENT = re.compile(
 
 
 class Finding(NamedTuple):
-    """`kind` of attack, `where` it stands (`line 3`, or `line 3, base64` if it is disguised), and a piece of it."""
+    """The `kind` of attack, `where` it is (`line 3`, or `line 3, base64` if disguised), and an excerpt."""
 
     kind: Kind
     where: str
@@ -50,17 +50,17 @@ class Finding(NamedTuple):
 
 
 def scan(text: str) -> list[Finding]:
-    """All that is found, of each kind at most one a line, in its plainest reading; no finding for a text that is
-    clean. The time it takes is in proportion to the length of the text."""
+    """All findings, at most one per kind and line, in the plainest reading; empty for a clean text. Takes time linear
+    in the text."""
     return list(_findings(text))
 
 
 def refusal(findings: list[Finding]) -> str:
-    """One line that says why a text was refused; the piece itself is not repeated where a model reads it."""
+    """One line saying why a text was refused, without the excerpt, as a model may read it."""
     return "; ".join(dict.fromkeys(f"{finding.kind} in {finding.where}" for finding in findings[:3]))
 
 
-@lru_cache(maxsize=256)  # the notes of a run are the same in every episode
+@lru_cache(maxsize=256)  # a run's episodes share their notes
 def _findings(text: str) -> tuple[Finding, ...]:
     found: dict[tuple[Kind, str], Finding] = {}
     for finding in (*_unseen(text), *_said(text)):
@@ -72,7 +72,7 @@ def _unseen(text: str) -> Iterator[Finding]:
     for start, characters in hidden(text):
         yield Finding("hidden", f"line {_line(text, start)}", characters)
     mixed = mixed_words(text)
-    if len(mixed) >= _FEW_MIXED:  # one may be a typing mistake, or an example
+    if len(mixed) >= _FEW_MIXED:  # a single one may be a typo or an example
         yield Finding("hidden", f"line {_line(text, mixed[0].start())}", f"letters of two scripts in {mixed[0][0]}")
     low = plain(text)
     for start, part in _hidden_parts(low):
@@ -93,7 +93,7 @@ def _said(text: str) -> Iterator[Finding]:
 
 
 def _only_spoken_of(text: str, start: int) -> bool:
-    """Whether the sentence forbids it, or quotes it as an example of an attack."""
+    """Whether the sentence forbids the attack or quotes it as an example."""
     before = text[max(0, start - _BEFORE, text.rfind("\n", 0, start) + 1) : start]
     if _NEGATED.search(before[-60:]):
         return True
@@ -105,7 +105,7 @@ def _only_spoken_of(text: str, start: int) -> bool:
 
 
 def _hidden_parts(text: str) -> Iterator[tuple[int, str]]:
-    """What a rendered document does not show: comments, and what follows the tag of an element that is hidden."""
+    """The parts that a rendered document does not show: comments, and text after the tag of a hidden element."""
     for opening, closing in _HIDING:
         at = text.find(opening)
         while at >= 0:

@@ -1,33 +1,29 @@
-"""Memories that are found by their meaning: what they are, and in which order they are found.
+"""Memories found by meaning, and the definition of their ranking that every store implements.
 
-The definition, which every store keeps: a memory's *similarity* is the cosine of its vector and the query's; its
-*score* is `similarity * exp(-lambda * age)` with lambda = ln 2 / half-life, and age 0 for what lies in the future.
-Found are the k memories of the highest **score** (not: the k most similar ones, reordered), those under the floor and
-those that are not alike at all (score <= 0) left out. Among equal scores the newest comes first, then the lowest id.
+A memory's *similarity* is the cosine of its vector and the query's; its *score* is `similarity * exp(-lambda * age)`
+with lambda = ln 2 / half-life, and age 0 for times in the future. A search returns the k memories of the highest
+**score** (not the k most similar ones, reordered), except those below the floor and those with score <= 0. Ties are
+ordered by newest first, then lowest id.
 """
 
 import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
 
-from hermes_lab.config.schema import MemoryConfig
-from hermes_lab.errors import ConfigError
-
 Kind = Literal["episodic", "semantic", "declarative"]
-"""What was done, what is so, and how a thing is done: past work with its tracebacks; facts, configuration and rules;
-the manuals of skills."""
+"""Episodic: past work with its tracebacks. Semantic: facts, configuration and rules. Declarative: the manuals of
+skills."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DAY = 86_400.0
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """One thing to remember; make it with `Memory.of`. `source` says where it comes from, such as a session; `at` is
-    ISO 8601 in UTC."""
+    """One memory; create it with `Memory.of`. `source` says where it comes from, such as a session; `at` is ISO 8601 in
+    UTC."""
 
     id: str
     kind: Kind
@@ -40,9 +36,9 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     def of(
         cls, kind: Kind, text: str, *, source: str, at: datetime, metadata: Mapping[str, str] | None = None
     ) -> "Memory":
-        """A memory whose id is the digest of kind, text and source: the same one is never remembered twice.
+        """A memory whose id is the digest of kind, text and source, so that duplicates are stored once.
 
-        What a database cannot hold, a lone surrogate or NUL, becomes `?`.
+        Lone surrogates and NUL, which databases cannot store, become `?`.
         """
         text, source = _storable(text), _storable(source)
         id = hashlib.sha256("\0".join((kind, source, text)).encode()).hexdigest()[:32]
@@ -51,12 +47,12 @@ class Memory(Struct, frozen=True, omit_defaults=True):
 
     @property
     def seconds(self) -> float:
-        """When, in seconds since 1970."""
+        """The time in seconds since 1970."""
         return datetime.fromisoformat(self.at).timestamp()
 
 
 class Recalled(Struct, frozen=True):
-    """A memory that a search found, with its cosine and its decayed score."""
+    """A memory found by a search, with its cosine similarity and decayed score."""
 
     memory: Memory
     similarity: float
@@ -64,13 +60,13 @@ class Recalled(Struct, frozen=True):
 
 
 class VectorMemory(Protocol):
-    """A store of memories. All calls block, and may come from any thread; several processes may share a store.
+    """A store of memories. Calls block, and may come from any thread; several processes may share a store.
 
-    Raises `StoreError` where the store cannot be reached or written, `ConfigError` where a person must mend it.
+    Raises `StoreError` if the store cannot be reached or written, `ConfigError` if the user must fix something.
     """
 
     def add(self, memories: Sequence[Memory]) -> None:
-        """Remembers all of them or, where it fails, none. One that is there already stays as it is."""
+        """Stores all memories or, on failure, none. Existing ones are left unchanged."""
         ...
 
     def search(
@@ -83,48 +79,30 @@ class VectorMemory(Protocol):
         floor: float = 0.0,
         half_life_days: float = math.inf,
     ) -> list[Recalled]:
-        """The k memories of the highest score, best first; see the module for the exact definition."""
+        """The k memories of the highest score, best first; the module docstring has the exact definition."""
         ...
 
     def held(self, kind: Kind) -> dict[str, str]:
-        """The source of every memory of that kind, by id."""
+        """The sources of all memories of that kind, by id."""
         ...
 
     def forget(self, ids: Collection[str]) -> None:
-        """Removes them; an id that is not there is no error."""
+        """Removes memories; unknown ids are ignored."""
         ...
 
     def count(self) -> int:
-        """How many memories there are."""
+        """The number of memories."""
         ...
 
     def close(self) -> None:
-        """Gives back memory and connections. The store is used no more."""
+        """Releases memory and connections. The store must not be used afterwards."""
         ...
-
-
-def open_memory(config: MemoryConfig, home: Path, env: Mapping[str, str]) -> VectorMemory | None:
-    """The store that the configuration names; None where it is off.
-
-    Raises `ConfigError` and `StoreError` as a store does.
-    """
-    if config.vectors == "off":
-        return None
-    if config.vectors == "sqlite":
-        from hermes_lab.memory.vector_sqlite import SqliteMemory
-
-        return SqliteMemory(home / "memories.db")
-    if not (url := env.get(config.url_env, "")):
-        raise ConfigError(f"memory.vectors=postgres: set {config.url_env} to postgresql://user:password@host/database")
-    from hermes_lab.memory.vector_pgvector import PgvectorMemory
-
-    return PgvectorMemory(url, name=config.url_env)
 
 
 def ranked(
     found: Iterable[tuple[Memory, float]], *, k: int, now: datetime, floor: float, half_life_days: float
 ) -> list[Recalled]:
-    """The best k of candidates, which come with their similarities."""
+    """The best k of candidates given with their similarities."""
     moment = now.timestamp()
     scored: list[tuple[float, float, str, Recalled]] = []
     for memory, similarity in found:

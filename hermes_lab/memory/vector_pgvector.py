@@ -1,10 +1,10 @@
-"""Memories in PostgreSQL with pgvector: many machines may share them, and an HNSW index finds them.
+"""Memories in PostgreSQL with pgvector: shared by many machines, found through an HNSW index.
 
-The index orders by similarity, but asked for is the order by score. Where only few memories are new enough to reach the
-floor at all, these are scanned. Else the index gives more than k: the `_NEAREST` most similar ones. Decay only lowers,
-so no memory beyond them has a score above the last one's similarity; where the k-th best score (or the floor) is higher
-than that, the answer is proven. If not, a scan decides, over those that are new enough to beat the k-th best. So the
-order by score is exact, and what may be missing is only what HNSW itself overlooks.
+The index orders by similarity, but searches are by score. If only few memories are recent enough to reach the floor,
+they are scanned. Otherwise the index returns the `_NEAREST` most similar ones, more than k. Decay only lowers scores,
+so no memory beyond them can score above the similarity of the last one: if the k-th best score (or the floor) is
+higher, the result is proven exact. If not, a scan covers the memories recent enough to beat the k-th best. The order by
+score is thus exact, and only memories that HNSW itself overlooks can be missing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.memory.embed import DIMENSIONS, embed
 from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
-from hermes_lab.sessions import StoreError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,43 +29,47 @@ if TYPE_CHECKING:
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        # PLAIN keeps the vectors in their rows, where a scan needs them; of a long row the text is moved out instead.
+        # PLAIN keeps vectors in the row, where a scan needs them; in a long row the text is moved out instead.
         f"""CREATE TABLE hermes_memories (
             id text PRIMARY KEY, kind text NOT NULL, text text NOT NULL, source text NOT NULL, at text NOT NULL,
             metadata text NOT NULL, seconds float8 NOT NULL, vector vector({DIMENSIONS}) STORAGE PLAIN NOT NULL)""",
         "CREATE INDEX hermes_memories_by_time ON hermes_memories (seconds)",
     ),
 )
-"""The statements that lead from each version of the tables to the next; released ones are never changed. Version 1
-holds vectors of `embed`, of length 1 or 0: their inner product is the cosine, and 0 for a text without a known word."""
+"""The statements from each version of the tables to the next. Never edit a released migration.
+
+Version 1 holds vectors of `embed`, of length 1 or 0: their inner product is the cosine, or 0 for a text without known
+words.
+"""
 
 _INDEX_FROM = 5_000
-"""Memories from which on there is an index: a scan of fewer is as fast, and exact, and so much is indexed at once."""
+"""Number of memories from which an index is used. Scanning fewer is as fast, and exact. It is also the batch to index
+at once."""
 _INDEX = """CREATE INDEX hermes_memories_by_meaning ON hermes_memories
     USING hnsw (vector vector_ip_ops) WITH (m = 16, ef_construction = 64)"""
 _CONNECT_SECONDS = 10
 _ONE_WRITER = "SELECT pg_advisory_xact_lock(1214607981)"
-"""Any number that is ours alone; held until the transaction ends."""
+"""An advisory lock with an arbitrary unique number, held until the transaction ends."""
 _FEW = 15_000
-"""Memories that a scan goes through in about the time that the index takes for a proof."""
+"""Number of memories that a scan covers in about the time of an index search with its proof."""
 _NEAREST = 200
 _EF_SEARCH = 200
-"""Candidates that HNSW keeps while it walks: at least `_NEAREST`. More find more, and take longer."""
+"""Candidates that HNSW keeps during a search, at least `_NEAREST`. More find more, but take longer."""
 _COLUMNS = "id, kind, text, source, at, metadata, -(vector <#> %(query)s) AS similarity"
 _WHERE = "kind = ANY(%(kinds)s) AND seconds >= %(oldest)s"
 _ARE_FEW = f"""SELECT count(*) <= {_FEW} FROM (
     SELECT FROM hermes_memories WHERE seconds >= %(oldest)s ORDER BY seconds LIMIT {_FEW} + 1) AS young"""
 _BY_INDEX = f"SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE} ORDER BY vector <#> %(query)s LIMIT %(nearest)s"
-# The exponent is kept where 2 to its power is still a float8; what is that old has no score worth the name.
+# The exponent is bounded so that the power is still a float8; older memories have a negligible score anyway.
 _DECAY = f"power(2, greatest(-1000, least(0, (seconds - %(now)s) / {DAY} / %(half_life)s)))"
 _BY_SCAN = f"""SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE}
     ORDER BY -(vector <#> %(query)s) * {_DECAY} DESC, seconds DESC, id LIMIT %(k)s"""
 
 
 class PgvectorMemory:
-    """A `VectorMemory` in the database at `url`; its tables are made at first use.
+    """A `VectorMemory` in the database at `url`; its tables are created at first use.
 
-    The URL holds a password, and so stands in no message: there `name` stands for it.
+    The URL contains a password, so messages show `name` instead.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class PgvectorMemory:
         self._url, self._name, self._embed = url, name, embed
         self._lock = Lock()
         self._connection: psycopg.Connection | None = None
-        self.count()  # so that a mistake shows at the start
+        self.count()  # so that a mistake is reported at the start
 
     def add(self, memories: Sequence[Memory]) -> None:
         """See `VectorMemory`."""
@@ -89,7 +92,7 @@ class PgvectorMemory:
             for m, vector in zip(memories, vectors, strict=True)
         ]
         with self._transaction() as db, db.cursor() as cursor:
-            db.execute(_ONE_WRITER)  # two that add the same memories in another order would wait for each other
+            db.execute(_ONE_WRITER)  # two writers adding the same memories in different orders would deadlock
             cursor.executemany(
                 "INSERT INTO hermes_memories VALUES (%s, %s, %s, %s, %s, %s, %s, %b) ON CONFLICT DO NOTHING", rows
             )
@@ -156,7 +159,7 @@ class PgvectorMemory:
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection]:
-        """The one connection, for one thread at a time; one that was lost is made anew the next time."""
+        """The connection, used by one thread at a time; a lost one is reopened on the next use."""
         try:
             import pgvector.psycopg  # noqa: F401
             import psycopg
@@ -181,7 +184,7 @@ class PgvectorMemory:
                 self._url,
                 connect_timeout=_CONNECT_SECONDS,
                 autocommit=True,
-                prepare_threshold=None,  # a prepared plan no longer knows the limit, by which the index is chosen
+                prepare_threshold=None,  # a prepared plan ignores the limit, which decides whether the index is used
             )
         except psycopg.Error as error:
             raise self._refused(str(error)) from None
@@ -196,23 +199,23 @@ class PgvectorMemory:
         return connection
 
     def _refused(self, said: str) -> ConfigError | StoreError:
-        """Why there is no connection, in our own words: the library's may quote a malformed URL, and so a password."""
+        """Why connecting failed, in our own words: the library's may quote a malformed URL with its password."""
         for part, reason in _MISTAKES.items():
             if part in said:
                 return ConfigError(f"{self._name}: {reason}")
         for part in ("Connection refused", "timeout expired", "No such file or directory", "could not translate host"):
             if part in said:
-                return StoreError(f"{self._name}: no server answers there ({part})")
+                return StoreError(f"{self._name}: no server answers at this URL ({part})")
         if "FATAL" in said:
-            return StoreError(f"{self._name}: the server accepts no connection now; its log says why")
-        return ConfigError(f"{self._name}: no usable URL; give postgresql://user:password@host/database")
+            return StoreError(f"{self._name}: the server does not accept connections now; see its log")
+        return ConfigError(f"{self._name}: not a valid URL; use postgresql://user:password@host/database")
 
     def _explained(self, error: psycopg.Error) -> ConfigError | StoreError:
         from psycopg import errors
 
         said = error.diag.message_primary or "the connection was lost"
         if isinstance(error, errors.InsufficientPrivilege):
-            return ConfigError(f"{self._name}: {said}; give its user the rights to create and use the tables")
+            return ConfigError(f"{self._name}: {said}; grant the user the right to create and use tables")
         return StoreError(f"{self._name}: {said}")
 
 
@@ -225,7 +228,7 @@ _MISTAKES = {
 
 
 def _migrate(db: psycopg.Connection, name: str) -> None:
-    """Makes the tables, or brings them to the last version; whole or not at all, one process at a time."""
+    """Creates or upgrades the tables, atomically and one process at a time."""
     with db.transaction():
         db.execute(_ONE_WRITER)
         present = 0
@@ -233,9 +236,7 @@ def _migrate(db: psycopg.Connection, name: str) -> None:
             row = db.execute("SELECT version FROM hermes_memory_version").fetchone()
             present = row[0] if row else 0
         if present > len(MIGRATIONS):
-            raise ConfigError(
-                f"{name}: its memories have version {present}; this Hermes Lab knows {len(MIGRATIONS)}: update it"
-            )
+            raise ConfigError(f"{name}: database version {present} is newer than {len(MIGRATIONS)}: update Hermes Lab")
         if present == 0:
             _enable_pgvector(db, name)
             db.execute("CREATE TABLE hermes_memory_version (version integer NOT NULL)")
@@ -248,7 +249,7 @@ def _migrate(db: psycopg.Connection, name: str) -> None:
 
 
 def _make_index(db: psycopg.Connection) -> None:
-    """Makes the index where it is missing and there are memories enough."""
+    """Creates the index if it is missing and there are enough memories."""
     missing = "to_regclass('hermes_memories_by_meaning') IS NULL"
     enough = f"EXISTS (SELECT FROM hermes_memories OFFSET {_INDEX_FROM - 1})"
     if db.execute(f"SELECT {missing} AND {enough}").fetchone() == (True,):
@@ -260,15 +261,15 @@ def _enable_pgvector(db: psycopg.Connection, name: str) -> None:
     if db.execute("SELECT FROM pg_extension WHERE extname = 'vector'").fetchone() is not None:
         return
     if db.execute("SELECT FROM pg_available_extensions WHERE name = 'vector'").fetchone() is None:
-        raise ConfigError(f"{name}: the server has no pgvector; install it there (0.8 or later)")
+        raise ConfigError(f"{name}: pgvector is not installed on the server; install 0.8 or later")
     db.execute("CREATE EXTENSION vector")
 
 
 def _oldest(now: datetime, score: float, half_life_days: float) -> float:
-    """The earliest second at which a memory can be from to have that score: its similarity is 1 at most."""
+    """The earliest time, in seconds, of a memory that can reach that score: its similarity is at most 1."""
     if score <= 0 or math.isinf(half_life_days):
         return -math.inf
-    # One part in a million for rounding: cosines are of float32.
+    # One part in a million for rounding, as cosines are float32.
     return now.timestamp() - max(0.0, -math.log2(score) + 1e-6) * half_life_days * DAY
 
 

@@ -1,7 +1,7 @@
-"""Memories in a SQLite file; the vectors besides as one matrix in RAM, so that a search is one product.
+"""Memories in a SQLite file, with all vectors also in RAM as one matrix, so that a search is one product.
 
-Several processes may write. Each keeps its matrix in step by two numbers that only grow: rows are numbered in the order
-in which they were committed, and so are removals, so that every search first reads what is new, and nothing else.
+Several processes may write. Each keeps its matrix up to date through two growing counters: rows and removals are
+numbered in commit order, so a search first reads what is new and nothing else.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.memory.embed import DIMENSIONS, embed
 from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
-from hermes_lab.sessions import StoreError, schema
+from hermes_lab.migrations import migrate, version
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,17 +39,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             INSERT INTO removals (removed) VALUES (old.number); END""",
     ),
 )
-"""The statements that lead from each version of the database to the next; released ones are never changed. Version 1
-holds vectors of `embed`, little-endian float32: other embeddings are another version."""
+"""The statements from each version of the database to the next. Never edit a released migration.
+
+Version 1 holds vectors of `embed`, little-endian float32; other embeddings need another version.
+"""
 
 _BUSY_SECONDS = 30.0
 _PART = 5_000
 _ROUNDING = DIMENSIONS * 2.0**-24
-"""What float32 can change the cosine of two vectors of length 1 by, in whatever order it is summed."""
+"""The largest float32 rounding error in the cosine of two unit vectors, in any order of summation."""
 
 
 class SqliteMemory:
-    """A `VectorMemory` in one file, which is made at its first use."""
+    """A `VectorMemory` in one file, created at first use."""
 
     def __init__(self, path: Path, embed: Callable[[Sequence[str]], NDArray[np.float32]] = embed) -> None:
         self.path = path
@@ -117,7 +119,7 @@ class SqliteMemory:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
-                if schema.version(db) != len(MIGRATIONS):
+                if version(db) != len(MIGRATIONS):
                     self._migrate(db)
                 yield db
         except OSError as error:
@@ -127,16 +129,16 @@ class SqliteMemory:
         except sqlite3.DatabaseError as error:
             name = getattr(error, "sqlite_errorname", "")
             if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-                raise ConfigError(f"{self.path}: no database of memories, or a broken one; move it away") from None
+                raise ConfigError(f"{self.path}: not a database of memories, or damaged; move the file away") from None
             raise
 
     def _migrate(self, db: sqlite3.Connection) -> None:
-        """One process at a time: SQLite itself does not wait for another that turns on the log."""
+        """One process at a time: SQLite does not wait while another process enables the write-ahead log."""
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
             db.execute("PRAGMA journal_mode = WAL")
-            schema.migrate(db, MIGRATIONS)
+            migrate(db, MIGRATIONS)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from None
         finally:
@@ -144,10 +146,10 @@ class SqliteMemory:
 
 
 class _Matrix:
-    """The vectors of the file as they were at its last `catch_up`, in the order of their numbers.
+    """The vectors in the file as of the last `catch_up`, in row order.
 
-    Arrays are longer than `_size`, so that a new row is no copy of all. A removed row becomes zeros, which are like
-    nothing, and is found no more.
+    Arrays are longer than `_size`, so that adding a row does not copy everything. A removed row becomes zeros, which no
+    search finds.
     """
 
     def __init__(self) -> None:
@@ -160,7 +162,7 @@ class _Matrix:
         self._vectors = np.zeros((0, DIMENSIONS), np.float32)
 
     def catch_up(self, db: sqlite3.Connection) -> None:
-        """Takes in what was committed since the last time."""
+        """Reads what was committed since the last time."""
         last = int(self._numbers[self._size - 1]) if self._size else 0
         new = db.execute("SELECT number, seconds, kind, vector FROM memories WHERE number > ? ORDER BY number", (last,))
         while rows := new.fetchmany(_PART):
@@ -181,7 +183,7 @@ class _Matrix:
         floor: float,
         half_life_days: float,
     ) -> list[tuple[int, float]]:
-        """Numbers and similarities of at least the k best: all that rounding leaves in question are among them."""
+        """Numbers and similarities of at least the k best, including all that rounding leaves undecided."""
         import numpy as np
 
         ages = np.maximum(0, now - self._seconds[: self._size]) / DAY
@@ -193,7 +195,7 @@ class _Matrix:
         if len(scores) > k:
             least = max(least, float(np.partition(scores - doubt, -k)[-k]))
         rows = np.flatnonzero((scores > 0) & (scores + doubt >= least))
-        # Summed row by row, unlike the product of matrices: equal vectors have an equal similarity.
+        # Summed row by row, unlike a matrix product, so that equal vectors get equal similarities.
         exact = (self._vectors[rows].astype(np.float64) * query).sum(axis=1)
         return list(zip(self._numbers[rows].tolist(), exact.tolist(), strict=True))
 
@@ -220,7 +222,7 @@ def _transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(sqlite3.Error):  # some failures, a full disk among them, have rolled back already
+        with suppress(sqlite3.Error):  # some failures, such as a full disk, have already rolled back
             db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""The texts that a model could read in a text: as it stands, undisguised, and decoded, also what is encoded twice."""
+"""The readings of a text that a model may recover: as written, undisguised, and decoded, including double encoding."""
 
 import base64
 import codecs
@@ -40,12 +40,12 @@ _TELLING = (
     "unrestricted",
     "developer",
 )
-"""Words whose letters attackers like to shuffle, and without which a text in reverse is none worth reading."""
+"""Words whose letters attackers like to shuffle; a reversed text without any of them is not worth reading."""
 _SHUFFLED = {(word[0], "".join(sorted(word[1:-1])), word[-1]): word for word in _TELLING if len(word) > 4}
 
 
 class View(NamedTuple):
-    """One reading of a text or of a part of it: in small letters, from line `line` on, made by `by` ("" or a chain
+    """One reading of a text or a part of it: in lowercase, starting at line `line`, obtained by `by` ("" or a chain
     such as `base64, base64`)."""
 
     text: str
@@ -54,7 +54,7 @@ class View(NamedTuple):
 
 
 def views(text: str) -> Iterator[View]:
-    """Every reading. Each pass keeps line breaks, so that a line of a view is a line of the text."""
+    """All readings. Line breaks are kept, so line numbers of a view are those of the text."""
     layers: list[tuple[str, int, tuple[str, ...]]] = [(text, 1, ())]
     for _ in range(_DEPTH):
         deeper: list[tuple[str, int, tuple[str, ...]]] = []
@@ -66,13 +66,13 @@ def views(text: str) -> Iterator[View]:
 
 
 def plain(text: str) -> str:
-    """Compatible forms of letters made one, invisible characters left out, blanks made single, in small letters."""
+    """Lowercase text with compatibility forms unified, invisible characters removed and blanks collapsed."""
     text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     return _BLANKS.sub(" ", text).replace("\u2019", "'").lower()
 
 
 def _readings(text: str) -> Iterator[tuple[str, str]]:
-    """The plain text, then what it is without a disguise: of that only the lines that had one, and those beside."""
+    """The plain text, then the undisguised one, reduced to lines that had a disguise and their neighbours."""
     as_it_stands = plain(text)
     yield as_it_stands, ""
     for how, before, after in (
@@ -92,14 +92,14 @@ def _readings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _changed(before: str, after: str) -> str:
-    """`after`, but lines are empty that are the same in `before`, as are their neighbours."""
+    """`after` with lines emptied that are the same in `before`, as are their neighbours."""
     lines = after.split("\n")
     same = [True, *(old == new for old, new in zip(before.split("\n"), lines, strict=True)), True]
     return "\n".join("" if all(same[n : n + 3]) else line for n, line in enumerate(lines))
 
 
 def _bare(text: str) -> str:
-    """As `plain`, but blanks stay as many as they are: between spread letters they part the words."""
+    """As `plain`, but with all blanks kept: between spread letters they separate words."""
     return INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).lower()
 
 
@@ -109,7 +109,7 @@ def _unshuffled(word: re.Match[str]) -> str:
 
 
 def _decoded(text: str) -> Iterator[tuple[str, int, str]]:
-    """What is encoded in the text, with the number of line breaks before it, and how."""
+    """The decoded parts of the text, with the number of line breaks before each, and the encoding."""
     bare = INVISIBLE.sub("", text)
     unescaped = "\n".join(map(_unescaped, bare.split("\n")))
     if unescaped != bare:
@@ -144,8 +144,8 @@ def _from_hex(token: str) -> bytes:
 
 
 def _text_of(data: bytes) -> str:
-    """The text that the bytes are; "" where they are none. What was no text at its end may still have been at its
-    beginning, so a few bad bytes are borne."""
+    """The bytes as text; "" if they are not text. A few invalid bytes are tolerated, as a decoded part may end too
+    late."""
     text = data.decode(errors="ignore").replace("\n", " ")
     readable = sum(map(str.isprintable, text))
     return text if len(text) >= 8 and readable >= 0.95 * len(text) and len(text.encode()) >= 0.9 * len(data) else ""

@@ -1,4 +1,4 @@
-"""LoRA adapters on a running vLLM: each version under a name of its own, proved to be served."""
+"""LoRA adapters on a running vLLM: each version is served under its own name, which is verified."""
 
 import time
 from pathlib import Path
@@ -14,54 +14,54 @@ from hermes_lab.models.refusals import Refused
 from hermes_lab.models.weights import sha256_files
 
 PACKAGED = "packaged"
-"""The name of the adapter that the package brings along."""
+"""The name of the bundled adapter."""
 
 _PACKAGED_FOLDER = Path(__file__).parent / "packaged_adapter"
 
 
 class Adapter(NamedTuple):
-    """What a server calls an adapter, and the sha256 of its files."""
+    """The name of a served adapter and the sha256 of its files."""
 
     name: str
     digest: str
 
 
 def packaged_folder() -> Path:
-    """Where the adapter is that the package brings along, if it does."""
+    """The folder of the bundled adapter; None if this installation has none."""
     return _PACKAGED_FOLDER
 
 
 def adapter_folder(name: str) -> Path | None:
-    """The folder that `name` means: `packaged`, or a folder; None where it is neither.
+    """The folder that `name` refers to: `packaged` or a path; None if it is neither.
 
-    Raises `ConfigError` where the package brings no adapter along.
+    Raises `ConfigError` if this installation has no bundled adapter.
     """
     if name != PACKAGED:
         folder = Path(name).expanduser()
         return folder if name and folder.is_dir() else None
     if not (_PACKAGED_FOLDER / WEIGHTS).is_file():
         raise ConfigError(
-            f"model.adapter: this installation brings no `{PACKAGED}` adapter along; give a folder of your own"
+            f"model.adapter: this installation has no bundled `{PACKAGED}` adapter; give the folder of an adapter"
         )
     return _PACKAGED_FOLDER
 
 
 def adapter_digest(folder: Path) -> str:
-    """sha256 over an adapter's two files. Raises `ConfigError` where one of them is missing."""
+    """sha256 over an adapter's two files. Raises `ConfigError` if one of them is missing."""
     files = [folder / name for name in (ADAPTER_CONFIG, WEIGHTS)]
     for file in files:
         if not file.is_file():
-            raise ConfigError(f"model.adapter: {folder} is no LoRA adapter of PEFT: it holds no {file.name}")
+            raise ConfigError(f"model.adapter: {folder} is not a PEFT LoRA adapter: {file.name} is missing")
     return sha256_files(files)
 
 
 async def served_models(endpoint: Endpoint) -> dict[str, str]:
-    """The models and adapters that a server serves: name -> folder, or "" where the server does not tell."""
+    """The models and adapters that a server serves: name -> folder, "" if the server does not report it."""
     return (await list_models(endpoint)).models
 
 
 async def list_models(endpoint: Endpoint) -> ModelList:
-    """The same, with how certain it is. Raises `NoModelList` where the server gives none."""
+    """As `served_models`, with how certain the list is. Raises `NoModelList` if the server provides none."""
     content, _ = await endpoint.get("/models")
     try:
         return read_model_list(content)
@@ -70,12 +70,11 @@ async def list_models(endpoint: Endpoint) -> ModelList:
 
 
 async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:
-    """Loads an adapter as `<folder's name>-<first 12 of its digest>`, unless it is loaded already.
+    """Loads an adapter as `<folder name>-<first 12 characters of its digest>`, unless already loaded.
 
-    A changed adapter so has a new name: vLLM keeps cached prefixes of a name whose weights were replaced. It
-    may also read the folder again later, so every version needs a folder that does not change. The server
-    must see the same file system. Raises `ConfigError` where the folder holds no adapter or the server takes
-    none.
+    A changed adapter gets a new name, since vLLM reuses cached prefixes of a name whose weights were replaced. vLLM may
+    also read the folder again later, so every version needs a folder that never changes. The server must share the file
+    system. Raises `ConfigError` if the folder contains no adapter or the server rejects it.
     """
     folder, adapter = await anyio.to_thread.run_sync(identify, folder)
     served = await served_models(endpoint)
@@ -84,22 +83,25 @@ async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:
             await endpoint.post("/load_lora_adapter", {"lora_name": adapter.name, "lora_path": str(folder)})
         except Refused as error:
             hint = "; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" if error.status in (404, 405) else ""
-            raise ConfigError(f"model.adapter: the server does not load {folder}: {error}{hint}") from None
+            raise ConfigError(f"model.adapter: the server cannot load {folder}: {error}{hint}") from None
         served = await served_models(endpoint)
     if adapter.name not in served:
-        raise ModelError(f"{endpoint.base_url}: took the adapter {adapter.name}, but does not serve it")
+        raise ModelError(f"{endpoint.base_url}: accepted the adapter {adapter.name} but does not serve it")
     root = served[adapter.name]
     if root and not _same(root, folder):
         raise ConfigError(
             f"model.adapter: {endpoint.base_url} serves {adapter.name} from {root}, not from {folder}; "
-            f"first `hermes-lab adapters unload {adapter.name} --base-url {endpoint.base_url}`"
+            f"unload it first: `hermes-lab adapters unload {adapter.name} --base-url {endpoint.base_url}`"
         )
     return adapter
 
 
 class StillServed:
-    """Raises `ModelError` where a server no longer serves `name` from `root`, or the files there were written since:
-    somebody took it off, or loaded another adapter under its name. It looks at most once in `every` seconds."""
+    """Checks that a server still serves `name` from `root`, at most once every `every` seconds.
+
+    Raises `ModelError` if it does not, or if the files were changed since: somebody unloaded the adapter or loaded
+    another one under its name.
+    """
 
     def __init__(self, endpoint: Endpoint, name: str, root: str, every: float = 1.0) -> None:
         self._endpoint = endpoint
@@ -116,18 +118,19 @@ class StillServed:
         self._next = now + self._every
         served = await served_models(self._endpoint)
         if served.get(self._name) != self._root:
-            self._next = 0.0  # whoever asks next looks again
-            now_at = f"from {served[self._name]}" if self._name in served else "no longer"
+            self._next = 0.0  # check again on the next call
+            now_at = f"now served from {served[self._name]}" if self._name in served else "no longer served"
             raise ModelError(
-                f"{self._endpoint.base_url}: the adapter {self._name} of {self._root} is served {now_at}; load it again"
+                f"{self._endpoint.base_url}: the adapter {self._name} from {self._root} is {now_at}; load it again"
             )
         if _stamp(Path(self._root)) != self._stamp:
             self._next = 0.0
-            raise ModelError(f"model.adapter: {self._root} was written since {self._name} was loaded; start a new run")
+            raise ModelError(f"model.adapter: {self._root} was changed after {self._name} was loaded; start a new run")
 
 
 def _stamp(root: Path) -> list[tuple[int, int, int]]:
-    """When an adapter's files were written, as far as they can be seen from here; a server may be elsewhere."""
+    """Inode, size and modification time of an adapter's files; empty if they are not on this machine, as with a remote
+    server."""
     files = [root / name for name in (ADAPTER_CONFIG, WEIGHTS)]
     found = [file.stat() for file in files if file.is_file()]
     return [(stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in found]
@@ -140,7 +143,7 @@ def _same(root: str, folder: Path) -> bool:
 def identify(folder: Path) -> tuple[Path, Adapter]:
     """An adapter's absolute folder, its name and its digest.
 
-    Raises `ConfigError` where the folder holds none, or one that is not what its card tells of.
+    Raises `ConfigError` if the folder contains no adapter, or one that does not match its card.
     """
     folder = folder.expanduser().resolve()
     digest = adapter_digest(folder)
@@ -149,5 +152,5 @@ def identify(folder: Path) -> tuple[Path, Adapter]:
 
 
 async def unload_adapter(endpoint: Endpoint, name: str) -> None:
-    """Takes an adapter off a server."""
+    """Unloads an adapter from a server."""
     await endpoint.post("/unload_lora_adapter", {"lora_name": name})

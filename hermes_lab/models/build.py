@@ -1,4 +1,4 @@
-"""From a `ModelConfig` to running `ModelClient`s of known identity."""
+"""Opens the `ModelClient`s that a `ModelConfig` describes."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from hermes_lab.types.trajectory import ToolFormat
 
 @asynccontextmanager
 async def open_auxiliary(config: RunConfig, *, say: Say) -> AsyncIterator[ModelClient | None]:
-    """The model that writes summaries (`auxiliary`), for the time of the block; None where there is none of its own."""
+    """Opens the model that writes summaries (`auxiliary`); yields None if none is configured."""
     if config.auxiliary is None:
         yield None
         return
@@ -28,20 +28,20 @@ async def open_auxiliary(config: RunConfig, *, say: Say) -> AsyncIterator[ModelC
         opened = open_model(config.auxiliary, tool_format="native", log=log, concurrency=at_once, say=say)
         try:
             model = await stack.enter_async_context(opened)
-        except ConfigError as error:  # it is about this section, and names the other one
+        except ConfigError as error:  # rename fields: the error refers to `model.`
             raise ConfigError(re.sub(r"\bmodel\.(?=[a-z])", "auxiliary.", str(error))) from None
         yield model
 
 
 REMOTE = frozenset({"openai", "anthropic", "responses"})
-"""Providers of an endpoint that somebody else runs."""
+"""Providers of an endpoint run by somebody else."""
 
 
 @asynccontextmanager
 async def open_model(
     config: ModelConfig, *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
 ) -> AsyncIterator[ModelClient]:
-    """The one model that `config` names; see `open_models`."""
+    """Opens the model that `config` names; see `open_models`."""
     opened = open_models(config, [config.adapter], tool_format=tool_format, log=log, concurrency=concurrency, say=say)
     async with opened as (model,):
         yield model
@@ -51,12 +51,12 @@ async def open_model(
 async def open_models(
     config: ModelConfig, adapters: Sequence[str], *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
 ) -> AsyncIterator[Sequence[ModelClient]]:
-    """The model that `config` names under each of `adapters` ("": without one) in place of its own, for the time of the
-    block; `concurrency` is the number of requests at once, to all of them.
+    """Opens the model that `config` names once per adapter ("" for none), in place of `config.adapter`.
 
-    `provider: vllm` fetches the weights and runs one server, whose output goes to `log`. An adapter's folder is
-    loaded into the server; an adapter's name must be served there. Raises `ConfigError` where there is no
-    such model or adapter, `ModelError` where the server does not answer.
+    `concurrency` limits the number of simultaneous requests to all of them. `provider: vllm` downloads the weights and
+    runs one server, whose output goes to `log`. An adapter given as a folder is loaded into the server; one given by
+    name must be served already. Raises `ConfigError` if the model or an adapter does not exist, `ModelError` if the
+    server does not answer.
     """
     if config.provider == "scripted":
         policy = load_policy(config.name, config.options)
@@ -65,7 +65,7 @@ async def open_models(
     if config.provider == "replay":
         yield [await anyio.to_thread.run_sync(_open_replay, Path(config.name))] * len(adapters)
         return
-    # Here, so that a scripted run, and whoever reads only the text format, does not load an HTTP client.
+    # Imported here, so that scripted runs do not load an HTTP client.
     from hermes_lab.models.remote import open_endpoints, open_vllm
 
     if config.provider in REMOTE:
@@ -86,8 +86,10 @@ async def open_again(
     concurrency: int,
     say: Say,
 ) -> AsyncIterator[Sequence[ModelClient]]:
-    """The models that another process has opened under `adapters` and keeps open, for the time of the block: no server
-    is started, and an adapter's folder need not be on this machine. Raises as `open_models` does."""
+    """Connects to models that another process opened under `adapters` and keeps open.
+
+    No server is started, and adapter folders need not exist on this machine. Raises as `open_models`.
+    """
     if config.provider == "vllm":
         from hermes_lab.models.remote import open_served
 
@@ -112,5 +114,5 @@ def _open_replay(run: Path) -> ModelClient:
     from hermes_lab.models.replay import ReplayModel
     from hermes_lab.records import read_episodes
 
-    read_manifest(run)  # or there is no run
+    read_manifest(run)  # raises if the folder contains no run
     return ReplayModel(read_episodes(run))

@@ -1,4 +1,4 @@
-"""An adapter's card: what it was made from. Read wherever adapters are trained, loaded, merged or served."""
+"""Adapter cards: what an adapter was trained from. Read wherever adapters are trained, loaded, merged or served."""
 
 import hashlib
 import json
@@ -13,19 +13,19 @@ from hermes_lab.errors import ConfigError
 CARD = "card.json"
 ADAPTER_CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LOCK_KEY, LOCKED_KEY = "hermes_lab.lock", "hermes_lab.locked"
-"""In the metadata of an adapter's safetensors file: the digest of its lock, and the locked values as JSON."""
+"""Metadata keys in an adapter's safetensors file: the digest of its lock, and the locked values as JSON."""
 Method = Literal["sft", "preference", "grpo"]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an adapter comes from.
+    """The provenance of an adapter.
 
     Digests are sha256: `digest` of the adapter's two files, `base_digest` of the base model's weight files,
-    `tokenizer_digest` of the tokenizer's files and chat template ("" on cards that are older than it),
-    `data_digest` of what was trained on, `lock_digest` of `locked`, the locked values. `refused` counts what was not
-    trained on by reason (episodes or groups), `compressed` the rows that had turns left out to fit, `rows` and `tokens`
-    what remained, `trained_tokens` those of them with a loss. `metrics` are those of the last step, in the units of
-    `metrics.jsonl`. `parent` is the adapter that the training began from, `command` what a person typed.
+    `tokenizer_digest` of the tokenizer files and chat template ("" on older cards), `data_digest` of the training data,
+    `lock_digest` of `locked`, the locked values. `refused` counts excluded episodes or groups by reason, and
+    `compressed` the rows shortened to fit; `rows` and `tokens` count what remained, `trained_tokens` the tokens with a
+    loss. `metrics` are those of the last step, in the units of `metrics.jsonl`. `parent` is the adapter that training
+    started from, `command` the command line.
     """
 
     v: int = 2
@@ -54,7 +54,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
 
     def sentence(self) -> str:
-        """For a person."""
+        """A one-sentence summary."""
         parent = f" from {self.parent}" if self.parent else ""
         loss = f", loss {self.metrics['loss']:.4f}" if "loss" in self.metrics else ""
         return (
@@ -76,17 +76,17 @@ _decoder_v1 = msgspec.json.Decoder(_CardV1)
 
 
 def values_digest(locked: Mapping[str, Any]) -> str:
-    """sha256 of a lock's values as JSON with sorted keys: what a lock ends with and `Card.lock_digest` is."""
+    """sha256 of a lock's values as JSON with sorted keys, as stored in lock files and in `Card.lock_digest`."""
     return hashlib.sha256(json.dumps(locked, sort_keys=True).encode()).hexdigest()
 
 
 def has_card(folder: Path) -> bool:
-    """Whether a training of ours made this adapter, and came to its end."""
+    """Whether the adapter comes from a completed training of this package."""
     return (folder / CARD).is_file()
 
 
 def read_card(folder: Path) -> Card:
-    """Raises `ConfigError` where the folder has no card."""
+    """Reads the card. Raises `ConfigError` if the folder has none."""
     path = folder / CARD
     try:
         content = path.read_bytes()
@@ -94,7 +94,7 @@ def read_card(folder: Path) -> Card:
             return _decoder.decode(content)
         old = _decoder_v1.decode(content)
     except FileNotFoundError:
-        raise ConfigError(f"{folder}: no adapter of the registry: it holds no {CARD}") from None
+        raise ConfigError(f"{folder}: not an adapter trained by Hermes Lab: {CARD} is missing") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not an adapter card: {error}") from None
     kept = {name: getattr(old, name) for name in Card.__struct_fields__}
@@ -102,21 +102,21 @@ def read_card(folder: Path) -> Card:
 
 
 def check_card(folder: Path, digest: str) -> None:
-    """Raises `ConfigError` where an adapter, of the digest `digest`, is not the one that its card tells of.
+    """Raises `ConfigError` if the adapter with digest `digest` does not match its card.
 
-    An adapter without a card is somebody else's, and nothing is said of it.
+    Adapters without a card are third-party and not checked.
     """
     if not has_card(folder):
         return
     if problem := next(_problems(read_card(folder), folder, digest), ""):
         raise ConfigError(
-            f"{folder / CARD}: {problem}; the card or the adapter was edited: put back what the training wrote, or "
-            "train anew, where a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+            f"{folder / CARD}: {problem}; the card or the adapter was edited: restore what the training wrote, or "
+            "train again, where a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
         )
 
 
 def _problems(card: Card, folder: Path, digest: str) -> Iterator[str]:
-    """What is wrong with a card; first what names one field."""
+    """What is wrong with a card, starting with problems of a single field."""
     told = flat_values(card.locked)
     for field, found in _shape(folder).items():
         if field in told and not _same_shape(field, told[field], found):
@@ -129,11 +129,11 @@ def _problems(card: Card, folder: Path, digest: str) -> Iterator[str]:
     if (lock := made_with.get(LOCK_KEY, card.lock_digest)) != card.lock_digest:
         yield f"lock_digest is {card.lock_digest!r}, but the adapter was trained with the lock {lock}"
     if values_digest(card.locked) != card.lock_digest:
-        yield f"locked: its values are not those of lock_digest {card.lock_digest}"
+        yield f"locked: its values do not match lock_digest {card.lock_digest}"
     if card.base_model != told.get("base_model", card.base_model):
         yield f"base_model is {card.base_model!r}, but locked at {told['base_model']!r}"
     if digest != card.digest:
-        yield f"digest is {card.digest!r}, but the adapter's files are of {digest}: not those that were trained"
+        yield f"digest is {card.digest!r}, but the adapter's files have the digest {digest}: not the trained ones"
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -152,14 +152,14 @@ def flat_values(locked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shape(folder: Path) -> dict[str, Any]:
-    """The locked fields that PEFT's configuration of an adapter holds, too."""
+    """The locked fields that the adapter's PEFT configuration contains too."""
     path = folder / ADAPTER_CONFIG
     try:
         config = json.loads(path.read_bytes())
         named = {"lora_rank": "r", "lora_alpha": "lora_alpha", "lora_target": "target_modules"}
         return {field: config[name] for field, name in named.items() if name in config}
     except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a configuration of PEFT: {error}") from None
+        raise ConfigError(f"{path}: not a PEFT configuration: {error}") from None
 
 
 def _same_shape(field: str, locked: Any, found: Any) -> bool:
@@ -167,12 +167,12 @@ def _same_shape(field: str, locked: Any, found: Any) -> bool:
         return bool(locked == found)
     if not isinstance(found, list):
         return False
-    # PEFT writes the names that it found for `all-linear`, which is every layer but the head.
+    # PEFT replaces `all-linear` by the names of all layers except the head.
     return bool(found) and "lm_head" not in found if locked == "all-linear" else found == [locked]
 
 
 def _metadata(weights: Path) -> dict[str, str]:
-    """The metadata of a safetensors file: 8 bytes with the length of the header, then the header as JSON."""
+    """The metadata of a safetensors file: 8 bytes with the header's length, then the header as JSON."""
     try:
         with weights.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

@@ -1,4 +1,4 @@
-"""The client of a model behind HTTP, in any of the wire formats."""
+"""The client of a model behind HTTP, for all wire formats."""
 
 import os
 import re
@@ -21,24 +21,24 @@ from hermes_lab.types import Generation, Message, ModelIdentity, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
 _MOST_LESSONS = 5
-"""Refusals of one request from which the client learns how the endpoint wants it."""
+"""How many refusals of one request the client adapts to."""
 _FILTERED = re.compile(
     r"content_filter|content management policy|ResponsibleAIPolicyViolation|content_policy_violation"
     r"|data_?inspection_?failed|prohibited_content|inappropriate content",
     re.IGNORECASE,
 )
-"""How Azure, OpenAI, DashScope and gateways refuse a prompt that their filter caught."""
+"""Matches how Azure, OpenAI, DashScope and gateways refuse a prompt caught by their content filter."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class EndpointClient:
-    """A `ModelClient` of the endpoint, model and adapter that `identity` names. It closes the endpoint.
+    """A `ModelClient` for the endpoint, model and adapter in `identity`. Closing it closes the endpoint.
 
-    `still_served` is asked before each reply, and raises where the adapter is not served any more. A reply by another
-    model than the adapter is an error, too: nothing is ever taken for an answer of weights that did not give it.
+    `still_served` is called before each request, and raises if the adapter is no longer served. A reply by another
+    model than the adapter is an error too: no reply is attributed to weights that did not produce it.
 
-    A prompt fits when it leaves room for `sampling.max_tokens`: vLLM and OpenAI refuse a longer one, which is
-    `ContextFull`. The room for a reply is so the same on every turn, and never cut to what is left.
+    A prompt fits if it leaves room for `sampling.max_tokens`: vLLM and OpenAI refuse longer ones, which raises
+    `ContextFull`. The room for a reply is thus the same on every turn.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EndpointClient:
             try:
                 reply, retries = await self._endpoint.exchange(self._wire.path, body, read, self._check_room)
             except Refused as error:
-                if error.status == 400 and _FILTERED.search(str(error)):  # of the prompt: another try changes nothing
+                if error.status == 400 and _FILTERED.search(str(error)):  # retrying would not help
                     return Generation(Message(role="assistant", content=""), "content_filter", Usage())
                 if not self._wire.learn(error, body) or lesson == _MOST_LESSONS - 1:
                     raise self._advised(error, body) from None
@@ -82,8 +82,11 @@ class EndpointClient:
         await self._endpoint.aclose()
 
     def _read(self, content: bytes, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """The reply in a body. Raises `Failed` for what another try may mend, `ContextFull` for a prompt that is too
-        long, and `ModelError` for anything else that is no reply."""
+        """Parses a reply's body.
+
+        Raises `Failed` for errors worth a retry, `ContextFull` for a prompt that is too long, and `ModelError` for any
+        other invalid reply.
+        """
         try:
             reply = self._wire.assemble(events_of(content)) if is_stream(content) else _decoded(content)
             self._check_adapter(reply)
@@ -103,12 +106,12 @@ class EndpointClient:
             raise ContextFull(str(refused))
 
     def _check_adapter(self, reply: object) -> None:
-        """An endpoint may answer with other weights than were asked for, but says so."""
+        """Checks which weights answered; some endpoints substitute others, but report it."""
         adapter = self.identity.adapter
         if not adapter or not isinstance(reply, Mapping) or reply.get("error"):
             return
         if (answered := reply.get("model")) != adapter:
-            raise ModelError(f"the adapter {adapter} was asked, but {answered or 'a model without a name'} answered")
+            raise ModelError(f"the request was for adapter {adapter}, but {answered or 'an unnamed model'} answered")
 
     def _advised(self, refused: Refused, body: Mapping[str, Any]) -> Refused:
         hint = advice(refused.status, str(refused), body, self._config, self._endpoint.base_url)
@@ -116,7 +119,7 @@ class EndpointClient:
 
 
 def wire_for(config: ModelConfig, model: str, tool_format: ToolFormat) -> Wire:
-    """The wire format of `config.provider`. Raises `ConfigError` for a field that the format does not have."""
+    """The wire format of `config.provider`. Raises `ConfigError` for fields that the format does not support."""
     if config.provider == "anthropic":
         from hermes_lab.models.wires.anthropic import AnthropicWire
 
@@ -129,8 +132,8 @@ def wire_for(config: ModelConfig, model: str, tool_format: ToolFormat) -> Wire:
 
 
 def open_endpoint(config: ModelConfig, base_url: str, *, connections: int, key: str = "") -> Endpoint:
-    """The endpoint with the headers, retries and time limit of `config`. Raises `ConfigError` where a header names an
-    environment variable that is not set."""
+    """The endpoint with the headers, retries and timeout of `config`. Raises `ConfigError` if a header refers to an
+    unset environment variable."""
     headers = {name: _VARIABLE.sub(_value_of, value) for name, value in config.headers.items()}
     secrets = [headers[name] for name, value in config.headers.items() if _VARIABLE.search(value)]
     own = wire_for(config, config.name, "native").headers(key)
@@ -145,13 +148,13 @@ def open_endpoint(config: ModelConfig, base_url: str, *, connections: int, key: 
 
 
 def read_keys(config: ModelConfig) -> list[str]:
-    """The key for each server of `config`, from the environment variables that it names; "" where there is none: local
-    servers need none."""
+    """The API key for each server, from the environment variables in `config`; "" if none is named, as for local
+    servers."""
     servers = config.servers
     names = [name.strip() for name in config.key_variable.split(",")]
     if len(names) not in (1, len(servers)):
         raise ConfigError(
-            f"model.api_key_env: {len(names)} variables for {len(servers)} servers; give one for all, or one each"
+            f"model.api_key_env: {len(names)} variables for {len(servers)} servers; set one for all, or one for each"
         )
     keys = [os.environ.get(name, "").strip() if name else "" for name in names]
     return keys * len(servers) if len(keys) == 1 else keys
@@ -165,9 +168,11 @@ def _decoded(content: bytes) -> object:
     except ModelError:
         said = " ".join(content[:300].decode(errors="replace").split())
         if said.startswith("<"):
-            raise ModelError(f"the reply is a page of HTML and no API: {said[:80]!r}; check model.base_url") from None
-        # A body that ends early is a broken connection by another name.
-        raise Failed(f"the reply is no JSON: {said[:80]!r}") from None
+            raise ModelError(
+                f"the reply is an HTML page, not an API response: {said[:80]!r}; check model.base_url"
+            ) from None
+        # A truncated body is a broken connection.
+        raise Failed(f"the reply is not JSON: {said[:80]!r}") from None
 
 
 def _value_of(found: re.Match[str]) -> str:

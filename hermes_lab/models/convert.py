@@ -1,6 +1,6 @@
-"""GGUF -> Hugging Face folder, in a process of its own: `python -m hermes_lab.models.convert GGUF FOLDER`.
+"""GGUF -> Hugging Face folder, in a separate process: `python -m hermes_lab.models.convert GGUF FOLDER`.
 
-A separate process keeps torch (1 GB) out of the harness, which has no other use for it.
+The separate process keeps torch (1 GB) out of the harness, which does not need it otherwise.
 """
 
 import importlib.util
@@ -11,10 +11,10 @@ END_OF_TURN = "<|im_end|>"
 
 
 def convert(gguf: Path, folder: Path) -> None:
-    """Writes bfloat16 safetensors, the tokenizer, and a chat template that knows tools, into `folder`.
+    """Writes bfloat16 safetensors, the tokenizer, and a chat template that supports tools, into `folder`.
 
-    The packaged model's own template ignores tools. It speaks ChatML, so the Qwen2.5 template fits it, which
-    is the Hermes format; TRL ships the text that its trainers recognise.
+    The packaged model's own template ignores tools. It uses ChatML, so the Qwen2.5 template, which is the Hermes
+    format, fits it. The text comes from TRL, whose trainers recognise it.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
@@ -23,7 +23,7 @@ def convert(gguf: Path, folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(**source)
     end = tokenizer.convert_tokens_to_ids(END_OF_TURN)
     tokenizer.eos_token = tokenizer.pad_token = END_OF_TURN
-    tokenizer.clean_up_tokenization_spaces = False  # else decoding drops spaces that the model wrote
+    tokenizer.clean_up_tokenization_spaces = False  # otherwise decoding drops spaces that the model wrote
     tokenizer.chat_template = tool_template()
     tokenizer.save_pretrained(folder)
     # Without `dequantize` the model stays tied to its GGUF types, and saving raises.
@@ -38,7 +38,7 @@ def convert(gguf: Path, folder: Path) -> None:
 
 
 def tool_template() -> str:
-    """The Qwen2.5 chat template of the installed TRL; found without importing TRL."""
+    """The Qwen2.5 chat template of the installed TRL, located without importing TRL."""
     spec = importlib.util.find_spec("trl")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("trl is not installed")

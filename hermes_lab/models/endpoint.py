@@ -1,4 +1,4 @@
-"""One HTTP server under a base URL: a connection pool and the single retry layer of model calls."""
+"""One HTTP server under a base URL: a connection pool and the only retry layer of model calls."""
 
 import email.utils
 import ipaddress
@@ -20,7 +20,7 @@ from hermes_lab.models.refusals import Failed, NoReply, Refused
 
 _RETRIED = frozenset({408, 425, 429})
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
-# Below the 5 s after which uvicorn (vLLM) closes an idle connection: a request never meets a closing one.
+# Below uvicorn's 5 s (vLLM), so that no request is sent on a connection that is being closed.
 _KEEP_ALIVE = 3.0
 _CONNECT_SECONDS = 30.0
 _LARGEST_BODY = 32 << 20
@@ -29,20 +29,20 @@ _LARGEST_BODY = 32 << 20
 T = TypeVar("T")
 
 
-def may_pass(status: int) -> bool:
-    """Whether another try may mend a refusal with this HTTP status: every 5xx, and some 4xx."""
+def is_retryable(status: int) -> bool:
+    """Whether a refusal with this HTTP status may succeed on a retry: every 5xx, and some 4xx."""
     return status >= 500 or status in _RETRIED
 
 
 class Answer(NamedTuple, Generic[T]):
-    """What was read of a successful reply, and how many tries failed before it."""
+    """A successful reply as parsed, and the number of failed tries before it."""
 
     content: T
     retries: int
 
 
-class _PassingError(Exception):
-    """A failure that another try may mend, after `retry_after` seconds where the server said so."""
+class _TemporaryError(Exception):
+    """A failure worth a retry, after `retry_after` seconds if the server said so."""
 
     def __init__(self, failure: ModelError, retry_after: float | None = None) -> None:
         self.failure = failure
@@ -50,17 +50,16 @@ class _PassingError(Exception):
 
 
 class Endpoint:
-    """Requests to one server; an async context manager, made inside a running event loop.
+    """Sends requests to one server. An async context manager, created inside a running event loop.
 
-    Connection errors, 408, 425, 429, every 5xx, and bodies that say `Failed` are tried again up to `max_retries` times,
-    with exponential backoff and jitter, or after the server's Retry-After. Whatever still fails is a `ModelError`; any
-    other 4xx is `Refused` at once. `timeout` is seconds for one try; running out of it is a `NoReply`, which is not
-    tried again.
+    Connection errors, 408, 425, 429, every 5xx, and bodies for which `read` raises `Failed` are retried up to
+    `max_retries` times, with exponential backoff and jitter, or after the server's Retry-After. A failure that persists
+    is a `ModelError`; any other 4xx is `Refused` at once. `timeout` is seconds per try; exceeding it is a `NoReply`,
+    which is not retried.
 
-    The base URL may have a query, which goes behind every path. The key goes as a bearer token, or as it is in another
-    `key_header`. It is in no error message, and neither are `secrets`, such as the values of `headers`. A proxy is that
-    of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`); this machine itself is never asked
-    through one.
+    A query in the base URL is appended to every path. The key is sent as a bearer token, or verbatim in another
+    `key_header`. Neither it nor `secrets`, such as the values of `headers`, appear in error messages. The proxy comes
+    from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), except for addresses of this machine.
     """
 
     def __init__(
@@ -101,20 +100,20 @@ class Endpoint:
         await self._session.close()
 
     async def get(self, path: str) -> Answer[bytes]:
-        """A GET."""
+        """Sends a GET request."""
         return await self._request("GET", path, None, _unread, _let_pass)
 
     async def post(self, path: str, body: object) -> Answer[bytes]:
-        """A POST of `body` as JSON."""
+        """Posts `body` as JSON."""
         return await self.exchange(path, body, _unread)
 
     async def exchange(
         self, path: str, body: object, read: Callable[[bytes], T], refused: Callable[[Refused], None] | None = None
     ) -> Answer[T]:
-        """A POST of `body` as JSON, and what `read` makes of the reply.
+        """Posts `body` as JSON and parses the reply with `read`.
 
-        Where `read` raises `Failed`, the request is tried again as after any passing failure; its other exceptions pass
-        through. `refused` sees every HTTP error first, and may raise in its place.
+        If `read` raises `Failed`, the request is retried like any temporary failure; its other exceptions propagate.
+        `refused` is called with every HTTP error first, and may raise a different one.
         """
         return await self._request("POST", path, msgspec.json.encode(body), read, refused or _let_pass)
 
@@ -126,8 +125,8 @@ class Endpoint:
             try:
                 return Answer(read(await self._try(method, path, data, see)), tried)
             except Failed as failure:
-                error = _PassingError(Failed(self._hidden(str(failure))))
-            except _PassingError as passing:
+                error = _TemporaryError(Failed(self._without_key(str(failure))))
+            except _TemporaryError as passing:
                 error = passing
             if tried >= self._max_retries:
                 raise error.failure from None
@@ -142,22 +141,22 @@ class Endpoint:
             ) as response:
                 content = await self._read(response)
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            raise _PassingError(ModelError(f"{self._named}: {_connection_reason(error)}")) from None
+            raise _TemporaryError(ModelError(f"{self._named}: {_connection_reason(error)}")) from None
         except TimeoutError:
             raise NoReply(f"{self._named}: no reply within {self._timeout:g} s") from None
         except aiohttp.ClientError as error:
-            raise ModelError(f"{self._named}: no HTTP reply: {' '.join(str(error).split())}") from None
+            raise ModelError(f"{self._named}: not an HTTP reply: {' '.join(str(error).split())}") from None
         status = response.status
         if status < 300:
             return content
         refused = Refused(f"{self._named}: HTTP {status}: {self._reason(content)}", status)
         if 300 <= status < 400 and (to := response.headers.get("Location")):
             refused = Refused(
-                f"{self._named}: HTTP {status}: it redirects to {self._hidden(to)}; give that address", status
+                f"{self._named}: HTTP {status}: it redirects to {self._without_key(to)}; give that address", status
             )
         see(refused)
-        if may_pass(status):
-            raise _PassingError(refused, _retry_after(response.headers.get("Retry-After", "")))
+        if is_retryable(status):
+            raise _TemporaryError(refused, _retry_after(response.headers.get("Retry-After", "")))
         raise refused
 
     @property
@@ -165,33 +164,33 @@ class Endpoint:
         return f"{self.base_url} (by the proxy {_shown(self._proxy)})" if self._proxy else self.base_url
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        """The body, as long as it can be a reply: a server gone wrong must not fill the memory."""
-        body = bytearray()  # a Content-Length would tell nothing: a small body may unpack to a large one
+        """Reads the body up to a size limit, so that a faulty server cannot exhaust memory."""
+        body = bytearray()  # not Content-Length: a small body may decompress to a large one
         while len(body) <= _LARGEST_BODY and (chunk := await response.content.readany()):
             body += chunk
         if len(body) > _LARGEST_BODY:
             response.close()
-            raise ModelError(f"{self.base_url}: a reply of more than {_LARGEST_BODY >> 20} MB is none")
+            raise ModelError(f"{self.base_url}: the reply exceeds {_LARGEST_BODY >> 20} MB")
         return bytes(body)
 
     def _reason(self, content: bytes) -> str:
-        """The server's message on one line, and its code where that is a word."""
+        """The server's message on one line, with its error code if that is a word."""
         text = content.decode(errors="replace").removeprefix("\ufeff")
-        with suppress(msgspec.DecodeError, RecursionError):  # no JSON: the body itself says what it can
-            text = _told(msgspec.json.decode(text)) or text
-        return self._hidden(" ".join(text.split())[:500])
+        with suppress(msgspec.DecodeError, RecursionError):  # not JSON: show the body itself
+            text = _error_message(msgspec.json.decode(text)) or text
+        return self._without_key(" ".join(text.split())[:500])
 
-    def _hidden(self, line: str) -> str:
-        """The line without the key, which some servers repeat."""
+    def _without_key(self, line: str) -> str:
+        """Removes the key, which some servers echo."""
         for secret in self._secrets:
             line = line.replace(secret, "***")
         return line
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy of the environment for a URL; None for this machine's own addresses, and where there is none.
+    """The environment's proxy for a URL; None for addresses of this machine, or without a proxy.
 
-    Raises `ConfigError` for a kind of proxy that cannot be used.
+    Raises `ConfigError` for unsupported kinds of proxy.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -207,7 +206,7 @@ def proxy_for(url: str) -> str | None:
         proxy = f"http://{proxy}"
     if not proxy.startswith(("http://", "https://")):
         raise ConfigError(
-            f"the proxy {_shown(proxy)} of the environment is no http:// or https:// proxy; "
+            f"the proxy {_shown(proxy)} in the environment is not an http:// or https:// proxy; "
             f"unset it, or add {host} to NO_PROXY"
         )
     return proxy
@@ -222,7 +221,7 @@ def _is_own(host: str) -> bool:
 
 
 def _in_no_proxy_network(host: str) -> bool:
-    """Whether an address is in a network of NO_PROXY, such as `10.0.0.0/8`, which urllib does not read."""
+    """Whether an address is in a network listed in NO_PROXY, such as `10.0.0.0/8`, which urllib does not support."""
     for entry in getproxies_environment().get("no", "").split(","):
         if "/" in entry:
             with suppress(ValueError):
@@ -232,7 +231,7 @@ def _in_no_proxy_network(host: str) -> bool:
 
 
 def _shown(proxy: str) -> str:
-    """A proxy without its password."""
+    """The proxy without its password."""
     parts = urlsplit(proxy)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
@@ -245,20 +244,20 @@ def _let_pass(refused: Refused) -> None:
     del refused
 
 
-def _told(body: object) -> str:
-    """The message of an error body and its code, where that is a word; "" where there is none."""
+def _error_message(body: object) -> str:
+    """The message of an error body, with its code if that is a word; "" if there is none."""
     if isinstance(body, list):
-        return "; ".join(filter(None, map(_told, body[:3])))
+        return "; ".join(filter(None, map(_error_message, body[:3])))
     if not isinstance(body, dict):
         return body if isinstance(body, str) else ""
     for name in ("error", "detail", "errors", "message", "msg"):
         if isinstance(found := body.get(name), dict | list):
-            return _told(found)
+            return _error_message(found)
         if isinstance(found, str) and found:
-            place = body.get("loc")  # FastAPI's: which field is meant
+            place = body.get("loc")  # FastAPI: the field concerned
             where = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""
             code = body.get("code")
-            raw = body.get("metadata")  # OpenRouter: what its provider said
+            raw = body.get("metadata")  # OpenRouter: the provider's message
             if isinstance(raw, dict) and isinstance(raw.get("raw"), str):
                 found = f"{found}: {raw['raw']}"
             return f"{where}{found} ({code})" if isinstance(code, str) else f"{where}{found}"
@@ -266,21 +265,21 @@ def _told(body: object) -> str:
 
 
 def backoff(tried: int) -> float:
-    """Seconds before the next try: exponential, with jitter, so that rollouts do not return all at once."""
+    """Seconds before the next try: exponential, with jitter so that rollouts do not retry simultaneously."""
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * random.uniform(0.5, 1.5)
 
 
 def _connection_reason(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         reason = error.os_error
-        if isinstance(reason, ConnectionError) and reason.errno:  # whose own text is "Connect call failed"
+        if isinstance(reason, ConnectionError) and reason.errno:  # its own text is just "Connect call failed"
             return f"cannot connect: {os.strerror(reason.errno)}"
         return f"cannot connect: {reason.strerror or reason}"
     return f"the connection broke: {' '.join(str(error).split()) or type(error).__name__}"
 
 
 def _retry_after(header: str) -> float | None:
-    """Seconds to wait, from either form of the header (RFC 9110, 10.2.3)."""
+    """The seconds to wait, from either form of the header (RFC 9110, 10.2.3)."""
     try:
         seconds = float(header)
     except ValueError:

@@ -1,17 +1,17 @@
-"""Finish reasons: the endpoints' many words, sorted into the few that decide what a reply is worth."""
+"""Maps the finish reasons of all endpoints to the few that matter."""
 
 from collections.abc import Collection
 from typing import Literal
 
 Ending = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "malformed_call", "failed", "unknown"]
-"""`stop` and `tool_calls` are sound ends. `length`: cut at a limit. `content_filter`: withheld or cut by a filter.
-`refusal`: the endpoint marks the reply as a refusal. `malformed_call`: the endpoint could not read the model's call.
-`failed`: the server gave up. `unknown`: a word that nobody listed, or none at all, which is never a sound end."""
+"""`stop` and `tool_calls`: complete. `length`: cut at a limit. `content_filter`: withheld or cut by a filter.
+`refusal`: marked as a refusal by the endpoint. `malformed_call`: the endpoint could not parse the model's call.
+`failed`: the server gave up. `unknown`: not listed here, or missing; never counts as complete."""
 
 SOUND: frozenset[Ending] = frozenset({"stop", "tool_calls"})
 """The endings of a complete reply."""
 ENDINGS: dict[Ending, frozenset[str]] = {
-    # OpenAI and its look-alikes; TGI and Together; Anthropic; Gemini; Cohere; Bedrock; Responses.
+    # OpenAI and compatible servers; TGI and Together; Anthropic; Gemini; Cohere; Bedrock; Responses.
     "stop": frozenset(
         {"stop", "eos", "eos_token", "end", "end_turn", "end_of_turn", "stop_sequence", "complete", "completed"}
     ),
@@ -39,10 +39,13 @@ _BY_WORD = {word: ending for ending, words in ENDINGS.items() for word in (endin
 
 
 def ending_of(reason: object, sound: Collection[str] = ()) -> Ending:
-    """What the finish `reason` of a reply means; case does not matter. `sound` are further words of this endpoint for a
-    complete reply (`model.finish_reasons`); the word of a missing finish reason is `null`."""
+    """Classifies a finish `reason`, ignoring case.
+
+    `sound` are additional reasons that mean a complete reply at this endpoint (`model.finish_reasons`); `null` stands
+    for a missing reason.
+    """
     name = reason.strip().lower() if isinstance(reason, str) else "null" if reason is None else ""
-    if name in {each.lower() for each in sound}:
+    if sound and name in {each.lower() for each in sound}:
         return "stop"
     word, colon, _ = name.partition(": ")  # Gemini writes `content_filter: PROHIBITED_CONTENT`
     ending = _BY_WORD.get(word, "unknown")

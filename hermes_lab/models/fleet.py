@@ -1,4 +1,4 @@
-"""Several servers of the same weights: each rollout goes to the one with the least to do, and stays where its prefix is
+"""Several servers of the same weights. Each rollout goes to the least busy one and stays there, where its prefix is
 cached."""
 
 import random
@@ -15,23 +15,26 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.client import EndpointClient
-from hermes_lab.models.endpoint import backoff, may_pass
+from hermes_lab.models.endpoint import backoff, is_retryable
 from hermes_lab.models.refusals import NoReply, Refused
 from hermes_lab.models.weights import Say
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
 
 LOOK_SECONDS = 5.0
-"""Between two looks at a server that was taken out."""
+"""Seconds between two checks of a server that was taken out."""
 _ANSWER_SECONDS = 30.0
-"""For a server to say what it serves, and to load adapters."""
-_NOT_THERE = frozenset({401, 403, 404, 405})
-"""HTTP statuses of a server that is another one now, or of a request for what was never there."""
+"""Seconds for a server to report what it serves and to load adapters."""
+_WRONG_SERVER = frozenset({401, 403, 404, 405})
+"""HTTP statuses which suggest that another server answers now, or that the path never existed."""
 
 
 @dataclass(eq=False)
 class Server:
-    """A server as rollouts see it. `find` gives a client for each of the weights, and loads adapters that the server
-    lost; it raises `ModelError` or `ConfigError` where they are not to be had."""
+    """A server as used by a fleet.
+
+    `find` returns a client for each of the weights, and loads adapters that the server lost. It raises `ModelError` or
+    `ConfigError` if that fails.
+    """
 
     base_url: str
     find: Callable[[], Awaitable[Sequence[EndpointClient]]]
@@ -43,11 +46,11 @@ class Server:
 
 @asynccontextmanager
 async def open_fleet(servers: Sequence[Server], max_retries: int, say: Say) -> AsyncIterator[Sequence["FleetModel"]]:
-    """A model for each of the weights that all of `servers` serve, for the time of the block. One that does not answer
-    begins as taken out. Where all fail, all are tried again up to `max_retries` times. The servers' endpoints stay
-    whose they were.
+    """Opens one model for each of the weights served by all `servers`.
 
-    Raises `ModelError` where none answers, `ConfigError` where one serves other weights than the rest.
+    Servers that do not answer start as taken out. If all fail, all are retried up to `max_retries` times. Closing the
+    fleet does not close the servers' endpoints. Raises `ModelError` if no server answers, `ConfigError` if they serve
+    different weights.
     """
     failed: dict[Server, ModelError] = {}
     for server in servers:
@@ -72,7 +75,7 @@ async def open_fleet(servers: Sequence[Server], max_retries: int, say: Say) -> A
 
 
 async def _found(server: Server) -> Sequence[EndpointClient]:
-    """What `find` gives, or raises; `NoReply` where it takes too long, as of a server that hangs."""
+    """Calls `find`. Raises `NoReply` if it takes too long, as with a hanging server."""
     with anyio.move_on_after(_ANSWER_SECONDS):
         return await server.find()
     raise NoReply(f"{server.base_url} did not answer within {_ANSWER_SECONDS:g} s")
@@ -90,7 +93,7 @@ def _check_alike(servers: Sequence[Server]) -> None:
 
 
 class Fleet:
-    """Who is there, who is busy, and who is out. `policies` are the weights that all serve."""
+    """Tracks which servers are up, busy or taken out. `policies` are the weights that all of them serve."""
 
     def __init__(
         self,
@@ -107,8 +110,10 @@ class Fleet:
         self._tasks = tasks
 
     def least_busy(self, but: Collection[Server]) -> Server | None:
-        """The sound server with the fewest requests under way; where none is sound, the one that was taken out first.
-        None where all are in `but`."""
+        """The healthy server with the fewest open requests; if none is healthy, the one taken out first.
+
+        None if all are in `but`.
+        """
         left = [server for server in self._servers if server not in but]
         sound = [server for server in left if not server.sick]
         if sound:
@@ -116,9 +121,9 @@ class Fleet:
         return min((server for server in left if server.clients), key=lambda server: server.since, default=None)
 
     def take_out(self, server: Server, error: ModelError) -> None:
-        """No rollout goes there until it serves the weights again."""
+        """Takes a server out until it serves the weights again."""
         if isinstance(error, Refused) and error.status == HTTPStatus.TOO_MANY_REQUESTS:
-            return  # busy, not sick
+            return  # busy, not broken
         server.since = time.monotonic()
         if not server.sick:
             server.sick = True
@@ -126,10 +131,10 @@ class Fleet:
             self._tasks.start_soon(self._until_well, server)
 
     async def serves(self, server: Server) -> bool:
-        """Whether it answers, in time, and serves the weights; adapters that it lost are loaded again."""
+        """Whether the server answers in time and serves the weights; lost adapters are loaded again."""
         try:
             clients = await _found(server)
-        except (ModelError, ConfigError):  # not there, or there with other weights: no reason to end the run
+        except (ModelError, ConfigError):  # down, or with other weights: the run continues without it
             return False
         if [client.identity.policy for client in clients] != self._policies:
             return False
@@ -145,7 +150,7 @@ class Fleet:
 
 
 class FleetModel:
-    """A `ModelClient` over a fleet, under the weights of that number."""
+    """A `ModelClient` over a fleet, for one of its weights (by index)."""
 
     def __init__(self, fleet: Fleet, number: int, identity: ModelIdentity) -> None:
         self.identity = identity
@@ -153,23 +158,23 @@ class FleetModel:
         self._number = number
 
     def for_task(self, task: Task) -> "FleetModel":
-        """The model for one rollout, which stays at a server."""
+        """The model for one rollout, which stays with one server."""
         del task
         return _Rollout(self._fleet, self._number, self.identity)
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """One reply, from anywhere; see `ModelClient`."""
+        """One reply, from any server; see `ModelClient`."""
         return await _Rollout(self._fleet, self._number, self.identity).generate(messages, tools)
 
     async def aclose(self) -> None:
-        """The servers' connections are closed by whoever opened them."""
+        """Does nothing: the servers' connections belong to the caller."""
 
 
 class _Rollout(FleetModel):
     _server: Server | None = None
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        error = ModelError("no server")
+        error = ModelError("no server is available")
         for tried in range(self._fleet.max_retries + 1):
             if tried:
                 await anyio.sleep(backoff(tried - 1))
@@ -179,8 +184,8 @@ class _Rollout(FleetModel):
                 try:
                     return await server.clients[self._number].generate(messages, tools)
                 except (NoReply, Refused) as failure:
-                    # The request's own fault would be one anywhere, and a slow reply takes as long there.
-                    if not await self._is_of(server, failure):
+                    # A bad request fails on every server, and a slow reply is as slow elsewhere.
+                    if not await self._is_server_fault(server, failure):
                         raise
                     error = failure
                 except ModelError as failure:
@@ -191,15 +196,15 @@ class _Rollout(FleetModel):
                 self._fleet.take_out(server, error)
         raise error
 
-    async def _is_of(self, server: Server, failure: NoReply | Refused) -> bool:
-        """Whether the failure is the server's."""
-        if isinstance(failure, Refused) and may_pass(failure.status):
+    async def _is_server_fault(self, server: Server, failure: NoReply | Refused) -> bool:
+        """Whether the failure is the server's fault."""
+        if isinstance(failure, Refused) and is_retryable(failure.status):
             return True
-        may_be = isinstance(failure, NoReply) or failure.status in _NOT_THERE
+        may_be = isinstance(failure, NoReply) or failure.status in _WRONG_SERVER
         return may_be and not await self._fleet.serves(server)
 
     def _choose(self, failed: Collection[Server]) -> Server | None:
-        """The server of the turn before, or another where that one is out; None where all have failed."""
+        """The server of the previous turn, or another one if that is out; None if all have failed."""
         if self._server is None or self._server.sick or self._server in failed:
             self._server = self._fleet.least_busy(failed)
         return self._server

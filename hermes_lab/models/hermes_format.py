@@ -1,7 +1,7 @@
 """The Hermes text format: tools, calls and results as text in the conversation.
 
-The texts are byte for byte those of the Qwen2.5 chat template, so that with such a model the prompt is the
-same whether the server renders the tools (`native`) or Hermes Lab does (`hermes`).
+The texts are byte for byte those of the Qwen2.5 chat template. With such a model the prompt is the same whether the
+server renders the tools (`native`) or Hermes Lab does (`hermes`).
 """
 
 import json
@@ -35,26 +35,26 @@ within <tool_call></tool_call> XML tags:
 
 
 def render_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
-    """The preamble that declares OpenAI function schemas. It ends the system prompt, after an empty line."""
+    """The preamble that declares OpenAI function schemas. It ends the system prompt, after a blank line."""
     return _PREAMBLE.format(signatures="\n".join(_dumps(schema) for schema in schemas))
 
 
 def render_calls(content: str, calls: Sequence[ToolCall]) -> str:
-    """An assistant turn: its text, then one block a call. An unparsed call is repeated as it was written."""
+    """An assistant turn: its text, then one block per call. An unparsed call is repeated as written."""
     return "\n".join([*([content] if content else []), *(f"{_OPEN}\n{_call(call)}\n{_CLOSE}" for call in calls)])
 
 
 def render_results(results: Sequence[ToolResult]) -> str:
-    """The user turn that answers an assistant turn's calls, in their order; each content stands verbatim."""
+    """The user turn with the results of an assistant turn's calls, in order and verbatim."""
     return "\n".join(f"<tool_response>\n{result.content}\n</tool_response>" for result in results)
 
 
 def parse_reply(text: str, tools: Collection[str] | None = None) -> Reply:
-    """Takes a sampled reply apart; it never fails. `tools` are the names of those that were offered, where that is
-    known: JSON outside of the tags is a call of one of these only.
+    """Parses a sampled reply; never fails.
 
-    A block that holds no call becomes a `ToolCall` with `error` and `raw`, and the blocks around it stand. A
-    closing tag may be missing at the end of the text. Ids are `call_0`, `call_1`, ... in order.
+    `tools` are the names of the offered tools, if known: JSON outside of tags counts as a call only if it names one. A
+    block without a valid call becomes a `ToolCall` with `error` and `raw`; other blocks are unaffected. The closing tag
+    may be missing at the end of the text. Ids are `call_0`, `call_1`, ... in order.
     """
     return read(text, tools)
 
@@ -66,5 +66,5 @@ def _call(call: ToolCall) -> str:
 
 
 def _dumps(value: object) -> str:
-    """What a chat template's `tojson` gives."""
+    """JSON as formatted by the `tojson` of a chat template."""
     return json.dumps(value, ensure_ascii=False)

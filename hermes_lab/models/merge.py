@@ -1,6 +1,6 @@
-"""Base weights + LoRA adapter -> one folder of weights, in a process of its own: `... merge BASE ADAPTER FOLDER`.
+"""Base weights + LoRA adapter -> one folder of weights, in a separate process: `... merge BASE ADAPTER FOLDER`.
 
-vLLM serves merged weights several times faster on a CPU than an adapter beside them.
+On a CPU, vLLM serves merged weights several times faster than base weights with an adapter.
 """
 
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def merge(base: Path, adapter: Path, folder: Path) -> None:
-    """Adds the adapter to the weights in float32, and writes them in bfloat16 with the base's other files."""
+    """Adds the adapter to the weights in float32 and writes them in bfloat16, with the base's other files."""
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM

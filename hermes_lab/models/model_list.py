@@ -1,4 +1,4 @@
-"""What an endpoint says it serves, and whether that is certain enough to refuse a name."""
+"""Reads which models an endpoint serves, and whether the list is reliable enough to reject a name."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -11,14 +11,14 @@ _ALIASES = ("aliases", "canonical_slug", "root", "model", "name")
 
 
 class NoModelList(ModelError):
-    """The endpoint answers, but with no list of models."""
+    """The endpoint answers, but not with a list of models."""
 
 
 class ModelList(NamedTuple):
-    """Names, each with the folder that it was loaded from ("" where the server does not tell).
+    """The served models: name -> folder ("" if the server does not report it).
 
-    `certain`: the list is a whole one in the standard form, so that a name that it lacks is not served. `aliases` are
-    further names of the same models.
+    `certain`: the list is complete and in the standard form, so a missing name is not served. `aliases` are further
+    names of the same models.
     """
 
     models: dict[str, str]
@@ -26,8 +26,8 @@ class ModelList(NamedTuple):
     aliases: frozenset[str] = frozenset()
 
     def may_serve(self, name: str) -> bool:
-        """Whether the endpoint may know a model by that name: it is listed; or a listed name is the same but for a
-        prefix (`models/`, an organisation) or a suffix (`:latest`, `:floor`)."""
+        """Whether the endpoint may know that name: it is listed, or a listed name differs only by a prefix (`models/`,
+        an organisation) or a suffix (`:latest`, `:floor`)."""
         if not self.certain or name in self.models:
             return True
         wanted = _plain(name)
@@ -35,8 +35,11 @@ class ModelList(NamedTuple):
 
 
 def read_model_list(content: bytes) -> ModelList:
-    """Reads the body of `/models` in any of its forms: OpenAI's, a bare array (Together), the `models` of Ollama and
-    Gemini, an array of names. Raises `NoModelList` where it is none of these."""
+    """Parses the body of `/models` in any of its forms: OpenAI's, a bare array (Together), the `models` of Ollama and
+    Gemini, an array of names.
+
+    Raises `NoModelList` for anything else.
+    """
     try:
         body = decode_json(content)
     except ModelError as error:
@@ -49,7 +52,7 @@ def read_model_list(content: bytes) -> ModelList:
                 listed, standard = body[key], key == "data"
                 break
     if listed is None:
-        raise NoModelList("no list of models")
+        raise NoModelList("not a list of models")
     models: dict[str, str] = {}
     aliases: set[str] = set()
     for each in listed:
@@ -71,11 +74,11 @@ def _aliases(entry: Mapping[str, Any]) -> set[str]:
 
 
 def _plain(name: str) -> str:
-    """A name without prefix, suffix and case."""
+    """The lowercase name without prefix and suffix."""
     return name.lower().removeprefix("models/").rpartition("/")[2].partition(":")[0]
 
 
 def shown(names: Collection[str], most: int = 12) -> str:
-    """Names in a message."""
+    """The names, formatted for a message."""
     first = ", ".join(list(names)[:most])
     return (f"{first}, and {len(names) - most} more" if len(names) > most else first) or "nothing"

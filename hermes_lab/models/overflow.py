@@ -1,8 +1,8 @@
-"""Recognises a refusal that says: the prompt does not fit the model's context.
+"""Recognises refusals of a prompt that exceeds the model's context.
 
-Endpoints have no common code for it, and more wordings than any list. So it is told by words that come together: what
-is too large (context, prompt, input, tokens...), and that it is too large (exceeds, too long, maximum...), in a refusal
-that is about nothing else.
+Endpoints share no error code for it, and wordings vary too much for a list. A refusal is recognised by a combination of
+words: a subject (context, prompt, input, tokens...) and an excess (exceeds, too long, maximum...), unless it is about
+something else.
 """
 
 import re
@@ -53,7 +53,7 @@ _URL = re.compile(r"https?://\S+")
 
 
 def is_overflow(status: int, said: str, pattern: str = "") -> bool:
-    """Whether an endpoint's refusal says that the prompt is too long. `pattern` is this endpoint's own way to say so
+    """Whether a refusal says that the prompt is too long. `pattern` is this endpoint's own wording
     (`model.overflow_pattern`)."""
     if pattern and re.search(pattern, said, re.IGNORECASE):
         return True

@@ -1,12 +1,12 @@
-"""Tells a reply's answer from its reasoning. This is the one place that does.
+"""Separates a reply's answer from its reasoning; no other module does.
 
-Many endpoints leave the reasoning of a model in its text, between tags of its own. Tags are found in any position:
+Many endpoints leave a model's reasoning in its text, between model-specific tags. Tags are recognised anywhere:
 
-- `<think>hm</think> 4`: what stands between the tags is reasoning.
-- `hm</think> 4`: the chat template wrote the opening tag, so all before the closing one is reasoning.
-- `<think>hm`: never closed, so the model was still thinking. Such a text has no answer, whatever stands before the tag.
+- `<think>hm</think> 4`: the text between the tags is reasoning.
+- `hm</think> 4`: the chat template wrote the opening tag, so everything before the closing tag is reasoning.
+- `<think>hm`: not closed, so the model was still thinking. There is no answer, whatever precedes the tag.
 
-A tag that stands in quotes of code (a backtick span or a closed fence, outside of reasoning) is text like any other.
+A tag quoted as code (in a backtick span or a closed fence, outside of reasoning) is ordinary text.
 """
 
 import re
@@ -22,7 +22,7 @@ OPENING = re.compile(
     r"|\A\s*(?:Here's|Here is) my thought process:",
     re.IGNORECASE,
 )
-"""Begins reasoning: Qwen, DeepSeek and most others; Mistral; Kimi-VL; OpenThinker, Cohere; MedGemma; Gemma; gpt-oss;
+"""Opening tags: Qwen, DeepSeek and most others; Mistral; Kimi-VL; OpenThinker, Cohere; MedGemma; Gemma; gpt-oss;
 Granite."""
 CLOSING = re.compile(
     rf"</{_NAMES}\s*>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_THINKING|/thinking|/think)\|>|<unused95>|<channel\|>"
@@ -32,7 +32,7 @@ CLOSING = re.compile(
 )
 _TAG = re.compile(f"{OPENING.pattern}|{CLOSING.pattern}", re.IGNORECASE | re.MULTILINE)
 _HARMONY_AS_TEXT = re.compile(r"\A\s*analysis(?=[A-Z\s]).*?assistantfinal", re.DOTALL)
-"""gpt-oss behind a server that drops the special tokens between its channels."""
+"""Matches gpt-oss behind a server that drops the special tokens between its channels."""
 _FENCE = re.compile(r"[ \t]*+(?P<fence>```+|~~~+)(?P<rest>.*)")
 _TICKS = re.compile(r"(?<!`)(?P<tick>`++)[^`\n]++(?P=tick)(?!`)")
 _WRAPPER = re.compile(r"\s*<(?P<tag>answer|response)>(?P<inside>.*?)(?:</(?P=tag)>\s*)?\Z", re.DOTALL | re.IGNORECASE)
@@ -43,27 +43,27 @@ END_TOKENS = (
     r"<\|(?:im_end|eot_id|eom_id|end|return|endoftext|end_of_text|END_OF_TURN_TOKEN|eot|user|observation)\|>"
     r"|</s>|<end_of_turn>|<turn\|>|<eos>|\[e~\[|<｜end▁of▁sentence｜>|\[EOS\]"
 )
-"""Tokens that end a reply, of which some servers leave the text. A part of a regular expression."""
+"""End-of-turn tokens that some servers leave in the text. Part of a regular expression."""
 _LAST_TOKEN = re.compile(rf"(?:{END_TOKENS})\Z")
 _LONGEST_TOKEN = 40
 
 
-class Parted(NamedTuple):
-    """A text without its reasoning, the reasoning, and whether it was still `open` at the end of the text."""
+class SplitText(NamedTuple):
+    """The text without its reasoning, the reasoning, and whether the reasoning was still `open` at the end."""
 
     answer: str
     reasoning: str
     open: bool = False
 
 
-def part(text: str, prompts: Iterable[str] = ()) -> Parted:
-    """Parts the answer of a whole reply from its reasoning. A text in which no tag stands is its own answer, as it is.
+def split_reasoning(text: str, prompts: Iterable[str] = ()) -> SplitText:
+    """Splits a complete reply into answer and reasoning. A text without tags is its own answer, unchanged.
 
-    Where the reasoning is still open at the end, the answer is empty. Tags that a template writes around the answer
-    (`<answer>`) are left out, unless one of the `prompts` asks for them.
+    If the reasoning is still open at the end, the answer is empty. Tags that a template puts around the answer
+    (`<answer>`) are removed, unless one of the `prompts` asks for them.
     """
     if (flat := _HARMONY_AS_TEXT.match(text)) and not OPENING.search(text):
-        return Parted(_clean(text[flat.end() :], prompts), text[: flat.end() - len("assistantfinal")].strip())
+        return SplitText(_clean(text[flat.end() :], prompts), text[: flat.end() - len("assistantfinal")].strip())
     kept: list[str] = []
     thoughts: list[str] = []
     at = 0
@@ -77,26 +77,26 @@ def part(text: str, prompts: Iterable[str] = ()) -> Parted:
             kept.append(before)
         elif opened:
             thoughts.append(before.strip())
-        else:  # of reasoning that the prompt began
+        else:  # closes reasoning that the prompt opened
             thoughts.append("".join([*kept, before]).strip())
             kept = []
     if inside:
         thoughts.append(text[at:].strip())
         kept = []
     elif not at:
-        return Parted(without_end_tokens(text), "")
+        return SplitText(without_end_tokens(text), "")
     else:
         kept.append(text[at:])
-    return Parted(_clean("".join(kept), prompts), "\n".join(filter(None, thoughts)), inside)
+    return SplitText(_clean("".join(kept), prompts), "\n".join(filter(None, thoughts)), inside)
 
 
-def apart(content: str, reasoning: str) -> str:
-    """The reasoning of a message that does not stand in its `content`: the endpoint gave it in a field of its own."""
-    return "" if not reasoning or reasoning in content or part(content).reasoning == reasoning else reasoning
+def separate_reasoning(content: str, reasoning: str) -> str:
+    """The reasoning that is not part of the message's `content`: the endpoint returned it in a separate field."""
+    return "" if not reasoning or reasoning in content or split_reasoning(content).reasoning == reasoning else reasoning
 
 
 class Tag(NamedTuple):
-    """A tag of reasoning: where it stands, and whether it opens."""
+    """A reasoning tag: its position, and whether it opens."""
 
     start: int
     end: int
@@ -104,15 +104,17 @@ class Tag(NamedTuple):
 
 
 def tags(text: str, at: int = 0, until: int | None = None) -> Iterator[Tag]:
-    """The tags from `at` on, up to `until`. Those in quotes of code are left out where they would open reasoning, or
-    would end some that was not opened."""
+    """The tags from `at` up to `until`.
+
+    Tags quoted as code are skipped if they would open reasoning, or close reasoning that was not opened.
+    """
     quoted: Iterator[tuple[int, int]] | None = None
     start, end = 0, 0
     inside = False
     for found in _TAG.finditer(text, at, len(text) if until is None else until):
         opens = OPENING.fullmatch(text, *found.span()) is not None
         if not inside:
-            if not opens and found.group().endswith(":"):  # Granite's is a sentence that anybody may write
+            if not opens and found.group().endswith(":"):  # Granite's tag is an ordinary sentence
                 continue
             quoted = quoted or _quoted(text, at)
             while end <= found.start() and (code := next(quoted, None)):
@@ -124,10 +126,10 @@ def tags(text: str, at: int = 0, until: int | None = None) -> Iterator[Tag]:
 
 
 def _quoted(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Where code is quoted from `at` on: backtick spans, and fences that are closed.
+    """The ranges quoted as code from `at` on: backtick spans and closed fences.
 
-    Reasoning itself may hold half a fence, so a fence that holds a closing tag alone quotes nothing: to take reasoning
-    for an answer is worse than the reverse.
+    Reasoning may contain half a fence, so a fence with only a closing tag does not count: taking reasoning for an
+    answer would be worse than the reverse.
     """
     fence, begun = "", 0
     for line in text[at:].splitlines(keepends=True):
@@ -147,7 +149,7 @@ def _quoted(text: str, at: int) -> Iterator[tuple[int, int]]:
 
 
 def without_end_tokens(text: str) -> str:
-    """The text without the end tokens that a server left at its end."""
+    """The text without trailing end-of-turn tokens that a server left in it."""
     ended = text.rstrip()
     while token := _LAST_TOKEN.search(ended, max(len(ended) - _LONGEST_TOKEN, 0)):
         text = ended = ended[: token.start()].rstrip()
@@ -155,7 +157,7 @@ def without_end_tokens(text: str) -> str:
 
 
 def _clean(answer: str, prompts: Iterable[str]) -> str:
-    """An answer without what some templates write around it, and no prompt asked for."""
+    """The answer without what some templates add around it, unless a prompt asked for it."""
     answer = _MARKED_ANSWER.sub("", without_end_tokens(answer)).strip()
     wrapped = _WRAPPER.fullmatch(answer)
     if not wrapped or any(f"<{wrapped['tag'].lower()}>" in prompt.lower() for prompt in prompts):

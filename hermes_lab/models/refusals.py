@@ -1,10 +1,10 @@
-"""Errors of an endpoint. The HTTP client is not imported here, so that commands without a model start fast."""
+"""Errors of an endpoint. A separate module, so that commands without a model start without an HTTP client."""
 
 from hermes_lab.errors import ModelError
 
 
 class Refused(ModelError):
-    """The server answered with an HTTP error, `status`; the message is the server's own, on one line."""
+    """The server answered with the HTTP error `status`; the message is the server's own, on one line."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -12,8 +12,8 @@ class Refused(ModelError):
 
 
 class NoReply(ModelError):
-    """The server took longer than it may."""
+    """The server exceeded the timeout."""
 
 
 class Failed(ModelError):
-    """The server answered with 200, and the answer says that it failed; another try may mend that."""
+    """The server answered 200, but the body reports a failure that may pass on a retry."""

@@ -1,4 +1,4 @@
-"""Models behind HTTP: an endpoint that exists, or a vLLM that runs for as long as it is needed."""
+"""Models behind HTTP: an existing endpoint, or a vLLM server started for the duration of a run."""
 
 import os
 import re
@@ -43,7 +43,7 @@ _NO_SUCH_MODEL = re.compile(
     r"|(?<!this )\b(?:model|deployment)\b(?!\.).{0,80}(?:\bnot\b|n't|invalid|unknown|access)",
     re.IGNORECASE,
 )
-"""What a refusal says that is about the name, where its status is not 404."""
+"""Matches refusals of a model name whose status is not 404."""
 _WHOLE_PATH = re.compile(r"/(?:chat/completions|completions|messages|responses|models)/?$")
 
 
@@ -57,22 +57,22 @@ async def open_endpoints(
     say: Say = silent,
     known: Sequence[ModelIdentity] = (),
 ) -> AsyncIterator[Sequence[ModelClient]]:
-    """A model for each of `adapters` at an endpoint that somebody else runs, or at several of the same weights.
+    """Opens one model per adapter at an endpoint run by somebody else, or at several with the same weights.
 
-    `known` are the identities of a process that has opened them already: where an adapter's folder is not on this
-    machine, it is the one that is served under the name of its identity.
+    `known` are the identities from a process that already opened them: if an adapter's folder is not on this machine,
+    the adapter is looked up by the name in its identity.
     """
     for url in (urls := config.servers):
         _check_url(url)
     if len(set(urls)) < len(urls):
-        raise ConfigError("model.base_url: a server stands there twice")
+        raise ConfigError("model.base_url: the same server is listed twice")
     keys = read_keys(config)
     if len(urls) == 1:
         endpoint = open_endpoint(config, urls[0], connections=concurrency, key=keys[0])
         async with _clients(config, adapters, endpoint, tool_format, known, say) as clients:
             yield clients
         return
-    # Each is tried once: the next one is the better second try.
+    # One try each: on failure, the next server is a better choice than a retry.
     each = config.model_copy(update={"max_retries": 0})
     async with AsyncExitStack() as stack:
         servers = []
@@ -88,9 +88,9 @@ async def open_endpoints(
 async def open_vllm(
     config: ModelConfig, adapters: Sequence[str], *, tool_format: ToolFormat, log: Path, concurrency: int, say: Say
 ) -> AsyncIterator[Sequence[EndpointClient]]:
-    """A client for each of `adapters` at a vLLM that is started for the block, with the weights fetched where needed.
+    """Starts a vLLM server and yields a client per adapter; weights are downloaded if needed.
 
-    Weights are merged with a single adapter only: the server holds one set of them.
+    Adapters are merged into the weights only if there is exactly one: the server holds a single set of weights.
     """
     for unknown in (name for name in adapters if name and not config.server.args and adapter_folder(name) is None):
         raise ConfigError(f"model.adapter: {unknown!r} is neither a folder nor `{PACKAGED}`")
@@ -103,7 +103,7 @@ async def open_vllm(
         weights, name = await anyio.to_thread.run_sync(merged, weights, folder, adapter.digest, say), adapter.name
     async with VllmServer(weights, config.server, name=name, log=log, say=say) as server, server.watched():
         endpoint = open_endpoint(config, server.base_url, connections=concurrency)
-        if merge:  # these weights are served under the adapter's name, and no others are
+        if merge:  # the merged weights are served under the adapter's name
             identity = ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter)
             async with endpoint:
                 yield [EndpointClient(config, endpoint=endpoint, identity=identity, tool_format=tool_format)]
@@ -116,7 +116,7 @@ async def open_vllm(
 async def open_served(
     config: ModelConfig, identities: Sequence[ModelIdentity], *, tool_format: ToolFormat, concurrency: int
 ) -> AsyncIterator[Sequence[EndpointClient]]:
-    """A client for each of the weights that a vLLM of another process of this machine serves already."""
+    """Connects to the weights served by a vLLM of another process on this machine."""
     endpoint = open_endpoint(config, identities[0].base_url, connections=concurrency)
     async with endpoint:
         served = await served_models(endpoint)
@@ -154,13 +154,13 @@ async def _find(
     known: Sequence[ModelIdentity],
     say: Say,
 ) -> Sequence[EndpointClient]:
-    """Checks that the model is served, as far as the endpoint tells, and loads or finds the adapters."""
+    """Checks that the model is served, as far as the endpoint reports it, and loads or finds the adapters."""
     listed = await _listed(config, endpoint, say)
     served = listed.models if listed else None
     if listed and not listed.may_serve(config.name):
         await _try_name(config, endpoint, listed)
     if listed and config.name not in listed.models:
-        say(f"{endpoint.base_url} lists {shown(listed.models)}, and {config.name!r} not by that name; going on with it")
+        say(f"{endpoint.base_url} lists {shown(listed.models)}, but not {config.name!r}; using it anyway")
     found = [
         await _adapter(name, endpoint, served, known[n] if known else None) if name else Adapter("", "")
         for n, name in enumerate(adapters)
@@ -180,7 +180,7 @@ async def _find(
 
 
 async def _listed(config: ModelConfig, endpoint: Endpoint, say: Say) -> ModelList | None:
-    """What the endpoint lists, or None where it does not tell. Raises `ConfigError` where its address is wrong."""
+    """The endpoint's model list; None if it has none. Raises `ConfigError` if the address is wrong."""
     try:
         return await list_models(endpoint)
     except Refused as error:
@@ -193,16 +193,18 @@ async def _listed(config: ModelConfig, endpoint: Endpoint, say: Say) -> ModelLis
         unclear = error
     if not version_of(endpoint.base_url) and await _answers_below(endpoint, "/v1"):
         raise ConfigError(
-            f"model.base_url: {endpoint.base_url} is no API, but {endpoint.base_url}/v1 is: "
+            f"model.base_url: {endpoint.base_url} is not an API, but {endpoint.base_url}/v1 is: "
             f"set model.base_url={endpoint.base_url}/v1"
         )
-    say(f"going on without a list of models: {unclear}")
+    say(f"continuing without a list of models: {unclear}")
     return None
 
 
 async def _try_name(config: ModelConfig, endpoint: Endpoint, listed: ModelList) -> None:
-    """Asks a model that is not listed for a few tokens: lists lack deployments (Azure), aliases (Anthropic) and routes
-    (LiteLLM). Raises `ConfigError` where the endpoint refuses the name."""
+    """Sends a tiny request to a model that is not listed. Raises `ConfigError` if the endpoint refuses the name.
+
+    Lists lack deployments (Azure), aliases (Anthropic) and routes (LiteLLM).
+    """
     short = config.model_copy(update={"sampling": config.sampling.model_copy(update={"max_tokens": _TRIED_TOKENS})})
     identity = ModelIdentity(config.provider, config.name, endpoint.base_url, "", "")
     client = EndpointClient(short, endpoint=endpoint, identity=identity, tool_format="native")
@@ -216,7 +218,7 @@ async def _try_name(config: ModelConfig, endpoint: Endpoint, listed: ModelList) 
 
 
 async def _answers_below(endpoint: Endpoint, path: str) -> bool:
-    """Whether there is a list of models below a path of the endpoint, be it one for whoever has a key."""
+    """Whether a path of the endpoint has a model list, even one that requires a key."""
     try:
         read_model_list((await endpoint.get(f"{path}/models")).content)
     except Refused as error:
@@ -245,18 +247,20 @@ def _check_url(base_url: str) -> None:
         parts = urlsplit(base_url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         (parts.hostname or "").encode("idna")
-    except ValueError:  # brackets, a port or a host that is none
+    except ValueError:  # invalid brackets, port or host
         sound = False
     if not sound:
         raise ConfigError(
-            f"model.base_url: {base_url!r} is no http:// or https:// URL, such as http://127.0.0.1:8000/v1"
+            f"model.base_url: {base_url!r} is not an http:// or https:// URL such as http://127.0.0.1:8000/v1"
         )
     if "@" in parts.netloc:
-        raise ConfigError("model.base_url: it holds a user or password; use model.api_key_env instead")
+        raise ConfigError("model.base_url: it must not contain a user or password; use model.api_key_env instead")
     if secret := next((name for name, _ in parse_qsl(parts.query) if _SECRET.fullmatch(name)), ""):
-        raise ConfigError(f"model.base_url: its query holds {secret!r}; use model.api_key_env or model.headers instead")
+        raise ConfigError(
+            f"model.base_url: its query contains {secret!r}; use model.api_key_env or model.headers instead"
+        )
     if found := _WHOLE_PATH.search(parts.path):
-        raise ConfigError(f"model.base_url: leave out {found.group()!r}, which is added to it")
+        raise ConfigError(f"model.base_url: remove {found.group()!r}, which is added automatically")
 
 
 def _identify_folder(name: str) -> tuple[Path, Adapter]:
@@ -264,9 +268,9 @@ def _identify_folder(name: str) -> tuple[Path, Adapter]:
 
 
 def _known_digest(name: str, folder: Path) -> str:
-    """The digest of a served adapter, where the folder it came from still holds what its name says.
+    """The digest of a served adapter, if the folder it came from still matches its name.
 
-    Raises `ConfigError` where that adapter is not what its card tells of.
+    Raises `ConfigError` if the adapter does not match its card.
     """
     try:
         digest = adapter_digest(folder)

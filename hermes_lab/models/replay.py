@@ -1,4 +1,4 @@
-"""A model that answers as it did in a recorded run: the episode log is the recording."""
+"""A model that repeats the replies of a recorded run, read from its episode log."""
 
 import hashlib
 from collections import defaultdict
@@ -9,10 +9,9 @@ from typing import Any
 import anyio.lowlevel
 import msgspec
 
-from hermes_lab.agent.compress import SUMMARY, summary_request, visible
-from hermes_lab.agent.loop import CONCLUDE
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models.wires.chat import wire
+from hermes_lab.transcript import CONCLUDE, SUMMARY, summary_request, visible
 from hermes_lab.types import Child, Episode, Generation, Message, ModelIdentity, Recorded, Trajectory
 from hermes_lab.types.trajectory import StopReason
 
@@ -20,17 +19,19 @@ _encoder = msgspec.json.Encoder()
 
 
 class ReplayModel:
-    """A `ModelClient` that gives every recorded prompt its recorded reply, byte for byte.
+    """A `ModelClient` that answers every recorded prompt with its recorded reply, byte for byte.
 
-    Where several rollouts met the same prompt (k samples), their replies are given in turn, in the order of the log,
-    and then again from the first. A prompt that was not recorded is a `ModelError`: what runs now is not what ran
-    then. In a recording with prompts that were refused as too long it is a `ContextFull`, since those are not in it.
-    A reply tells what came of it then (`Generation.then`). Token ids are not replayed.
+    If several rollouts had the same prompt (k samples), their replies are given in log order, and then cyclically. A
+    prompt that was not recorded raises `ModelError`: the run has diverged. If the recording contains prompts refused as
+    too long, it raises `ContextFull`, as refused prompts are not recorded. `Generation.then` holds what followed each
+    reply. Token ids are not replayed.
     """
 
     def __init__(self, episodes: Iterable[Episode], *, explains: bool = False) -> None:
-        """`explains`: of a prompt that was not recorded, say how it differs; that takes the memory of all that was
-        said."""
+        """`explains` is for replaying single episodes: it says how a prompt that was not recorded differs, and accepts
+        a prompt whose messages were recorded with other tool schemas, which sets `other_tools`. It keeps all messages
+        in memory."""
+        self.other_tools = False
         self._conversations: list[Sequence[Message]] | None = [] if explains else None
         self._replies: dict[bytes, list[Generation]] = defaultdict(list)
         self._given: dict[bytes, int] = defaultdict(int)
@@ -46,13 +47,19 @@ class ReplayModel:
                 before = episode.trajectory.messages
                 self._add(episode.review.trajectory, before + episode.review.trajectory.messages)
         if identity is None:
-            raise ConfigError("model.name: the run holds no episode whose replies could be given again")
+            raise ConfigError("model.name: the run has no episode with replies to repeat")
         self.identity: ModelIdentity = identity
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """The recorded reply."""
         await anyio.lowlevel.checkpoint()
         key = _key(messages, tools)
+        if (
+            self._conversations is not None
+            and key not in self._replies
+            and (same := _key(messages, ())) in self._replies
+        ):
+            self.other_tools, key = True, same
         if not (replies := self._replies.get(key)):
             kind = ContextFull if self._refused else ModelError
             raise kind(f"the recording has no reply to this prompt: {self._explained(messages)}")
@@ -64,20 +71,20 @@ class ReplayModel:
         if not self._conversations:
             return f"turn {len(prompt)}, {prompt[-1].content[:80]!r}"
         nearest = max(self._conversations, key=lambda told: _alike(told, prompt))
-        return first_difference(nearest[: len(prompt)], prompt) or f"turn {len(prompt)} was not asked for"
+        return first_difference(nearest[: len(prompt)], prompt) or f"turn {len(prompt)} was never requested"
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Does nothing."""
 
     def _add_children(self, children: Iterable[Child]) -> None:
-        """Takes up the replies of child agents, and of theirs."""
+        """Adds the replies of child agents, recursively."""
         for child in children:
             if child.trajectory:
                 self._add(child.trajectory, child.trajectory.messages)
             self._add_children(child.children)
 
     def _add(self, trajectory: Trajectory, messages: Sequence[Message]) -> None:
-        """Takes up the replies of one conversation; `messages` is all of it."""
+        """Adds the replies of one conversation, of which `messages` is the whole."""
         tools = trajectory.tools if trajectory.tool_format == "native" else ()
         if self._conversations is not None:
             self._conversations.append(messages)
@@ -86,10 +93,13 @@ class ReplayModel:
             before = [c for c in trajectory.compressions if c.at < step.message]
             prompt = visible(messages[: step.message], before)
             reply = messages[step.message]
-            if trajectory.tool_format == "hermes":  # its calls are read from the text again
+            if trajectory.tool_format == "hermes":  # calls are parsed from the text again
                 reply = Message(role="assistant", content=reply.content, reasoning=reply.reasoning)
             then = _then(messages, step.message, trajectory.stop_reason)
-            self._replies[_key(prompt, tools)].append(Generation(reply, step.finish_reason, step.usage, then=then))
+            generation = Generation(reply, step.finish_reason, step.usage, then=then)
+            self._replies[_key(prompt, tools)].append(generation)
+            if tools and self._conversations is not None:
+                self._replies[_key(prompt, ())].append(generation)
         for n, done in enumerate(trajectory.compressions):
             prompt = summary_request(messages, trajectory.compressions[:n], done.start, done.end, done.room)
             summary = Message(role="assistant", content=messages[done.at].content.removeprefix(SUMMARY))
@@ -97,7 +107,7 @@ class ReplayModel:
 
 
 def _then(messages: Sequence[Message], place: int, stop: StopReason) -> Recorded:
-    """What came after the reply at `place`."""
+    """What followed the reply at index `place`."""
     after = list(takewhile(lambda message: message.results, messages[place + 1 :]))
     following = messages[place + 1 + len(after) :]
     ended = bool(following) and following[0].role == "user" and following[0].content == CONCLUDE
@@ -105,12 +115,12 @@ def _then(messages: Sequence[Message], place: int, stop: StopReason) -> Recorded
 
 
 def _key(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> bytes:
-    """A digest of what a server would be sent."""
+    """A digest of the request as sent to a server."""
     return hashlib.sha256(_encoder.encode((wire(messages, "native"), tools))).digest()
 
 
 def first_difference(then: Sequence[Message], now: Sequence[Message]) -> str:
-    """The first difference in words, or nothing."""
+    """Describes the first difference; "" if there is none."""
     for number, (a, b) in enumerate(zip(then, now, strict=False)):
         if (a.role, a.content) != (b.role, b.content):
             at = next((i for i, (x, y) in enumerate(zip(a.content, b.content, strict=False)) if x != y), 0)
@@ -120,7 +130,7 @@ def first_difference(then: Sequence[Message], now: Sequence[Message]) -> str:
 
 
 def _alike(then: Sequence[Message], now: Sequence[Message]) -> int:
-    """How many messages at the beginning are the same."""
+    """The number of equal messages at the beginning."""
     pairs = zip(then, now, strict=False)
     same = takewhile(lambda pair: (pair[0].role, pair[0].content) == (pair[1].role, pair[1].content), pairs)
     return sum(1 for _ in same)

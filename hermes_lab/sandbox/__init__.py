@@ -1,4 +1,4 @@
-"""Workspaces for episodes, a fresh one for each; how they are isolated is the backend's matter."""
+"""Sandboxes: an isolated workspace for every episode, provided by one of several backends."""
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
@@ -8,7 +8,7 @@ __all__ = ["open_sandbox", "probe", "unkept_promises"]
 
 
 def open_sandbox(config: SandboxConfig) -> Sandbox:
-    """The sandbox that `config.backend` names; it starts when it is entered.
+    """The sandbox of `config.backend`; it starts when entered.
 
     Raises `ConfigError` for `local` without `allow_local`.
     """
@@ -25,10 +25,10 @@ def open_sandbox(config: SandboxConfig) -> Sandbox:
     return BubblewrapSandbox(config)
 
 
-def unkept_promises(config: SandboxConfig) -> tuple[str, ...]:
-    """What `config.backend` cannot keep of what a sandbox promises, a line each: to be said before a run begins."""
+def missing_guarantees(config: SandboxConfig) -> tuple[str, ...]:
+    """The sandbox guarantees that `config.backend` does not provide, one line each, for a warning before a run."""
     if config.backend == "local":
-        from hermes_lab.sandbox.local import UNKEPT
+        from hermes_lab.sandbox.local import MISSING_GUARANTEES
 
-        return UNKEPT
+        return MISSING_GUARANTEES
     return ()

@@ -1,4 +1,4 @@
-"""A sandbox on bubblewrap: namespaces, a read-only system, one writable workspace, no network."""
+"""The bubblewrap backend: namespaces, a read-only system, one writable workspace, no network."""
 
 import os
 import signal
@@ -14,10 +14,10 @@ _SCRATCH: tuple[str, ...] = ("tmp", "dev/shm")
 
 
 class BubblewrapSandbox(PipedSandbox):
-    """One bwrap for a whole episode; a warm shell in it is process 1 of a namespace of its own."""
+    """One bwrap for a whole episode; a warm shell in it is process 1 of its own pid namespace."""
 
     def process_1(self) -> int | None:
-        """bwrap has no other child."""
+        """The only child of bwrap."""
         found = children(self._piped.pid) if self._piped else []
         return found[0] if found else None
 
@@ -40,8 +40,8 @@ class BubblewrapSandbox(PipedSandbox):
         return launch.start(self.folders, self.config)
 
     async def _kill(self, started: Piped) -> None:
-        """With process 1 the kernel kills every process of its namespace, and only then bwrap sees it end."""
+        """Kills process 1, and thereby every process of its namespace; bwrap exits afterwards."""
         await self._signal(signal.SIGKILL)
-        if not self._said:  # bwrap may not have come as far as process 1
+        if not self._said:  # bwrap may not have started process 1 yet
             os.kill(started.pid, signal.SIGKILL)
         await gone(started.pid)

@@ -1,11 +1,11 @@
-"""Who is below a process, as the host sees it."""
+"""The descendants of a process, as seen by the host."""
 
 import os
 from contextlib import suppress
 
 
 def children(pid: int) -> list[int]:
-    """The host's pids of a process's children; none where it is gone."""
+    """The host pids of a process's children; empty if it is gone."""
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
@@ -15,8 +15,8 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """All below a process: in a pid namespace no process leaves its process 1."""
+    """All descendants of a process. Within a pid namespace none can escape its process 1."""
     found = children(pid)
-    for inner in found:  # grows on the way
+    for inner in found:  # grows during the loop
         found += children(inner)
     return found

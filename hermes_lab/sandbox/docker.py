@@ -1,4 +1,4 @@
-"""A sandbox on Docker: one warm container an episode, one warm shell in it, no network, a read-only system."""
+"""The Docker backend: one warm container per episode with a warm shell, no network, a read-only system."""
 
 import functools
 import os
@@ -21,14 +21,14 @@ from hermes_lab.sandbox.warm import WarmSandbox
 from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE
 
 _TMP_MB, _SHM_MB = 256, 64
-_ROOTS = "/run/hermes-lab"  # a folder that only root may enter, in which the exchange folder is mounted
+_ROOTS = "/run/hermes-lab"  # a folder accessible only to root, in which the exchange folder is mounted
 _EXCHANGE = f"{_ROOTS}/exchange"
 
 
 class DockerSandbox(WarmSandbox):
-    """One container for a whole episode; a warm shell inside it starts every command as a process of its own.
+    """One container for a whole episode; a warm shell in it starts each command as a separate process.
 
-    The image must be there: nothing is ever pulled.
+    The image must exist locally: nothing is ever pulled.
     """
 
     _start_seconds = 60.0
@@ -50,20 +50,22 @@ class DockerSandbox(WarmSandbox):
         return await super().__aenter__()
 
     def processes(self) -> Sequence[int]:
-        """See `WarmSandbox.processes`; none where they are out of sight."""
+        """See `WarmSandbox.processes`; empty if they are not visible."""
         try:
-            is_ours = self._id in Path(f"/proc/{self._pid}/cgroup").read_text()  # and no other's with an old number
+            is_ours = (
+                self._id in Path(f"/proc/{self._pid}/cgroup").read_text()
+            )  # and not another process that reuses the pid
         except OSError:
             return ()
         return descendants(self._pid) if is_ours else ()
 
     def scratch_bytes(self) -> int:
-        """Nothing: the container's own limit of memory holds for /tmp too."""
+        """Always 0: the container's memory limit covers /tmp too."""
         return 0
 
     @property
     def _name(self) -> str:
-        """The container's, after the harness's folder and its own."""
+        """The container's name, from the harness's folder and the episode's."""
         return "-".join(self.folders.exchange.parts[-3:-1])
 
     def _open_folders(self) -> EpisodeFolders:
@@ -76,7 +78,7 @@ class DockerSandbox(WarmSandbox):
         await in_thread(self._launch)
 
     def _launch(self) -> None:
-        """Makes and starts the container. Attached before it starts, so that no byte is missed. Blocks."""
+        """Creates and starts the container. Attaches before the start, so that no output is missed. Blocks."""
         with explained(self.config.image):
             told = _container(self._client, self.folders, self.config)
             self._id = self._client.create_container(name=self._name, **told)["Id"]
@@ -89,7 +91,7 @@ class DockerSandbox(WarmSandbox):
         self._pid = self._client.inspect_container(self._name)["State"]["Pid"]
 
     def _restart(self) -> None:
-        """Starts the ended container again: its folders and the shell's state are as they were. Blocks."""
+        """Restarts the container with its folders and the shell's state unchanged. Blocks."""
         assert self._attached is not None
         with explained():
             self._client.wait(self._name)
@@ -107,8 +109,8 @@ class DockerSandbox(WarmSandbox):
         why = await in_thread(self._why_ended)
         if not self.busy or why != self._out_of_memory:
             raise SandboxError(f"sandbox: {why}")
-        # The kernel kills commands first, but process 1 too where they are slow to free theirs. It was the command's
-        # doing, and the episode goes on.
+        # The kernel kills commands first, but also process 1 if they free memory too slowly. The command is to blame,
+        # and the episode continues.
         await in_thread(self._restart)
         await self._be_ready()
         return [str(128 + signal.SIGKILL), "restarted"]
@@ -129,7 +131,7 @@ class DockerSandbox(WarmSandbox):
 
     async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
         said, timed_out = await super()._run(timeout, alone=alone)
-        if timed_out:  # it may have been killed before it had an output
+        if timed_out:  # it may have been killed before any output
             self._exchange.touch()
         return said, timed_out
 
@@ -141,20 +143,20 @@ class DockerSandbox(WarmSandbox):
             self._client.kill(self._name, number.name)
 
     async def _end(self) -> None:
-        """Kills every process of the container; then removes it and the folder."""
+        """Kills all processes of the container, then removes it and its folder."""
         await in_thread(self._remove)
 
     def _remove(self) -> None:
         if self._attached is not None:
             self._attached.close()
-        # There may be no container yet. One that an engine in trouble keeps is swept by a later harness.
+        # There may be no container yet. One that a faulty engine keeps is removed by a later harness.
         with suppress(SandboxError), explained():
             self._client.remove_container(self._name, v=True, force=True)
-        remove_tree(self.folders.exchange.parent)  # where the workspace lies too, but not that of a sibling
+        remove_tree(self.folders.exchange.parent)  # contains the workspace too, except for a sibling
 
 
 def _make_folders() -> EpisodeFolders:
-    """New folders of an episode, in one that only this user may enter."""
+    """Creates an episode's folders inside one accessible only to this user."""
     exchange = _make_exchange()
     workspace, skills = exchange.with_name("workspace"), exchange.with_name("skills")
     for folder in (workspace, skills):
@@ -166,10 +168,10 @@ def _make_folders() -> EpisodeFolders:
 
 
 def _make_exchange() -> Path:
-    """A container's exchange folder, in one that only this user may enter."""
+    """Creates a container's exchange folder inside one accessible only to this user."""
     exchange = Path(tempfile.mkdtemp(prefix="docker-", dir=harness_folder(launch.owner()))) / "exchange"
     exchange.mkdir()
-    exchange.chmod(0o777)  # the container's root, who has no power over another's folder, writes to it
+    exchange.chmod(0o777)  # written by the container's root, which lacks the capability to override permissions
     for name, content in {"session.sh": _script(), "command": "", "prelude": ""}.items():
         (exchange / name).write_text(content)
         (exchange / name).chmod(0o644)
@@ -182,11 +184,11 @@ def _script() -> str:
 
 
 def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig) -> dict[str, Any]:
-    """What `create_container` is told."""
+    """The arguments of `create_container`."""
     from docker.types import LogConfig, Mount, Ulimit
 
     uid, gid = (os.geteuid(), os.getegid()) if launch.owner() is None else (launch.owner(), launch.owner())
-    tmp, shm = (min(most, config.memory_mb // 4) for most in (_TMP_MB, _SHM_MB))  # they take of that memory
+    tmp, shm = (min(most, config.memory_mb // 4) for most in (_TMP_MB, _SHM_MB))  # both count towards that memory
     host_config = client.create_host_config(
         network_mode="none",
         ipc_mode="private",
@@ -199,9 +201,9 @@ def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig) -> d
         tmpfs={_ROOTS: "mode=700,size=64k", "/tmp": f"exec,nosuid,nodev,mode=1777,size={tmp}m"},
         shm_size=f"{shm}m",
         cap_drop=["ALL"],
-        cap_add=["SETUID", "SETGID", "SETPCAP", "KILL"],  # process 1's; commands have none
+        cap_add=["SETUID", "SETGID", "SETPCAP", "KILL"],  # for process 1; commands have none
         security_opt=["no-new-privileges", f"seccomp={seccomp_profile()}"],
-        pids_limit=config.processes + 1,  # and process 1
+        pids_limit=config.processes + 1,  # plus process 1
         mem_limit=f"{config.memory_mb}m",
         memswap_limit=f"{config.memory_mb}m",
         ulimits=[
@@ -219,8 +221,8 @@ def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig) -> d
         "working_dir": str(WORKSPACE),
         "environment": {"HOME": str(WORKSPACE), "LANG": "C.UTF-8"},
         "labels": {OWNER_LABEL: owner()},
-        "healthcheck": {"test": ["NONE"]},  # an image's own would run as root
+        "healthcheck": {"test": ["NONE"]},  # an image's own check would run as root
         "stdin_open": True,
         "host_config": host_config,
-        "use_config_proxy": False,  # the proxies of ~/.docker/config.json may hold passwords
+        "use_config_proxy": False,  # proxies in ~/.docker/config.json may contain passwords
     }

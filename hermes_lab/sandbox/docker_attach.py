@@ -1,4 +1,4 @@
-"""The hijacked connection to a container's process 1: what it reads on stdin, and writes on stdout and stderr."""
+"""The attached connection to a container's process 1: its stdin, stdout and stderr."""
 
 import socket
 import struct
@@ -6,16 +6,16 @@ from typing import Any
 
 import anyio
 
-_HEADER = struct.Struct(">BxxxL")  # which stream, and the bytes that follow
+_HEADER = struct.Struct(">BxxxL")  # stream number, and length of the payload
 _STDOUT = 1
 _CHUNK = 4096
 
 
 class Attached:
-    """Made from what `APIClient.attach_socket` gives. The engine ends the container's stdin when it is closed."""
+    """Wraps the result of `APIClient.attach_socket`. When it is closed, the engine closes the container's stdin."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream = stream  # keeps the connection from being collected
+        self._stream = stream  # keeps the connection from being garbage collected
         self._socket: socket.socket = stream._sock
         self._socket.setblocking(False)
         self._raw = bytearray()
@@ -24,15 +24,15 @@ class Attached:
 
     @property
     def errors(self) -> str:
-        """What came on stderr, in one line."""
+        """The stderr output, on one line."""
         return " ".join(self._errors.decode(errors="replace").split())
 
     def send(self, data: bytes) -> None:
-        """Writes to stdin; a few bytes, so it never waits."""
+        """Writes to stdin; a few bytes, so it never blocks."""
         self._socket.sendall(data)
 
     async def line(self) -> bytes:
-        """The next line of stdout; empty where process 1 has ended."""
+        """The next line of stdout; empty if process 1 has ended."""
         while b"\n" not in self._out:
             await anyio.wait_readable(self._socket)
             chunk = self._socket.recv(_CHUNK)
@@ -45,7 +45,7 @@ class Attached:
         return bytes(line)
 
     def close(self) -> None:
-        """Gives the connection back."""
+        """Closes the connection."""
         self._stream._response.close()
         self._stream.close()
 

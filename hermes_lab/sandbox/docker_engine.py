@@ -1,7 +1,7 @@
-"""The Docker Engine of this machine: found, checked, called from threads, and swept of what killed harnesses left.
+"""The local Docker Engine: finds and checks it, calls it from threads, and removes containers of dead harnesses.
 
-The engine must be the machine's own and give no uids of its own to containers: a workspace is a folder of this machine
-that container and harness both write.
+The engine must run on this machine without remapping uids: a workspace is a local folder written by both container and
+harness.
 """
 
 import functools
@@ -22,7 +22,7 @@ from hermes_lab.errors import SandboxError
 OWNER_LABEL = "hermes-lab.owner"
 
 T = TypeVar("T")
-_AT_ONCE = 16  # calls of the engine; more make it slower
+_AT_ONCE = 16  # concurrent calls; more make the engine slower
 _POOL = 64
 _SECONDS = 60
 _DEFAULT_HOST = "unix:///var/run/docker.sock"
@@ -32,7 +32,7 @@ _limiter: anyio.lowlevel.RunVar[anyio.CapacityLimiter] = anyio.lowlevel.RunVar("
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Runs a blocking call of the engine to its end, even when cancelled."""
+    """Runs a blocking engine call to its end, even when cancelled."""
     try:
         limiter = _limiter.get()
     except LookupError:
@@ -42,20 +42,20 @@ async def in_thread(call: Callable[[], T]) -> T:
 
 
 def engine() -> Any:
-    """The process's one client (`docker.APIClient`). `SandboxError` where no usable engine answers. Blocks."""
+    """The process's client (`docker.APIClient`). Raises `SandboxError` if there is no usable engine. Blocks."""
     with _lock:
         return _connect(os.environ.get("DOCKER_HOST") or _DEFAULT_HOST, os.getpid())
 
 
 def describe() -> str:
-    """The engine in a few words, for `doctor`. `SandboxError` where there is none. Blocks."""
+    """A short description of the engine, for `doctor`. Raises `SandboxError` if there is none. Blocks."""
     client = engine()
     return f"Docker Engine {client.version()['Version']} at {os.environ.get('DOCKER_HOST') or _DEFAULT_HOST}"
 
 
 @contextmanager
 def explained(image: str = "") -> Iterator[None]:
-    """Any failure of the engine becomes a `SandboxError` of one line."""
+    """Turns any engine failure into a `SandboxError` of one line."""
     import requests
     from docker.errors import APIError, DockerException, ImageNotFound
 
@@ -70,13 +70,13 @@ def explained(image: str = "") -> Iterator[None]:
 
 
 def owner() -> str:
-    """This process, such that no other of this machine, now or after a reboot, has the same name."""
+    """An identifier of this process that is unique on this machine, even across reboots."""
     pid = os.getpid()
     return f"{_boot()} {_namespace()} {pid} {_start_time(pid)}"
 
 
 @functools.lru_cache
-def _connect(host: str, pid: int) -> Any:  # a forked child must not share the connections of its parent
+def _connect(host: str, pid: int) -> Any:  # a forked child must not share its parent's connections
     del pid
     try:
         import docker
@@ -87,7 +87,7 @@ def _connect(host: str, pid: int) -> Any:  # a forked child must not share the c
         client = docker.APIClient(base_url=host, version="auto", timeout=_SECONDS, max_pool_size=_POOL)
         security = client.info().get("SecurityOptions") or []
     except docker.errors.DockerException as error:
-        raise SandboxError(f"sandbox: what answers at {host} is no Docker Engine: {_one_line(error)}") from None
+        raise SandboxError(f"sandbox: the server at {host} is not a Docker Engine: {_one_line(error)}") from None
     if any(option.startswith(("name=rootless", "name=userns")) for option in security):
         raise SandboxError(
             f"sandbox: the engine at {host} is rootless or remaps uids, so harness and container cannot share a"
@@ -129,17 +129,17 @@ def _one_line(text: object) -> str:
 
 
 def _sweep(client: Any) -> None:
-    """Removes the containers of harnesses of this machine that have died; never those of a live one."""
+    """Removes containers of dead harnesses on this machine, never those of a live one."""
     from docker.errors import APIError
 
     for container in client.containers(all=True, filters={"label": OWNER_LABEL}):
         if _is_dead(container["Labels"][OWNER_LABEL]):
-            with suppress(APIError):  # another harness sweeps too
+            with suppress(APIError):  # another harness may remove it too
                 client.remove_container(container["Id"], v=True, force=True)
 
 
 def _is_dead(owner: str) -> bool:
-    """Whether the process of an `owner` label has ended. One of another pid namespace cannot be seen from here."""
+    """Whether the process of an `owner` label has ended. Processes of other pid namespaces are not visible."""
     boot, namespace, pid, started = owner.split()
     if boot != _boot():
         return True
@@ -155,7 +155,7 @@ def _namespace() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """When a process began, in ticks since boot; empty where there is none, or only a zombie of it."""
+    """When a process started, in ticks since boot; empty if it does not exist or is a zombie."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

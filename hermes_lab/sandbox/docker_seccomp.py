@@ -1,8 +1,8 @@
-"""The seccomp profile of the containers: an allow-list with the stance of Docker's own, and less.
+"""The seccomp profile for containers: an allow-list like Docker's own, but stricter.
 
-Over Docker's own it refuses AF_VSOCK sockets (they reach the hypervisor from any network namespace), AF_ALG and other
-rare families, io_uring (it goes past filters like this one), and 32-bit system calls (whose `socketcall` cannot be
-filtered by family). Kernel keyrings, namespaces, mounts, modules, BPF and performance counters stay refused as there.
+It additionally refuses AF_VSOCK sockets (they reach the hypervisor from any network namespace), AF_ALG and other rare
+families, io_uring (it bypasses seccomp filters), and 32-bit system calls (whose `socketcall` cannot be filtered by
+family). As in Docker's profile, kernel keyrings, namespaces, mounts, modules, BPF and performance counters are refused.
 """
 
 import functools
@@ -39,15 +39,15 @@ timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd
 truncate umask uname unlink unlinkat utime utimensat utimes vfork vmsplice wait4 waitid write writev
 """
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
-_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # Linux, its 32-bit and uname 2.6 variants, and the question
-_NEW_NAMESPACES = 0x7E020000  # CLONE_NEW* of clone's flags
-_LOW_HALF = 0xFFFFFFFF  # of an argument: all that the kernel reads of an int
+_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # Linux, its 32-bit and uname 2.6 variants, and the query value
+_NEW_NAMESPACES = 0x7E020000  # all CLONE_NEW* flags of clone
+_LOW_HALF = 0xFFFFFFFF  # of an argument: the kernel reads only this half of an int
 _ENOSYS = 38  # clone3 hides its flags from a filter; the C library falls back to clone
 
 
 @functools.cache
 def seccomp_profile() -> str:
-    """The profile as JSON, for `seccomp=` among a container's security options. What it does not name gets EPERM."""
+    """The profile as JSON, for `seccomp=` in a container's security options. Calls not listed in it get EPERM."""
     rules = [
         _allow(_ALLOWED.split()),
         *(_allow(["socket"], _LOW_HALF, family) for family in _FAMILIES),
@@ -62,6 +62,6 @@ def seccomp_profile() -> str:
 
 
 def _allow(names: list[str], mask: int = 0, value: int = 0) -> dict[str, Any]:
-    """A rule that lets calls pass, where their first argument under `mask` is `value`."""
+    """A rule that allows calls, optionally only if their first argument under `mask` is `value`."""
     condition = {"index": 0, "value": mask, "valueTwo": int(value), "op": "SCMP_CMP_MASKED_EQ"}
     return {"names": names, "action": "SCMP_ACT_ALLOW", "args": [condition] if mask else []}

@@ -1,4 +1,4 @@
-"""The files of a sandbox's /etc by which names become users, addresses and ports. None of them is the host's."""
+"""The files in a sandbox's /etc that resolve users, addresses and ports. None are copied from the host."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ redis 6379
 http-alt 8080
 """
 _BOTH = frozenset({"domain", "ntp", "snmp", "https"})
-"""Those that are spoken over UDP too."""
+"""Services that also use UDP."""
 
 
 def _services() -> str:
@@ -43,15 +43,15 @@ def _services() -> str:
 FILES: Mapping[str, str] = {
     "passwd": f"agent:x:1000:1000::{WORKSPACE}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n",
     "group": "agent:x:1000:\nnogroup:x:65534:\n",
-    # Names are looked up in these files alone: a question to a name server would wait for an answer that never comes.
+    # Names are resolved from files only: a query to a name server would wait forever.
     "nsswitch.conf": "".join(
         f"{kind}: files\n" for kind in ("passwd", "group", "shadow", "hosts", "networks", "protocols", "services")
     ),
     "host.conf": "multi on\n",
     "hostname": f"{HOSTNAME}\n",
-    # localhost is one address: some clients try only the first of two, and most servers listen on this one.
+    # localhost is a single address: some clients try only the first, and most servers listen on this one.
     "hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 ip6-localhost ip6-loopback\n",
     "services": _services(),
     "protocols": "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6 41 IPv6\nipv6-icmp 58 IPv6-ICMP\n",
 }
-"""Name -> content."""
+"""File name -> content."""

@@ -1,7 +1,7 @@
-"""The folder through which the harness and the sandbox's process 1 pass commands, outputs and state.
+"""The folder through which the harness and the sandbox's process 1 exchange commands, outputs and state.
 
-No path inside the sandbox leads there: process 1 reaches it by a descriptor that no command gets. What a
-command says of its directory and variables is text that only the next command runs, never process 1.
+No path inside the sandbox leads to it: process 1 uses a file descriptor that commands do not inherit. The directory and
+variables that a command reports are only ever evaluated by the next command, never by process 1.
 """
 
 import fcntl
@@ -11,15 +11,15 @@ import signal
 from pathlib import Path
 
 from hermes_lab.errors import SandboxError, ToolError
-from hermes_lab.sandbox.output import Clipped, read_clipped
 from hermes_lab.sandbox.workspace import WORKSPACE
+from hermes_lab.text.clip import Clipped, read_clipped
 
-_LONGEST_COMMAND = 131_071  # the kernel's MAX_ARG_STRLEN, less the final NUL
+_LONGEST_COMMAND = 131_071  # the kernel's MAX_ARG_STRLEN without the final NUL
 _LARGEST_STATE = 1_000_000
 _END = b"#\n"
 _SMALL_FILE_KB = 64
 
-# A verifier's command must not load what an agent left in its home, such as Python's user site.
+# A verifier's command must not load what the agent left in its home, such as Python's user site.
 _FIRST_VARIABLES = b"export HOME=/"
 
 _PRELUDE = r"""unset BASH_ENV
@@ -35,37 +35,36 @@ trap '{ printf "%%s\0" "$PWD"; export -p; echo "#"; } >&199' EXIT
 
 
 class Exchange:
-    """One command at a time: `ask`, then `answer` once process 1 has told its status, then `clear`."""
+    """Handles one command at a time: `ask`, then `answer` once process 1 has reported its status, then `clear`."""
 
     def __init__(self, folder: Path, workspace: str = str(WORKSPACE), *, appended: bool = False) -> None:
-        """`workspace`: its path as commands see it. `appended`: process 1 lets a command add to the files of the ones
-        before it, where nobody else has them open: to make files, or to empty them, is what disks are slow at."""
+        """`workspace`: its path as seen by commands. `appended`: process 1 lets commands append to the files of earlier
+        ones if nobody else has them open, since creating and truncating files is slow."""
         self._appended = appended
-        self._begins = {"output": 0, "state": 0}
+        self._output_begins = self._state_begins = 0
         self._workspace = workspace.encode()
-        self._command = folder / "command"
-        self._prelude = folder / "prelude"
-        self._output = folder / "output"
-        self._state = folder / "state"
+        # As text: every command looks at them a dozen times, and a `Path` is slow to become one.
+        self._command, self._prelude = f"{folder}/command", f"{folder}/prelude"
+        self._output, self._state = f"{folder}/output", f"{folder}/state"
         self._directory = self._workspace
         self._variables = b":"
         self._keep_directory = False
         self._fresh = False
 
     def ask(self, command: str, workdir: str, fresh: bool, full: bool = False) -> None:
-        """Lays out the next command; `ToolError` where bash cannot take it. A fresh one has and leaves no state.
+        """Writes the next command. Raises `ToolError` if bash cannot run it. A fresh command has and leaves no state.
 
-        In a `full` workspace a command can write no more than small files, but remove as much as it wants.
+        In a `full` workspace a command can write only small files, but remove anything.
         """
         encoded = command.encode(errors="replace")
         if b"\0" in encoded or "\0" in workdir:
             raise ToolError("a command holds no NUL character")
         if len(encoded) > _LONGEST_COMMAND:
             raise ToolError(f"the command is longer than {_LONGEST_COMMAND} bytes; write it to a file and run that")
-        if fresh:  # what it says goes to files that no process of the agent has open, not even to read
+        if fresh:  # its output goes to files that no process of the agent has open, not even for reading
             self._unlink()
         if self._appended:
-            self._begins = {path.name: _size(path) for path in (self._output, self._state)}
+            self._output_begins, self._state_begins = _size(self._output), _size(self._state)
         self._keep_directory = bool(workdir)
         self._fresh = fresh
         _write(self._command, encoded)
@@ -82,41 +81,41 @@ class Exchange:
         )
 
     def output_bytes(self) -> int:
-        """The size of the command's output; `SandboxError` where the command could not be started."""
+        """The size of the command's output. Raises `SandboxError` if the command could not be started."""
         try:
-            return self._output.stat().st_size - self._begins["output"]
+            return os.stat(self._output).st_size - self._output_begins  # noqa: PTH116
         except OSError as error:
             raise SandboxError(f"sandbox: the command did not start: {error.strerror}") from None
 
     def answer(self, limit: int) -> Clipped:
-        """The command's output; its directory and variables are kept, where it lived to tell them."""
-        with self._output.open("rb") as file:
-            output = read_clipped(file, limit, self._begins["output"])
+        """The command's output. Stores its directory and variables, if it lived to report them."""
+        with open(self._output, "rb") as file:  # noqa: PTH123
+            output = read_clipped(file, limit, self._output_begins)
         if not self._fresh:
             self._take_state()
         return output
 
     def touch(self) -> None:
-        """Gives a command that was killed at once the empty output that it did not come to."""
-        self._output.touch()
-        self._state.touch()
+        """Creates the empty output of a command that was killed immediately."""
+        Path(self._output).touch()
+        Path(self._state).touch()
 
     def clear(self, *, last: bool = False) -> None:
-        """Unlinks what background processes hold open, which keep writing to files of their own; and what a verifier's
-        command said, or an episode whose `last` it was: a command may read what it may write to."""
+        """Unlinks files held open by background processes, which keep writing to their own copies, and the output of a
+        verifier's command or of an episode's `last` one, since the agent may read what it may write."""
         files = (self._output, self._state)
         if not self._appended or last or self._fresh or any(_size(f) > _LARGEST_STATE or _is_held(f) for f in files):
             self._unlink()
 
     def _unlink(self) -> None:
         for path in (self._output, self._state):
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
 
     def _take_state(self) -> None:
-        with self._state.open("rb") as file:
-            if os.fstat(file.fileno()).st_size - self._begins["state"] > _LARGEST_STATE:
+        with open(self._state, "rb") as file:  # noqa: PTH123
+            if os.fstat(file.fileno()).st_size - self._state_begins > _LARGEST_STATE:
                 return
-            file.seek(self._begins["state"])
+            file.seek(self._state_begins)
             state = file.read(_LARGEST_STATE)
         directory, nul, variables = state.partition(b"\0")
         if nul and variables.endswith(_END):
@@ -125,33 +124,33 @@ class Exchange:
                 self._directory = directory
 
 
-def _is_held(path: Path) -> bool:
-    """Whether a process may still write to a file: the kernel grants a read lease only where none can."""
+def _is_held(path: str) -> bool:
+    """Whether a process may still write to a file: the kernel grants a read lease only if none can."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return True
     try:
-        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # whoever opens it in this moment must not end the harness
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # another process opening the file now must not kill the harness
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError:
         return True
     finally:
-        os.close(fd)  # and the lease with it
+        os.close(fd)  # also releases the lease
     return False
 
 
-def _size(path: Path) -> int:
+def _size(path: str) -> int:
     try:
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116
     except FileNotFoundError:
         return 0
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Puts `content` in place of a file's, with a NUL after it where it would be empty.
+def _write(path: str, content: bytes) -> None:
+    """Overwrites a file with `content`, with a NUL after it if it would be empty.
 
-    A file that was emptied and written anew is sent to the disk at once by ext4; one that shrinks is not.
+    ext4 flushes a file that is truncated to zero and rewritten, but not one that shrinks.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

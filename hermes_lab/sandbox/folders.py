@@ -1,7 +1,6 @@
-"""Where episodes live on the host: one folder a harness, locked while it lives, and in it one folder an episode.
+"""Host folders of episodes: one folder per harness, locked while it lives, with one folder per episode.
 
-A harness that is killed with -9 leaves its folder, whose lock is then free: the next harness of the same user that
-starts removes it.
+A harness killed with SIGKILL leaves its folder behind unlocked; the next harness of the same user removes it.
 """
 
 import atexit
@@ -22,16 +21,16 @@ import anyio.to_thread
 
 _PREFIX = "hermes-lab-"
 _LOCK = "lock"
-_FEW = 64  # files that are unlinked without leaving the event loop's thread
-_DEEP = 50  # levels that are removed without a process of their own
+_FEW = 64  # files that are unlinked in the event loop's thread
+_DEEP = 50  # levels that are removed in-process
 
 _numbers = itertools.count(1)
 _idle: dict[tuple[Path, int | None, str], list[Path]] = {}
 
 
 class EpisodeFolders(NamedTuple):
-    """An episode's workspace; the exchange folder of its session, and the folder that commands see read-only at
-    `SKILLS`, which both serve another episode after it."""
+    """The folders of an episode: its workspace, the session's exchange folder, and the folder that commands see
+    read-only at `SKILLS`. The latter two are reused by later episodes."""
 
     workspace: Path
     exchange: Path
@@ -39,24 +38,24 @@ class EpisodeFolders(NamedTuple):
 
 
 def open_folders(owner: int | None) -> EpisodeFolders:
-    """A new workspace, of `owner` (a uid and gid) where there is one."""
+    """Creates a workspace, owned by `owner` (uid and gid) if given."""
     workspace = _make(harness_folder(owner) / str(next(_numbers)), owner)
     return EpisodeFolders(workspace, open_exchange(owner), _open("skills", owner))
 
 
 def open_exchange(owner: int | None) -> Path:
-    """An exchange folder, of `owner` where there is one.
+    """Creates or reuses an exchange folder, owned by `owner` if given.
 
-    They are used again: no command reaches them, and where thousands of small files come and go every second a file
-    system spends more on that than all the rest of an episode takes.
+    Reuse is safe, as no command can reach them. Creating thousands of small files per second would cost more than the
+    rest of an episode.
     """
     return _open("exchange", owner)
 
 
 async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
-    """Removes the workspace, once every process of the episode is gone."""
+    """Removes the workspace. Requires that every process of the episode is gone."""
     close_exchange(folders.exchange, owner)
-    if any(folders.skills.iterdir()):
+    if os.listdir(folders.skills):  # noqa: PTH208
         await anyio.to_thread.run_sync(remove_tree, folders.skills)
         _make(folders.skills, owner)
     _close("skills", folders.skills, owner)
@@ -65,7 +64,7 @@ async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
 
 
 def close_exchange(exchange: Path, owner: int | None) -> None:
-    """Takes an exchange folder back, once every process of its session is gone."""
+    """Returns an exchange folder for reuse. Requires that every process of its session is gone."""
     _close("exchange", exchange, owner)
 
 
@@ -88,7 +87,7 @@ def _make(folder: Path, owner: int | None) -> Path:
 
 
 def harness_folder(owner: int | None) -> Path:
-    """This process's own folder, of `owner`; the first call also sweeps away what dead harnesses left."""
+    """This process's own folder, owned by `owner`. The first call also removes folders of dead harnesses."""
     return _harness_folder(Path(tempfile.gettempdir()), os.getpid(), owner)
 
 
@@ -97,7 +96,7 @@ def _harness_folder(parent: Path, pid: int, owner: int | None) -> Path:
     threading.Thread(target=sweep, args=(parent,), daemon=True, name="sweep").start()
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it does
+    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends in any way
     (folder / ".lock").rename(folder / _LOCK)
     if owner is not None:
         os.chown(folder, owner, owner)
@@ -111,7 +110,7 @@ def _at_exit(folder: Path, pid: int) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Removes the folders of this user's harnesses that are dead. Several harnesses may sweep at once."""
+    """Removes the folders of this user's dead harnesses. Several harnesses may sweep concurrently."""
     for folder in parent.glob(f"{_PREFIX}*/"):
         with suppress(OSError):
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -125,7 +124,7 @@ def sweep(parent: Path) -> None:
 
 
 def _remove_few(folder: Path) -> bool:
-    """Removes a folder of a few files, the work of a moment; else says False, and has removed a part at most."""
+    """Removes a folder with a few files quickly. Otherwise returns False, with at most a part removed."""
     try:
         with os.scandir(folder) as entries:
             few = list(itertools.islice(entries, _FEW + 1))
@@ -134,22 +133,22 @@ def _remove_few(folder: Path) -> bool:
         for entry in few:
             os.unlink(entry.path)  # noqa: PTH108
         folder.rmdir()
-    except OSError:  # such as a folder inside
+    except OSError:  # such as a subfolder
         return False
     return True
 
 
 def remove_tree(folder: Path) -> None:
-    """Removes a folder whatever is in it. Blocks."""
+    """Removes a folder, whatever it contains. Blocks."""
     try:
         _remove_shallow(folder, _DEEP)
-    except OSError:  # folders that were made unreadable, or nested without end
+    except OSError:  # unreadable or very deeply nested folders
         script = 'chmod -R u+rwX -- "$0"; rm -rf -- "$0"'
         subprocess.run(["/bin/sh", "-c", script, str(folder)], check=False, stderr=subprocess.DEVNULL)
 
 
 def _remove_shallow(folder: Path | str, depth: int) -> None:
-    """Removes a folder nested at most `depth` deep, else raises; Python's stack, unlike `rm`, has an end."""
+    """Removes a folder nested at most `depth` deep, else raises: unlike `rm`, Python has a recursion limit."""
     if not depth:
         raise OSError(errno.ELOOP, "nested too deep", str(folder))
     with os.scandir(folder) as entries:

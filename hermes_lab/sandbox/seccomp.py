@@ -1,9 +1,9 @@
-"""The system calls that no namespace confines, as a seccomp filter.
+"""A seccomp filter for system calls that namespaces do not confine.
 
-AF_VSOCK sockets reach the hypervisor from any network namespace, io_uring goes past filters like this one, and the
-kernel's keyrings are shared with the host's processes of the same uid: each is answered with EPERM. So is a new user
-namespace, in which a process would be root before the kernel's rarer code. clone3 hides its flags behind a pointer, so
-it is answered with ENOSYS, at which C libraries fall back to clone.
+AF_VSOCK sockets reach the hypervisor from any network namespace, io_uring bypasses seccomp filters, and kernel keyrings
+are shared with host processes of the same uid: each gets EPERM. So does creating a user namespace, in which a process
+would reach rarely used kernel code as root. clone3 passes its flags behind a pointer, so it gets ENOSYS, on which C
+libraries fall back to clone.
 """
 
 import functools
@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 from hermes_lab.errors import SandboxError
 
-# Instructions of classic BPF (linux/bpf_common.h) and what a filter returns (linux/seccomp.h).
+# Classic BPF instructions (linux/bpf_common.h) and return values of filters (linux/seccomp.h).
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data, little-endian
-_X32_BIT = 0x40000000  # the second system call table of x86-64; no number of arm64 is so large
+_X32_BIT = 0x40000000  # the second system call table of x86-64; arm64 numbers are smaller
 _CLONE_NEWUSER = 0x10000000
 _IO_URING = (425, 426, 427)
 _CLONE3 = 435
 
 
 class _Machine(NamedTuple):
-    """AUDIT_ARCH_*, and the numbers of its system calls."""
+    """AUDIT_ARCH_* and system call numbers of an architecture."""
 
     architecture: int
     socket: int
@@ -42,13 +42,13 @@ _MACHINES = {
 
 @functools.cache
 def seccomp_filter(machine: str = "") -> bytes:
-    """The program for `machine` (this one where not named), an array of struct sock_filter as bwrap reads it.
+    """The filter for `machine` (default: this one), an array of struct sock_filter as bwrap reads it.
 
-    Raises `SandboxError` for a machine whose system calls are not known here.
+    Raises `SandboxError` for an unsupported architecture.
     """
     machine = machine or platform.machine()
     if machine not in _MACHINES:
-        raise SandboxError(f"sandbox: no seccomp filter for a {machine}; it runs on {' and '.join(_MACHINES)}")
+        raise SandboxError(f"sandbox: no seccomp filter for {machine}; supported: {' and '.join(_MACHINES)}")
     known = _MACHINES[machine]
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -65,7 +65,7 @@ def seccomp_filter(machine: str = "") -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
-_Steps = list[tuple[int, int, int, int]]  # operation, instructions to skip where true, where false, and a value
+_Steps = list[tuple[int, int, int, int]]  # operation, instructions to skip if true, if false, and a value
 
 
 def _where(jump: int, value: int, answer: int) -> _Steps:
@@ -77,7 +77,7 @@ def _unless(jump: int, value: int, answer: int) -> _Steps:
 
 
 def _where_argument(number: int, jump: int, value: int) -> _Steps:
-    """Refuses the system call where its first argument is so, and allows it where not."""
+    """Refuses the system call if its first argument matches, and allows it otherwise."""
     return [
         (_JUMP_EQUAL, 0, 4, number),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),

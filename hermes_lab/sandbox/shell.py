@@ -1,4 +1,4 @@
-"""The bash that is process 1 of a warm session: a copy that may be executed but not read."""
+"""The bash that is process 1 of a warm session: an executable but unreadable copy."""
 
 import functools
 import os
@@ -19,14 +19,16 @@ _MAIN = (
 
 @functools.cache
 def unreadable_bash() -> int:
-    """A descriptor of the copy, held open for as long as this Python lives.
+    """A descriptor of the copy, kept open while this Python runs.
 
-    A process whose binary it may not read is closed to other processes of its uid, and so are its forks until they
-    execute something else: their descriptors, memory and environment. Raises `SandboxError` where bash is missing, or
-    where the kernel was told otherwise.
+    A process whose binary is unreadable to it is protected from other processes of its uid, as are its forks until they
+    exec: their descriptors, memory and environment. Raises `SandboxError` if bash is missing, or if the kernel setting
+    disables this protection.
     """
     if _SUID_DUMPABLE.read_text().strip() == "1":
-        raise SandboxError("sandbox: fs.suid_dumpable is 1, which opens protected processes: sysctl fs.suid_dumpable=0")
+        raise SandboxError(
+            "sandbox: fs.suid_dumpable is 1, which exposes protected processes: run sysctl fs.suid_dumpable=0"
+        )
     try:
         binary = Path(_BASH).read_bytes()
     except OSError as error:
@@ -39,7 +41,7 @@ def unreadable_bash() -> int:
 
 
 def session(exchange: int, config: SandboxConfig, *, processes: str = "") -> list[str]:
-    """The command line of process 1, after its binary; see `session.sh`."""
+    """The arguments of process 1; see `session.sh`."""
     limits = (str(config.memory_mb * 1024), processes or str(config.processes), str(config.file_mb * 1024))
     return ["-c", _MAIN, "bash", _functions(), str(exchange), *limits]
 

@@ -1,7 +1,7 @@
-"""Starts a process cheaply from a large one, as another user where this one is root.
+"""Starts a process cheaply from a large one, as another user if this one is root.
 
-`subprocess.Popen(user=...)` copies the page tables of the whole harness (it must not use vfork), and closes
-descriptors one by one: at thousands of sandboxes each start would stall the event loop.
+`subprocess.Popen(user=...)` copies the harness's page tables (it cannot use vfork) and closes descriptors one by one:
+with thousands of sandboxes each start would stall the event loop.
 """
 
 import ctypes
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-# The system calls setgroups, setresgid and setresuid, which change one thread where glibc's functions change them all.
+# The raw system calls setgroups, setresgid and setresuid change one thread; glibc's functions change all threads.
 _CREDENTIALS = {"x86_64": (116, 119, 117), "aarch64": (159, 149, 147)}
-_UNCHANGED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
+_UNCHANGED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python
 
 
 class Piped(NamedTuple):
-    """A process, and the ends of the pipes at its stdin and at its stdout with stderr."""
+    """A process, with pipes to its stdin and from its stdout and stderr."""
 
     pid: int
     stdin: int
@@ -28,10 +28,10 @@ class Piped(NamedTuple):
 def spawn(
     command: list[str], environment: Mapping[str, str], inherited: Iterable[int] = (), owner: int | None = None
 ) -> Piped:
-    """Starts `command`, the leader of a new session, with the `inherited` descriptors besides its pipes.
+    """Starts `command` as leader of a new session, with the `inherited` descriptors and pipes.
 
-    `owner` is the uid and gid that it takes on in place of root's. The calling thread takes them on for as long as it
-    needs to start a process, which the kernel then shields from every other process of that uid. Raises `OSError`.
+    `owner` is the uid and gid to run as instead of root. The calling thread assumes them during the start, and the
+    kernel then protects the process from others of that uid. Raises `OSError`.
     """
     stdin, ours_in = os.pipe()
     ours_out, stdout = os.pipe()
@@ -46,7 +46,7 @@ def spawn(
                 file_actions=moves,
                 setsid=True,
                 setsigdef=_UNCHANGED_SIGNALS,
-                setsigmask=(),  # a worker of a cluster blocks SIGINT
+                setsigmask=(),  # a cluster worker blocks SIGINT
             )
     except BaseException:
         os.close(ours_in)
@@ -60,7 +60,8 @@ def spawn(
 
 @contextmanager
 def _as_user(uid: int | None) -> Iterator[None]:
-    """Root's thread as another user; the saved ids, which a started program does not get, lead back."""
+    """Switches root's thread to another user; the saved ids, which a started program does not inherit, allow switching
+    back."""
     if uid is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""A sandbox whose process 1 is a warm shell: what all backends share, over the few steps in which they differ."""
+"""A sandbox with a warm shell as process 1: what all backends share, with hooks for their differences."""
 
 import signal
 import time
@@ -24,24 +24,24 @@ _SMALL_OUTPUT = 1_000_000
 
 
 class WarmSandbox(ABC):
-    """One session for a whole episode. Its shell starts commands one after another.
+    """One session for a whole episode, whose shell runs commands one after another.
 
-    What a command leaves in the background lives on until the episode ends.
+    Background processes live until the episode ends.
     """
 
     busy: bool = False
     """Whether a command is running."""
     since: float = 0.0
-    """When a command last began, by `time.monotonic`."""
+    """When the last command began, by `time.monotonic`."""
 
     _start_seconds: ClassVar[float]
-    """How long process 1 may take to be ready, once started."""
+    """Seconds that process 1 may take to be ready after its start."""
     _kill_seconds: ClassVar[float]
-    """How long a killed command may take to end, before all the sandbox is killed."""
+    """Seconds that a killed command may take to end, before the whole sandbox is killed."""
     _appended: ClassVar[bool]
     """See `Exchange`."""
     _limit_notices: ClassVar[Mapping[str, str]] = {}
-    """What the output says of a limit that process 1 tells of, by its word for it; formatted with the `config`."""
+    """The notice for each limit reported by process 1, formatted with the `config`."""
 
     def __init__(self, config: SandboxConfig) -> None:
         self.config = config
@@ -53,58 +53,58 @@ class WarmSandbox(ABC):
 
     @abstractmethod
     def _open_folders(self) -> EpisodeFolders:
-        """New folders for the episode; `OSError` where that cannot be."""
+        """Creates folders for the episode. Raises `OSError` on failure."""
 
     @abstractmethod
     def _open_exchange(self) -> Path:
-        """An exchange folder alone, for a session in a workspace that is there already."""
+        """Creates only an exchange folder, for a session in an existing workspace."""
 
     @abstractmethod
     async def _start(self) -> None:
-        """Starts process 1; `SandboxError` or `OSError` where that cannot be."""
+        """Starts process 1. Raises `SandboxError` or `OSError` on failure."""
 
     @abstractmethod
     def _send(self, line: bytes) -> None:
-        """Writes a line to process 1; a few bytes, so it never waits."""
+        """Writes a line to process 1; a few bytes, so it never blocks."""
 
     @abstractmethod
     async def _line(self) -> list[str]:
-        """The words of the next line of process 1: a command's exit status, and the limits that were met.
+        """The words of the next line from process 1: a command's exit status and the limits that were hit.
 
-        `SandboxError` where it has ended.
+        Raises `SandboxError` if process 1 has ended.
         """
 
     @abstractmethod
     async def _signal(self, number: signal.Signals) -> None:
-        """Signals process 1: SIGUSR1 makes it kill the running command, SIGKILL ends it. Nothing where it is gone."""
+        """Signals process 1: SIGUSR1 makes it kill the running command, SIGKILL ends it. No effect if it is gone."""
 
     @abstractmethod
     async def _end(self) -> None:
-        """Ends every process of the episode, waits until they are gone, and removes its folders.
+        """Kills every process of the episode, waits until they are gone, and removes its folders.
 
         Process 1 may never have started.
         """
 
     @abstractmethod
     def processes(self) -> Sequence[int]:
-        """The host's pids of all processes of the episode but process 1."""
+        """The host pids of all processes of the episode, without process 1."""
 
     @abstractmethod
     def scratch_bytes(self) -> int:
-        """What folders in memory hold, as far as the meter is to count it."""
+        """The size of in-memory folders that the meter must count."""
 
     def disk_bytes(self) -> int:
-        """What the episode's commands take on disk, their output of this moment included. Blocks."""
+        """Disk usage of the episode's commands, including their current output. Blocks."""
         return sum(map(meter.workspace_bytes, (self.folders.workspace, self.folders.exchange)))
 
     @property
     def owner(self) -> int | None:
-        """The uid and gid of the commands, and of the files that the harness writes for them; None for its own."""
+        """The uid and gid of commands and of files written for them; None for the harness's own."""
         return launch.owner()
 
     @property
     def seen_workspace(self) -> str:
-        """The workspace's path as commands see it."""
+        """The workspace's path as seen by commands."""
         return str(WORKSPACE)
 
     @property
@@ -116,7 +116,7 @@ class WarmSandbox(ABC):
         try:
             self.folders = self._open_folders() if self._host is None else self._host._admit(self)
         except OSError as error:
-            raise SandboxError(f"sandbox: no folder for the episode: {error}") from None
+            raise SandboxError(f"sandbox: cannot create the episode's folder: {error}") from None
         try:
             self._workspace = WorkspaceFolder(self.folders.workspace, self.owner)
             self._skills = WorkspaceFolder(self.folders.skills, self.owner, SKILLS)
@@ -137,25 +137,25 @@ class WarmSandbox(ABC):
             meter.forget(self)
             await self._end()
 
-    def beside(self) -> Self:
-        """See `Sandbox.beside`. Limits of memory and processes are its own; that of the workspace is one for all."""
+    def sibling(self) -> Self:
+        """See `Sandbox.sibling`. Memory and process limits are separate; the workspace limit is shared."""
         sibling = type(self)(self.config)
         sibling._host = self
         return sibling
 
     def _admit(self, sibling: "WarmSandbox") -> EpisodeFolders:
-        """The folders of a sibling that starts: all but the exchange are those of the episode."""
+        """The folders of a starting sibling: the episode's, except for the exchange folder."""
         folders = self.folders._replace(exchange=sibling._open_exchange())
         self._siblings.append(sibling)
         sibling._full = self._full
         return folders
 
     def _dismiss(self, sibling: "WarmSandbox") -> bool:
-        """Whether the sibling is to end: False where it has ended with this sandbox, or never started."""
+        """Whether the sibling is to be ended: False if it ended with this sandbox or never started."""
         if sibling not in self._siblings:
             return False
         self._siblings.remove(sibling)
-        self._full = self._full or sibling._full  # what it left counts for all
+        self._full = self._full or sibling._full  # the workspace is shared
         return True
 
     async def read(self, path: str, limit: int = 10_000_000) -> bytes:
@@ -163,7 +163,7 @@ class WarmSandbox(ABC):
         return await self._workspace.read_async(path, limit)
 
     async def write(self, path: str, data: bytes) -> None:
-        """See `Workspace.write`. `ToolError` where the workspace is over its size."""
+        """See `Workspace.write`. Raises `ToolError` if the workspace is over its size limit."""
         if await self._is_full():
             raise ToolError(f"{path}: {meter.too_large(self.config)}; remove files first")
         await self._workspace.write_async(path, data)
@@ -174,11 +174,11 @@ class WarmSandbox(ABC):
         await self._skills.write_async(path, data)
 
     async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
-        """See `Workspace.exec`. `workdir` is for this command alone; a killed command leaves no state.
+        """See `Workspace.exec`. `workdir` applies to this command only; a killed command leaves no state.
 
-        Where the episode met a limit, such as `memory_mb` or `disk_mb`, the last line of the output says so; so does
-        that of the next command where it was the background that did. Raises `ToolError` for a command that bash
-        cannot take, `SandboxError` where the sandbox has died.
+        If the episode hit a limit, such as `memory_mb` or `disk_mb`, the last line of the output says so; if the
+        background did, that of the next command. Raises `ToolError` for a command that bash cannot run, `SandboxError`
+        if the sandbox has died.
         """
         async with self._lock:
             try:
@@ -186,7 +186,7 @@ class WarmSandbox(ABC):
                 self.busy, self.since = True, time.monotonic()
                 meter.watch(self)
                 (status, *met), timed_out = await self._run(timeout, alone=fresh)
-                if self._notices:  # the meter may have killed it before it had an output
+                if self._notices:  # the meter may have killed it before any output
                     self._exchange.touch()
                 if self._exchange.output_bytes() > _SMALL_OUTPUT:
                     output = await anyio.to_thread.run_sync(self._exchange.answer, self.config.output_chars)
@@ -205,7 +205,7 @@ class WarmSandbox(ABC):
         return ExecResult(text, _TIMED_OUT if timed_out else int(status), timed_out, output.truncated)
 
     def exceeded(self, notice: str, *, full: bool) -> None:
-        """The meter has killed what ran, or found the workspace `full`; any thread may call it."""
+        """Called by the meter, from any thread: it killed what ran, or found the workspace `full`."""
         self._full = self._full or full
         if notice not in self._notices:
             self._notices.append(notice)
@@ -224,11 +224,12 @@ class WarmSandbox(ABC):
             raise SandboxError(f"sandbox: not ready after {self._start_seconds:g} seconds") from None
 
     async def _ready(self) -> None:
-        """Waits for the first line of process 1, which says that it is."""
+        """Waits for the first line of process 1, which reports that it is ready."""
         await self._line()
 
     async def _run(self, timeout: float, *, alone: bool) -> tuple[list[str], bool]:
-        """Runs what lies in the exchange; what process 1 says of it, and whether the command had to be killed."""
+        """Runs the command in the exchange folder. Returns the reply of process 1, and whether the command had to be
+        killed."""
         self._send(b"alone\n" if alone else b"\n")
         try:
             with anyio.move_on_after(timeout):
@@ -240,12 +241,12 @@ class WarmSandbox(ABC):
         return await self._interrupt(), True
 
     async def _interrupt(self) -> list[str]:
-        """Kills the running command and gives what process 1 says of it. A sandbox that cannot do that is killed.
+        """Kills the running command and returns the reply of process 1; kills the sandbox if that fails.
 
-        Never left half done, even when cancelled: a status that nobody took would be the next command's.
+        Always runs to the end, even when cancelled: a status left unread would be taken for the next command's.
         """
         with anyio.move_on_after(self._kill_seconds, shield=True):
-            while True:  # a signal that comes just before the shell waits is lost on it
+            while True:  # a signal that arrives just before the shell waits is lost
                 await self._signal(signal.SIGUSR1)
                 with anyio.move_on_after(0.2):
                     return await self._line()

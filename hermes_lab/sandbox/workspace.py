@@ -1,4 +1,4 @@
-"""A workspace seen from outside: the harness reads and writes the agent's files, and follows no link."""
+"""Access to a workspace from outside: the harness reads and writes the agent's files without following links."""
 
 import errno
 import os
@@ -13,23 +13,23 @@ import anyio.to_thread
 from hermes_lab.errors import SandboxError, ToolError
 
 WORKSPACE = PurePosixPath("/app/data")
-"""The workspace as the agent sees it; a relative path begins here."""
+"""The workspace's path as seen by the agent; relative paths start here."""
 SKILLS = PurePosixPath("/app/skills")
-"""Where commands see, and cannot change, what the harness provides."""
+"""The path of files provided by the harness, read-only for commands."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not block
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # so that a FIFO does not block
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_SMALL = 1 << 18  # bytes that are read or written without leaving the event loop's thread
+_SMALL = 1 << 18  # bytes up to which files are read or written in the event loop's thread
 _LONGEST_PATH = 4096
 _HOST_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS}
 
 
 class WorkspaceFolder:
-    """The host folder `root` that commands see at `seen`; what is written is given to `owner`, a uid and gid, if any.
+    """The host folder `root`, which commands see at `seen`. Written files are owned by `owner` (uid and gid), if given.
 
-    Every component of a path is opened relative to the one before it, without following a link, so nothing
-    that happens inside meanwhile leads out of the folder. Calls block.
+    Every component of a path is opened relative to the previous one without following links, so concurrent changes
+    inside cannot lead out of the folder. Calls block.
     """
 
     def __init__(self, root: Path, owner: int | None = None, seen: PurePosixPath = WORKSPACE) -> None:
@@ -38,19 +38,19 @@ class WorkspaceFolder:
         self._owner = owner
 
     def read(self, path: str, limit: int) -> bytes:
-        """The bytes of a regular file; `ToolError` where there is none, or it is longer than `limit`."""
+        """The bytes of a regular file. Raises `ToolError` if there is none, or if it is longer than `limit` bytes."""
         with self.opened(path) as fd:
             return _read_whole(path, fd, limit)
 
     async def read_async(self, path: str, limit: int) -> bytes:
-        """`read`, in a thread where the file is large: for a small one that would cost more than the reading."""
+        """As `read`, in a thread if the file is large; for a small one the thread would cost more than reading."""
         with self.opened(path) as fd:
             if os.fstat(fd).st_size <= _SMALL:
                 return _read_whole(path, fd, limit)
             return await anyio.to_thread.run_sync(_read_whole, path, fd, limit)
 
     async def write_async(self, path: str, data: bytes) -> None:
-        """`write`, in a thread where there is much."""
+        """As `write`, in a thread if there is much data."""
         if len(data) <= _SMALL:
             self.write(path, data)
         else:
@@ -69,9 +69,9 @@ class WorkspaceFolder:
                 os.close(fd)
 
     def write(self, path: str, data: bytes) -> None:
-        """Puts a new file in the place of `path`, whole or not at all; an older one's mode is kept.
+        """Writes a file atomically, keeping the mode of an existing one.
 
-        A file that was not there before may be executed if it begins with `#!`.
+        A new file is executable if it begins with `#!`.
         """
         with _explained(path), self._parent(path, make=True) as (folder, name):
             mode = _mode_of(path, name, folder, new=0o755 if data.startswith(b"#!") else 0o644)
@@ -89,7 +89,7 @@ class WorkspaceFolder:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
-        """The open folder that holds `path`, and the name in it."""
+        """A descriptor of the parent folder of `path`, and the file's name."""
         *folders, name = components(path, self._seen)
         here = os.open(self._root, _FOLDER)
         try:
@@ -118,7 +118,7 @@ class WorkspaceFolder:
 
 
 def components(path: str, below: PurePosixPath = WORKSPACE) -> tuple[str, ...]:
-    """The parts of `path` below the workspace; `ToolError` where it leaves the workspace or names no file."""
+    """The parts of `path` below the workspace. Raises `ToolError` if it leaves the workspace or names no file."""
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
@@ -141,7 +141,7 @@ def components(path: str, below: PurePosixPath = WORKSPACE) -> tuple[str, ...]:
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """A failure of the host is a `SandboxError`; any other is the path's, and is told to the model."""
+    """Turns a host failure into `SandboxError`, and any other into `ToolError` for the model."""
     try:
         yield
     except OSError as error:
@@ -155,7 +155,7 @@ def _explained(path: str) -> Iterator[None]:
 
 
 def _mode_of(path: str, name: str, folder: int, *, new: int) -> int:
-    """The mode of the file that is to be replaced; `new` where there is none."""
+    """The mode of the file to be replaced, or `new` if there is none."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from hermes_lab.errors import ConfigError, InfraError
-from hermes_lab.models.reasoning import part
+from hermes_lab.errors import ConfigError, StoreError
+from hermes_lab.migrations import version
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.sessions import query as queries
 from hermes_lab.sessions import schema
 from hermes_lab.sessions.home import hermes_home
@@ -25,22 +26,19 @@ from hermes_lab.types.trajectory import ToolFormat
 _BUSY_SECONDS = 30.0
 _OPENING_CHARS = 80
 _WORDS, _MANY_WORDS = 16, 40
-"""Words of a snippet; of those that are letters, many."""
+"""Words in a snippet; the second if each letter counts as a word."""
 _encode = msgspec.json.Encoder().encode
 _message = msgspec.json.Decoder(Message).decode
 _compression = msgspec.json.Decoder(Compression).decode
 _tools = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
 
 
-class StoreError(InfraError):
-    """The database cannot be reached or written: locked, a full disk, a folder that is not ours."""
-
-    kind = "store"
-
-
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A session without what was said. `model` began it; `length` counts its messages, `usage` sums all its model
-    calls; `opening` is how the first thing that the person typed begins. Times are ISO 8601 in UTC."""
+    """A session without its messages.
+
+    `model` is the one it began with, `length` the number of messages, `usage` the sum over all model calls, and
+    `opening` the start of the first thing the user typed. Times are ISO 8601 in UTC.
+    """
 
     id: str
     key: str
@@ -55,8 +53,11 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 
 class Session(SessionInfo, frozen=True, kw_only=True):
-    """A whole session, frozen as a model met it: the system prompt is the first of `messages`, `tools` are the schemas
-    that were sent, and `compressions` say what of the messages it sees no more (`agent.compress.visible`)."""
+    """A whole session as its model saw it.
+
+    `messages` begins with the system prompt, `tools` are the schemas that were sent, and `compressions` say which
+    messages the model no longer sees (`hermes_lab.transcript.visible`).
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...]
@@ -64,7 +65,7 @@ class Session(SessionInfo, frozen=True, kw_only=True):
 
 
 class Hit(Struct, frozen=True):
-    """A message that a search found. `place` is its index in the session; the `snippet` has found words in brackets."""
+    """A message found by a search. `place` is its index in the session; matches in `snippet` are in brackets."""
 
     session: str
     name: str
@@ -76,11 +77,11 @@ class Hit(Struct, frozen=True):
 
 
 class SessionStore:
-    """All sessions of one database file, by default the Hermes home's; the file is made at its first use.
+    """All sessions of one database file, by default in the Hermes home; the file is created at first use.
 
-    Every call opens the database for itself and blocks: call it from `anyio.to_thread` in async code. An `append` is
-    one transaction: whatever kills the process, a session holds whole appends. Raises `StoreError` where the database
-    cannot be used, `ConfigError` where the file is none.
+    Every call opens the database and blocks: use `anyio.to_thread` in async code. `append` is one transaction, so a
+    killed process leaves only complete appends. Raises `StoreError` if the database cannot be used, and `ConfigError`
+    if the file is not one.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -97,9 +98,10 @@ class SessionStore:
         name: str = "",
         id: str = "",
     ) -> Session:
-        """Begins a session with its first messages, usually the system prompt alone; `id` is one of `new_id`, where it
-        had to be known before. Raises `ConfigError` for a name
-        that is none or is taken."""
+        """Creates a session with its first messages, usually just the system prompt.
+
+        `id` is an id from `new_id`, if it had to be known before. Raises `ConfigError` for an invalid or taken name.
+        """
         now = datetime.now(UTC)
         id, time = id or new_id(now), _text(now)
         checked = check_name(name) if name else None
@@ -113,7 +115,7 @@ class SessionStore:
                 )
             except sqlite3.IntegrityError:
                 raise ConfigError(
-                    f"session name {name!r} is taken; choose another, or rename or delete that one"
+                    f"session name {name!r} is taken; choose another, or rename or delete that session"
                 ) from None
             _add_messages(db, id, 0, messages, time)
             return _load(db, id)
@@ -127,11 +129,10 @@ class SessionStore:
         compressions: Sequence[Compression] = (),
         typed: str = "",
     ) -> Session:
-        """Adds what was said since `session` was loaded, and what it took. Gives the session as it is now.
+        """Appends the messages and usage since `session` was loaded. Returns the updated session.
 
-        `typed` is what the person typed, where the first message is more than that: a skill, or what was recalled.
-
-        Raises `ConfigError` where another process went on with the same session meanwhile, or deleted it.
+        `typed` is what the user typed, if the first message also contains a skill or recalled memories. Raises
+        `ConfigError` if another process continued or deleted the session meanwhile.
         """
         used, time = usage or Usage(), _text(datetime.now(UTC))
         with self._open() as db, _transaction(db):
@@ -155,14 +156,14 @@ class SessionStore:
             return _load(db, session.id)
 
     def load(self, id: str) -> Session:
-        """The whole session. Raises `ConfigError` where there is none."""
+        """The whole session. Raises `ConfigError` if it does not exist."""
         with self._open() as db, _transaction(db, "DEFERRED"):
             return _load(db, id)
 
     def find(self, what: str) -> SessionInfo:
-        """The session of that name, the latest one of that key, or the one whose id begins so.
+        """The session with that name, the latest one with that key, or the one with that id prefix.
 
-        Raises `ConfigError` where there is none, or several ids begin so.
+        Raises `ConfigError` if there is none, or if several ids match.
         """
         what = what.encode(errors="replace").decode()
         with self._open() as db:
@@ -174,18 +175,18 @@ class SessionStore:
                 condition, value = "s.name = ?", what
             found = _infos(db, condition, value)
         if not found:
-            raise ConfigError(f"no session {what!r}; `hermes-lab sessions list` shows what there is")
+            raise ConfigError(f"no session {what!r}; list them with `hermes-lab sessions list`")
         if len(found) > 1:
             raise ConfigError(f"several sessions begin with {what!r}: {', '.join(info.id for info in found)}")
         return found[0]
 
     def latest(self, limit: int = 20) -> list[SessionInfo]:
-        """The sessions, those of which something was said last first."""
+        """The sessions, most recently updated first."""
         with self._open() as db:
             return _infos(db, "TRUE ORDER BY s.updated DESC, s.id DESC LIMIT ?", limit)
 
     def rename(self, id: str, name: str) -> None:
-        """Gives the session another name. Raises `ConfigError` for a name that is none or is taken."""
+        """Renames the session. Raises `ConfigError` for an invalid or taken name."""
         with self._open() as db:
             try:
                 changed = db.execute("UPDATE sessions SET name = ? WHERE id = ?", (check_name(name), id))
@@ -195,17 +196,17 @@ class SessionStore:
             raise _none(id)
 
     def delete(self, id: str) -> None:
-        """Removes the session with all that was said. Raises `ConfigError` where there is none."""
+        """Deletes the session and its messages. Raises `ConfigError` if it does not exist."""
         with self._open() as db:
             if not db.execute("DELETE FROM sessions WHERE id = ?", (id,)).rowcount:
                 raise _none(id)
 
     def search(self, query: str, limit: int = 20, *, role: Role | None = None, session: str = "") -> list[Hit]:
-        """The messages that match, best first by bm25; of system prompts nothing is found.
+        """The matching messages, best first by BM25; system prompts are not searched.
 
-        The query is FTS5's: words, `AND`, `OR`, `NOT`, `"a phrase"`, `prefix*`. One that is malformed looks for all of
-        its words. In Chinese, Japanese, Korean, Thai and the like words are found wherever they stand. `role` and
-        `session` (an id) limit where is looked; the answer to a tool call has the role `tool` in every tool format.
+        The query has FTS5 syntax: words, `AND`, `OR`, `NOT`, `"a phrase"`, `prefix*`; malformed queries match all of
+        their words. In Chinese, Japanese, Korean, Thai and similar scripts, words match anywhere in a text. `role` and
+        `session` (an id) filter the messages; a tool result has the role `tool` in every tool format.
         """
         query = queries.clean(query)
         select = "SELECT m.session, coalesce(s.name, ''), s.key, m.place, m.role, m.created, {snippet} FROM {tables}"
@@ -234,7 +235,7 @@ class SessionStore:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
                 db.execute("PRAGMA foreign_keys = ON")
-                if schema.version(db) != len(schema.MIGRATIONS):
+                if version(db) != len(schema.MIGRATIONS):
                     self._migrate(db)
                 yield db
         except ConfigError:
@@ -242,13 +243,15 @@ class SessionStore:
         except sqlite3.DatabaseError as error:
             name = getattr(error, "sqlite_errorname", "")
             if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-                raise ConfigError(f"{self.path}: no session database, or a broken one: {error}; move it away") from None
+                raise ConfigError(
+                    f"{self.path}: not a session database, or damaged: {error}; move the file away"
+                ) from None
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreError(f"{self.path}: {error}") from error
             raise
 
     def _migrate(self, db: sqlite3.Connection) -> None:
-        """One process at a time: SQLite itself does not wait for another that turns on the log."""
+        """One process at a time: SQLite does not wait while another process enables the write-ahead log."""
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
@@ -266,7 +269,7 @@ def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[No
     try:
         yield
     except BaseException:
-        with suppress(sqlite3.Error):  # some failures, a full disk among them, have rolled back already
+        with suppress(sqlite3.Error):  # some failures, such as a full disk, have already rolled back
             db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
@@ -283,7 +286,7 @@ def _add_messages(db: sqlite3.Connection, id: str, first: int, messages: Sequenc
 
 
 def _role(message: Message) -> Role:
-    """Who speaks, whatever the tool format makes of it on the wire."""
+    """The speaker, independent of the role that the tool format uses on the wire."""
     return "tool" if message.results else message.role
 
 
@@ -293,17 +296,19 @@ def _opening(messages: Sequence[Message], typed: str = "") -> str:
 
 
 def _searched(message: Message) -> str:
-    """What a search looks at: the text without reasoning, and the calls. A system prompt is the same in most sessions,
-    and left out."""
+    """The text of a message to index: content without reasoning, and calls.
+
+    System prompts are not indexed, as most sessions share them.
+    """
     if message.role == "system":
         return ""
-    # In the text format the calls stand in the content already.
+    # In the Hermes text format the content already contains the calls.
     calls = [
         f"{c.name} {c.raw or _encode(c.arguments).decode()}"
         for c in message.tool_calls
         if c.name not in message.content
     ]
-    said = part(message.content).answer if message.role == "assistant" else message.content
+    said = split_reasoning(message.content).answer if message.role == "assistant" else message.content
     return "\n".join([said, *calls])
 
 
@@ -347,7 +352,7 @@ def _infos(db: sqlite3.Connection, condition: str, value: object) -> list[Sessio
 
 
 def _none(id: str) -> ConfigError:
-    return ConfigError(f"no session {id!r}; `hermes-lab sessions list` shows what there is")
+    return ConfigError(f"no session {id!r}; list them with `hermes-lab sessions list`")
 
 
 def _text(time: datetime) -> str:

@@ -1,4 +1,4 @@
-"""The two ways to name a session: its key says where it is held, its name is a person's own."""
+"""The identifiers of a session: its key says where it is held, its name is chosen by the user, its id is generated."""
 
 import re
 import secrets
@@ -15,9 +15,9 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True)
 class SessionKey:
-    """`platform:chat[:thread]`: the place where a conversation is held. Several sessions may follow each other there.
+    """`platform:chat[:thread]`: where a conversation is held. Successive sessions may share a key.
 
-    Raises `ConfigError` for parts that make no such key.
+    Raises `ConfigError` for invalid parts.
     """
 
     platform: str
@@ -31,7 +31,7 @@ class SessionKey:
 
     @classmethod
     def parse(cls, text: str) -> "SessionKey":
-        """The key that `str` gives as `text`."""
+        """Parses the text that `str` gives."""
         parts = text.split(":")
         if len(parts) not in (2, 3) or not all(parts):
             raise ConfigError(f"session key {text!r}: write platform:chat or platform:chat:thread, without spaces")
@@ -42,21 +42,21 @@ class SessionKey:
 
 
 def check_name(name: str) -> str:
-    """Gives the name back, or raises `ConfigError`: a name is one line, and never looks like a key or an id."""
+    """Returns the name. Raises `ConfigError` unless it is one line that cannot be mistaken for a key or an id."""
     if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise ConfigError(f"session name {name!r}: give one line of at most {_LONGEST_NAME} characters")
     if ":" in name or is_id(name):
         raise ConfigError(
-            f"session name {name!r}: it looks like a key or an id; give one without ':' that begins with no date"
+            f"session name {name!r}: it looks like a key or an id; use one without ':' that does not begin with a date"
         )
     return name
 
 
 def is_id(text: str) -> bool:
-    """Whether it can only be the id of a session, or the beginning of one: ids begin with the day, YYYYMMDD."""
+    """Whether the text is a session id or a prefix of one: ids begin with the date, YYYYMMDD."""
     return _ID.match(text) is not None
 
 
 def new_id(now: datetime) -> str:
-    """An id that no other session has; later ones sort after earlier ones."""
+    """A unique id; later ids sort after earlier ones."""
     return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"

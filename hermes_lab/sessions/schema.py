@@ -1,9 +1,9 @@
-"""The tables, and how an older database becomes a newer one."""
+"""The tables of the session database and their migrations."""
 
 import sqlite3
 from collections.abc import Sequence
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.migrations import migrate as run_migrations
 from hermes_lab.sessions.query import cut
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -45,30 +45,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "INSERT INTO found (found) VALUES ('rebuild')",
     ),
 )
-"""The statements that lead from each version of the database to the next; released ones are never changed."""
-
-
-def version(db: sqlite3.Connection) -> int:
-    """The version of an open database; 0 is an empty one."""
-    number: int = db.execute("PRAGMA user_version").fetchone()[0]
-    return number
+"""The statements from each version of the database to the next. Never edit a released migration."""
 
 
 def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Brings the database to the last version, each step whole or not at all. Hold a lock against other processes.
-
-    Raises `ConfigError` where a later program wrote it.
-    """
-    if (present := version(db)) > len(migrations):
-        raise ConfigError(f"it has version {present}; this Hermes Lab knows {len(migrations)}: update Hermes Lab")
+    """See `hermes_lab.migrations.migrate`; the migrations here need the SQL function `cut`."""
     db.create_function("cut", 1, cut, deterministic=True)
-    for number in range(present, len(migrations)):
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in migrations[number]:
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {number + 1}")
-        except BaseException:
-            db.execute("ROLLBACK")
-            raise
-        db.execute("COMMIT")
+    run_migrations(db, migrations)

@@ -1,1 +1,1 @@
-"""The skill library: format, snapshots, writes."""
+"""The skill library: format, snapshots and writes."""

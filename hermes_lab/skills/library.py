@@ -33,6 +33,14 @@ class Library:
         self.skills: Mapping[str, Skill] = MappingProxyType({s.name: s for s in sorted(skills, key=lambda s: s.name)})
         self._facts: dict[str, _Facts] = {}
 
+    def __getstate__(self) -> tuple[list[Skill], dict[str, _Facts]]:
+        """For pickle, which takes no read-only mapping."""
+        return list(self.skills.values()), self._facts
+
+    def __setstate__(self, state: tuple[list[Skill], dict[str, _Facts]]) -> None:
+        skills, self._facts = state
+        self.skills = MappingProxyType({skill.name: skill for skill in skills})
+
     @cached_property
     def digests(self) -> Mapping[str, str]:
         """The digest of each skill with its files: 64 hexadecimal digits."""

@@ -9,7 +9,7 @@ from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.storage.folder import SKILL
-from hermes_lab.tools.replace import replace
+from hermes_lab.text.replace import replace
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
 

@@ -5,11 +5,11 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.errors import ToolError
-from hermes_lab.sandbox.output import clip
-from hermes_lab.tools.diff import small_diff
+from hermes_lab.text.clip import clip
+from hermes_lab.text.diff import small_diff
+from hermes_lab.text.replace import Replaced, replace
 from hermes_lab.tools.paths import file_path
 from hermes_lab.tools.registry import ToolContext, tool
-from hermes_lab.tools.replace import Replaced, replace
 
 _LONG = 50_000
 _DIFF_CHARS = 4_000

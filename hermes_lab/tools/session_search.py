@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from hermes_lab.errors import ConfigError, ToolError
-from hermes_lab.models.reasoning import part
-from hermes_lab.sandbox.output import clip
+from hermes_lab.models.reasoning import split_reasoning
+from hermes_lab.text.clip import clip
 from hermes_lab.tools.registry import ToolContext, tool
 
 if TYPE_CHECKING:
@@ -91,5 +91,5 @@ def _text(message: "Message") -> str:
     calls = [
         f"[calls {c.name} with {c.arguments or c.raw}]" for c in message.tool_calls if c.name not in message.content
     ]
-    said = part(message.content).answer if message.role == "assistant" else message.content
+    said = split_reasoning(message.content).answer if message.role == "assistant" else message.content
     return clip("\n".join(filter(None, [said, *calls])), _MESSAGE_CHARS).text

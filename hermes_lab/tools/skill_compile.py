@@ -4,7 +4,7 @@ from typing import Any
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills.compiled.compile import Compiler, Failed, SkillDraft, compile_skill
-from hermes_lab.tools.registry import ToolContext, tool
+from hermes_lab.tools.registry import ToolContext, known_tools, tool
 
 
 @tool(toolset="compile", serves=lambda ctx, _offered: ctx.skills is not None)
@@ -24,7 +24,9 @@ async def skill_compile(ctx: ToolContext, name: str, purpose: str, code: str, te
         raise ToolError("there is no skill library here")
     draft = SkillDraft(name, purpose, code, tests)
     try:
-        function = await compile_skill(draft, ctx.state(Compiler), ctx.skills, ctx.sandbox, ctx.heal_attempts)
+        function = await compile_skill(
+            draft, ctx.state(Compiler), ctx.skills, ctx.sandbox, ctx.heal_attempts, known_tools().keys()
+        )
     except Failed as failed:
         return {"error": str(failed), "output": failed.output}
     return {"registered": name, "skill": draft.skill, "call": f"{function.shown}: call it as a tool from now on"}

@@ -1,7 +1,7 @@
-"""Every record that crosses a module border: frozen, versioned, without behaviour of its own.
+"""All records that cross module boundaries: frozen, versioned, without behaviour.
 
-Records are `msgspec.Struct`s: decoding a line checks its types, encoding is one call. A record that is written to disk
-carries `v`; `hermes_lab.records` upgrades older versions when it reads them.
+Records are `msgspec.Struct`s: decoding a line checks its types, encoding is one call. Records written to disk carry a
+version `v`; `hermes_lab.records` upgrades older versions when reading.
 """
 
 from hermes_lab.types.episode import (

@@ -10,14 +10,13 @@ from hermes_lab.types.task import Reward, Verdict
 from hermes_lab.types.trajectory import Trajectory
 
 VERSION = 1
-"""Of the record that is written. Fields that were added since have defaults; a change of meaning raises it."""
+"""The version of newly written records. Added fields have defaults; only a change of meaning raises it."""
 
 Phase = Literal["learn", "heldout"]
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
-    """Why an episode has no score. `kind` names the part that failed: model, sandbox, verifier, worker or
-    internal."""
+    """Why an episode has no score. `kind` names what failed: model, sandbox, verifier, worker, store or internal."""
 
     kind: str
     message: str
@@ -25,7 +24,7 @@ class EpisodeError(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelIdentity(Struct, frozen=True, omit_defaults=True):
-    """Which weights answered. `adapter_digest` is the sha256 of the adapter that the server had loaded."""
+    """The weights that answered. `adapter_digest` is the sha256 of the adapter loaded by the server."""
 
     provider: str
     name: str
@@ -35,12 +34,12 @@ class ModelIdentity(Struct, frozen=True, omit_defaults=True):
 
     @property
     def policy(self) -> str:
-        """What tells these weights from others: the adapter's digest, or the name of the model."""
+        """Identifies the weights: the adapter's digest, or else the model's name."""
         return self.adapter_digest or self.adapter or self.name
 
 
 class TaskInfo(Struct, frozen=True, omit_defaults=True):
-    """The part of a task that analysis needs; its files and answer key are not repeated in every record."""
+    """The part of a task that analysis needs, without its files and answer key."""
 
     domain: str
     split: str
@@ -50,15 +49,13 @@ class TaskInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class SkillTrace(Struct, frozen=True, omit_defaults=True):
-    """How far one skill of the library came in one episode: eligible -> listed -> loaded -> followed. The outcome is
-    that of the episode.
+    """How far a skill got in an episode: eligible -> listed -> loaded -> followed. The outcome is that of the episode.
 
-    `eligible`: the skill is about what this task needs, told by `by`: `trigger`, the task's hidden rules against those
-    that the skill was learnt from, or `similarity` of texts. None where neither can tell, as of a placebo's emptied
-    skills. `loaded`: by the agent or a child of it; a call of a compiled skill's tool is a load. `followed`: a call
-    after loading, in a conversation that loaded it, did what a line of the skill says, or was one of its tool; None
-    where the skill has neither line nor tool. `adherence` is the share of its lines that were, 1 where its tool was
-    called.
+    `eligible`: the skill is relevant to the task, judged by `by`: `trigger` (the task's hidden rules against those the
+    skill was learned from) or `similarity` of texts; None if neither applies, as for the emptied skills of the placebo
+    arm. `loaded`: by the agent or one of its children; calling a compiled skill's tool counts. `followed`: a call made
+    after loading, in the same conversation, matches a line of the skill, or calls its tool; None if the skill has
+    neither. `adherence` is the share of its lines that were followed, or 1 if its tool was called.
     """
 
     name: str
@@ -71,11 +68,12 @@ class SkillTrace(Struct, frozen=True, omit_defaults=True):
 
 
 class SkillUse(Struct, frozen=True, omit_defaults=True):
-    """The library as this episode met it: the frozen snapshot, what was listed in the prompt, loaded, written.
+    """The skill library of an episode: its frozen snapshot, and which skills were listed in the prompt, loaded and
+    written.
 
-    `loaded` holds what child agents loaded, too. `traces` has, by name, a row for every skill that was loaded; for
-    every one that was eligible; and for those that were listed and of which eligibility is unknown, at most the 20 that
-    are most like the task. So a listed skill without a row was not eligible, unless 20 others are unknown.
+    `loaded` includes loads by child agents. `traces` has one entry, by name, for every skill that was loaded or
+    eligible, and for listed skills of unknown eligibility, limited to the 20 most similar to the task. A listed skill
+    without an entry was therefore not eligible, unless 20 others are unknown.
     """
 
     snapshot: str = ""
@@ -86,10 +84,10 @@ class SkillUse(Struct, frozen=True, omit_defaults=True):
 
 
 class Observation(Struct, frozen=True, omit_defaults=True):
-    """What an episode is worth learning from (`hermes_lab.skills.learning.observe`).
+    """How much an episode is worth learning from (`hermes_lab.skills.learning.observe`).
 
-    `value` = .4 success + .2 (three or more different tools) + .2 recovered + .2 generalisable. `worth` says that it
-    passed the thresholds of `skills`, so that a skill should come of it.
+    `value` = .4 success + .2 (three or more different tools) + .2 recovered + .2 generalisable. `worth`: it passed the
+    thresholds in `skills`, so a skill should be written.
     """
 
     value: float
@@ -102,11 +100,10 @@ class Observation(Struct, frozen=True, omit_defaults=True):
 
 
 class Review(Struct, frozen=True, omit_defaults=True):
-    """The review that ran after an episode, accounted by itself.
+    """The review after an episode, accounted separately.
 
-    Its `trajectory.messages` continue those of the episode: only the turns after them are repeated here. A review that
-    failed has an `error`, and what it said and spent until then as its trajectory; what it wrote does not count, and
-    the episode stands as it is.
+    `trajectory.messages` continue those of the episode, which are not repeated. A failed review has an `error` and the
+    trajectory until then; its writes are dropped, and the episode is unaffected.
     """
 
     trajectory: Trajectory | None = None
@@ -117,7 +114,7 @@ class Review(Struct, frozen=True, omit_defaults=True):
 
 
 class Child(Struct, frozen=True, omit_defaults=True):
-    """A delegated piece of work: the whole conversation of the child agent, of which its parent saw the summary alone.
+    """The work of a child agent: its whole conversation, of which the parent saw only the final answer.
 
     `depth` is 1 for a child of the episode's agent.
     """
@@ -133,16 +130,16 @@ class Child(Struct, frozen=True, omit_defaults=True):
 class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One rollout of one task.
 
-    The key is (suite, task, lane, round, sample); a later record of the same key supersedes an earlier one. An episode
-    with status `errored` was stopped by the infrastructure: it has no score, counts as no attempt, and is owed again.
-    `experience` is the number of tasks that the lane had finished when this episode's skill snapshot was frozen: the n
-    of a learning curve. `place` is the episode's place within its round, which makes the order of merging known.
-    `seconds` is wall clock without the review. `phase`: the task was one to learn from, or one of a held-out block,
-    which is run against the same frozen snapshot, never reviewed, and adds nothing to the library. `block` is the place
-    of the task's world among those that the lane goes through, from 0.
+    The key is (suite, task, lane, round, sample); a later record with the same key supersedes an earlier one. An
+    episode with status `errored` was stopped by an infrastructure failure: it has no score, does not count as an
+    attempt, and is run again on resume. `experience` is the number of tasks that the lane had finished when this
+    episode's skill snapshot was frozen: the n of a learning curve. `place` is the index within its round, which fixes
+    the order of merging. `seconds` is wall-clock time without the review. `phase` says whether the task is learned from
+    or held out; held-out tasks run with the same frozen snapshot, are never reviewed, and add nothing to the library.
+    `block` is the index, from 0, of the task's world among those that the lane visits.
     """
 
-    v: int = field(default_factory=lambda: VERSION)  # a default of this kind is written, too
+    v: int = field(default_factory=lambda: VERSION)  # a default factory, so that the value is always written
     suite: str
     task_id: str
     lane: str
@@ -173,7 +170,7 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        """The key as one string; no part may hold a `|`."""
+        """The key as a string; its parts must not contain `|`."""
         return episode_key(self.suite, self.task_id, self.lane, self.round, self.sample)
 
 

@@ -1,4 +1,4 @@
-"""Writes to an agent's notes, and the notes as an episode met them."""
+"""Writes to an agent's notes, and the notes of an episode."""
 
 from typing import Literal
 
@@ -7,14 +7,14 @@ from msgspec import Struct
 from hermes_lab.types.skill import Origin
 
 Target = Literal["memory", "user"]
-"""MEMORY.md, the agent's own notes, or USER.md, what it knows of the person."""
+"""MEMORY.md (the agent's own notes) or USER.md (what it knows about the user)."""
 
 
 class MemoryWrite(Struct, frozen=True, omit_defaults=True):
     """One accepted change to the notes, with its provenance.
 
-    `old` is the whole entry that was replaced or removed, `text` the whole entry that stands there now. `before` and
-    `after` are digests of the notes as the writer saw them.
+    `old` is the whole entry that was replaced or removed, `text` the whole new entry. `before` and `after` are digests
+    of the notes as seen by the writer.
     """
 
     action: Literal["add", "replace", "remove"]
@@ -29,8 +29,7 @@ class MemoryWrite(Struct, frozen=True, omit_defaults=True):
 
 
 class MemoryUse(Struct, frozen=True, omit_defaults=True):
-    """The notes as an episode met them: the digest of the frozen snapshot that its prompt held, empty
-    where there were none; and what it wrote."""
+    """The notes of an episode: the digest of the frozen snapshot in its prompt ("" without notes), and its writes."""
 
     snapshot: str = ""
     writes: tuple[MemoryWrite, ...] = ()

@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back."""
+"""Messages to and from a model."""
 
 from typing import Any, Literal
 
@@ -8,10 +8,11 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True):
-    """One tool call as the model wrote it.
+    """One tool call as written by the model.
 
-    A call that could not be parsed keeps its text in `raw` and says why in `error`; it is answered with that error and
-    never executed. `provider_fields` are fields beside the call that its endpoint wants back, such as a signature.
+    A call that could not be parsed has its text in `raw` and the reason in `error`; it is answered with that error and
+    never executed. `provider_fields` are additional fields of the call that the endpoint expects back, such as a
+    signature.
     """
 
     id: str
@@ -23,10 +24,10 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):
-    """The answer to one tool call. `content` is JSON; a failure is the object `{"error": ...}`.
+    """The result of one tool call. `content` is JSON; a failure is the object `{"error": ...}`.
 
-    `executed` is False for a call that was refused before it could do anything: unknown tool, broken JSON, arguments
-    that fail the schema, or a tool that is not allowed here.
+    `executed` is False for a call refused before execution: unknown tool, invalid JSON or arguments, or a tool that is
+    not allowed.
     """
 
     call_id: str
@@ -38,14 +39,14 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
-    """One turn; `role` and `content` are exactly what was sent to, or sampled from, the model.
+    """One message; `role` and `content` are exactly as sent to, or sampled from, the model.
 
-    In the Hermes text format a tool call stands in an assistant's `content` and a tool's answer is a user turn; the
-    structured fields beside them (`tool_calls`, `results`) are then bookkeeping that is not sent.
+    In the Hermes text format a tool call is part of an assistant's `content`, and its result is a user message;
+    `tool_calls` and `results` are then bookkeeping that is not sent.
 
-    `content` may hold reasoning between tags, as it was sampled: `hermes_lab.models.answer` tells the answer from it.
-    `reasoning` is the model's reasoning, from whichever place it came. `provider_fields` are the parts of a reply that
-    its endpoint wants back with the next request, as they were received: reasoning fields, signed thinking blocks.
+    `content` may contain reasoning between tags, as sampled; `hermes_lab.models.reasoning` separates it from the
+    answer. `reasoning` is the model's reasoning from any source. `provider_fields` are parts of a reply, as received,
+    that the endpoint expects back with the next request: reasoning fields, signed thinking blocks.
     """
 
     role: Role
@@ -58,10 +59,10 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens as the server counted them, summed over calls.
+    """Token counts as reported by the server, summed over calls.
 
-    `cached_tokens` (read from a prompt cache) and `cache_write_tokens` (written to one) are part of `prompt_tokens`;
-    `reasoning_tokens` are part of `completion_tokens`.
+    `cached_tokens` (read from a prompt cache) and `cache_write_tokens` (written to one) are included in
+    `prompt_tokens`; `reasoning_tokens` are included in `completion_tokens`.
     """
 
     prompt_tokens: int = 0
@@ -81,8 +82,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Recorded(Struct, frozen=True):
-    """What a recording tells of the time after a reply: the answers to its calls, and the budget that then ended, if
-    any did."""
+    """What followed a reply in a recording: the results of its calls, and the budget that then ended, if any."""
 
     answers: tuple[ToolResult, ...] = ()
     spent: str = ""
@@ -91,10 +91,10 @@ class Recorded(Struct, frozen=True):
 class Generation(Struct, frozen=True):
     """One model reply.
 
-    `finish_reason` is one of `hermes_lab.models.finish.ENDINGS`, whatever the endpoint's own word is.
-    `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one for each of `token_ids`) are what the sampler
-    returned; all three are empty where the server does not give them. They are never made by tokenising text.
-    `retries` counts the tries that failed before this reply was had. `then` is there where the reply is recorded.
+    `finish_reason` is one of `hermes_lab.models.finish.ENDINGS`, mapped from the endpoint's own word.
+    `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one per token id) are as returned by the sampler, or
+    all empty if the server does not return them. They never come from tokenising text. `retries` counts failed tries.
+    `then` is set if the reply is replayed from a recording.
     """
 
     message: Message

@@ -1,19 +1,19 @@
-"""A skill, what is asked of a library of skills, and a write to it."""
+"""Skills, and edits to a skill library."""
 
 from typing import Literal
 
 from msgspec import Struct
 
 Origin = Literal["foreground", "review", "curator", "user", "bundled", "installed"]
-"""Who wrote: the agent at work, the agent's review, the curator, a person, this package, or whoever a skill was
-installed from."""
+"""Who wrote: the agent at work, its review, the curator, the user, this package, or the source a skill was installed
+from."""
 BY_AGENTS: frozenset[Origin] = frozenset({"foreground", "review", "curator"})
 Action = Literal["create", "edit", "patch", "delete", "write_file", "remove_file"]
 
 
 class Skill(Struct, frozen=True):
-    """One skill of a library. `text` is its whole SKILL.md, frontmatter included; `files` are its other files by their
-    path below the skill's folder, such as `scripts/report.py`."""
+    """A skill. `text` is the whole SKILL.md including frontmatter; `files` are its other files by their path below the
+    skill's folder, such as `scripts/report.py`."""
 
     name: str
     description: str
@@ -22,11 +22,11 @@ class Skill(Struct, frozen=True):
 
 
 class SkillEdit(Struct, frozen=True, omit_defaults=True):
-    """A change that is asked for; which fields count depends on the action.
+    """A requested change; the relevant fields depend on the action.
 
-    create: description and content · edit: content (and description) · patch: old_string, new_string, and `path` for
-    another file than SKILL.md · delete: absorbed_into, the skill that holds its content now · write_file: path, content
-    · remove_file: path. `compiled`, with create, is the harness's alone to give: the function that it has tested.
+    create: description and content · edit: content (and description) · patch: old_string, new_string, and `path` for a
+    file other than SKILL.md · delete: absorbed_into, the skill that now has its content · write_file: path, content ·
+    remove_file: path. `compiled`, with create, is the name of a tested function; only the harness may set it.
     """
 
     action: Action
@@ -43,10 +43,10 @@ class SkillEdit(Struct, frozen=True, omit_defaults=True):
 class SkillWrite(Struct, frozen=True, omit_defaults=True):
     """One accepted change to a library, with its provenance.
 
-    `text` is the whole file after the write (SKILL.md, or the one at `path`), empty where it was removed, so that the
-    changes of a round can be merged, and a library rebuilt, from the episode log alone. `snapshot` is the library
-    before and `after` the one after it, as the writer saw them. `triggers` are the hidden rules of the task it was
-    learnt from, for analysis only.
+    `text` is the whole file after the write (SKILL.md, or the file at `path`), or empty if it was removed. The changes
+    of a round can thus be merged, and a library rebuilt, from the episode log alone. `snapshot` is the library before
+    and `after` the one after the write, as seen by the writer. `triggers` are the hidden rules of the task it was
+    learned from, for analysis only.
     """
 
     action: Action

@@ -1,4 +1,4 @@
-"""A task, and the judgement of what an agent made of it."""
+"""Tasks, verdicts and rewards."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from hermes_lab.types.web import Page
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a suite.
 
-    `files` are laid into the fresh workspace before the first model call, then the bash commands of `setup` make what a
-    text cannot be: modes, links, binaries. `pages` are the web that the agent can search. `triggers` names the hidden
-    rules that decide this task: it is the truth that analysis scores against, and is never shown to the agent. `truth`
-    is the suite's own answer key; it stays in the harness process and is in no record.
+    Before the first model call, `files` are written to a fresh workspace, and then the bash commands in `setup` create
+    what text cannot express: modes, links, binaries. `pages` are the web that the agent can search. `triggers` names
+    the hidden rules that apply to this task: ground truth for analysis, never shown to the agent. `truth` is the
+    suite's answer key; it stays in the harness process and is never recorded.
     """
 
     id: str
@@ -32,11 +32,10 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True):
-    """What a verifier says of one submission.
+    """A verifier's judgement of one submission.
 
-    `score` is in [0, 1]; `criteria` holds the named parts it is made of, each in [0, 1], and `reasons` says of those
-    below 1 what is missing. `feedback` is what the workspace's owner would say of a submission that is not wholly
-    right: it is shown to the agent, so it holds no answer.
+    `score` is in [0, 1]; `criteria` are its named parts, each in [0, 1], and `reasons` says for those below 1 what is
+    missing. `feedback` is shown to the agent, so it must not contain the answer.
     """
 
     score: float

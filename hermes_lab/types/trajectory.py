@@ -1,4 +1,4 @@
-"""What happened between a prompt and the end of an episode."""
+"""What happened between the prompt and the end of an episode."""
 
 from typing import Any, Literal
 
@@ -14,23 +14,22 @@ StopReason = (
 """How the work on a submission ended.
 
 - `answered`: a final answer without tool calls.
-- `empty`: a reply with neither an answer nor calls; one of reasoning alone is empty.
-- `length`: the reply was cut at its token limit before it was a call or an answer.
+- `empty`: a reply with neither an answer nor calls, or with reasoning only.
+- `length`: the reply reached its token limit before a call or an answer.
 - `filtered`: the endpoint's content filter withheld or cut the reply.
 - `refused`: the endpoint marked the reply as a refusal.
-- `unparsed`: the reply's text is a tool call in a format that is not read here (`model.tool_parser`,
-  `agent.tool_format`).
+- `unparsed`: the text is a tool call in a format that is not parsed (`model.tool_parser`, `agent.tool_format`).
 - `context_full`: the prompt no longer fits the model.
 - `repeated`: the same call got the same result `agent.max_repeats` times in a row.
-- `failed`: the infrastructure or a bug, of a review alone.
+- `failed`: an infrastructure failure or a bug, in reviews only.
 
-The rest are budgets; the grace call after one of them, or after `repeated`, may still have given a final response."""
+The others are budgets. The grace call after a budget or after `repeated` may still give a final response.
+"""
 ToolFormat = Literal["native", "hermes"]
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
-    """One model call. `message` is the index of the assistant turn that it produced; `retries` counts the tries that
-    failed before it."""
+    """One model call. `message` is the index of the resulting assistant message; `retries` counts failed tries."""
 
     message: int
     finish_reason: str
@@ -40,9 +39,11 @@ class Step(Struct, frozen=True, omit_defaults=True):
 
 
 class Compression(Struct, frozen=True, omit_defaults=True):
-    """From here on `messages[start:end]`, and every earlier summary, were no longer sent: the message at index `at`, a
-    summary of them, stood in their place. The summary was written from at most `room` characters of each of them;
-    `usage` is that of writing it."""
+    """A compression of the context.
+
+    From then on, the message at index `at` replaced `messages[start:end]` and all earlier summaries. The summary was
+    written from at most `room` characters of each message; `usage` is the cost of writing it.
+    """
 
     at: int
     start: int
@@ -55,9 +56,9 @@ class Compression(Struct, frozen=True, omit_defaults=True):
 class TokenBranch(Struct, frozen=True):
     """One unbroken token sequence.
 
-    All three have length T. `mask` is 1 on tokens that the model sampled and 0 on prompt, template and tool tokens;
-    `logprobs` is the sampler's natural log-probability where the mask is 1, and 0.0 elsewhere. A prompt that does not
-    extend the tokens before it begins a new branch.
+    All three tuples have length T. `mask` is 1 on sampled tokens and 0 on prompt, template and tool tokens; `logprobs`
+    is the sampler's natural log-probability where the mask is 1, and 0.0 elsewhere. A prompt that does not extend the
+    previous tokens starts a new branch.
     """
 
     token_ids: tuple[int, ...]
@@ -66,8 +67,10 @@ class TokenBranch(Struct, frozen=True):
 
 
 class Trajectory(Struct, frozen=True, omit_defaults=True):
-    """The whole conversation, system prompt and tool schemas included, as the model saw and wrote it, in the order in
-    which it happened. Where it was compressed, `compressions` tells which turns the model saw no more."""
+    """The whole conversation in order, with system prompt and tool schemas, exactly as the model saw and wrote it.
+
+    `compressions` says which messages the model no longer saw, and from when on.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...]

@@ -1,4 +1,4 @@
-"""Documents that an agent can find."""
+"""Pages that an agent can search."""
 
 from msgspec import Struct
 
@@ -6,8 +6,8 @@ from msgspec import Struct
 class Page(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One page of a task's corpus: found by `web_search`, read by `web_extract`, and never in the workspace.
 
-    `text` is what extraction gives (Markdown). `status` is that of HTTP: a page that is gone has 404 or 410, and its
-    text is what the site says instead. A page that is not `listed` is found by its address alone: by a link.
+    `text` is the extracted Markdown. `status` is the HTTP status: a page that is gone has 404 or 410, and its text is
+    the site's error page. A page that is not `listed` can only be reached by its address, through a link.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""The web as tools see it: a task's own pages, a folder of documents, or a search service behind an API key."""
+"""The web that tools search: a task's own pages, a folder of documents, or a search service with an API key."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -15,7 +15,7 @@ class Hit(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What extraction gives for one address, as Markdown; `error` says why there is nothing, or what the site said."""
+    """The extracted content of one address, as Markdown; `error` says why there is none, or is the site's own error."""
 
     url: str
     title: str
@@ -24,31 +24,31 @@ class Document(NamedTuple):
 
 
 class WebProvider(Protocol):
-    """Something that finds and reads pages. What cannot be had is a `ToolError`, or a document with an error."""
+    """Searches and reads pages. Failures are a `ToolError`, or a document with an error."""
 
     @property
     def outside(self) -> bool:
-        """Whether pages come from strangers, so that they are scanned before a model reads them."""
+        """Whether pages come from third parties, and must be scanned before a model reads them."""
         ...
 
     @property
     def reads_pages(self) -> bool:
-        """Whether it reads pages, and does not only find them."""
+        """Whether it can read pages, not only search."""
         ...
 
     async def search(self, query: str, limit: int) -> list[Hit]:
-        """At most `limit` results, the best first."""
+        """At most `limit` results, best first."""
         ...
 
     async def extract(self, urls: Sequence[str]) -> list[Document]:
-        """A document for each of `urls`, in their order."""
+        """One document for each of `urls`, in order."""
         ...
 
 
 def open_web(config: WebConfig) -> WebProvider | None:
-    """The provider that the configuration names; None for `none`.
+    """The configured provider; None for `none`.
 
-    Nothing is reached before the first call. Raises `ConfigError` where the key or the corpus is missing.
+    Makes no request yet. Raises `ConfigError` if the key or the corpus is missing.
     """
     if config.provider == "none":
         return None

@@ -1,4 +1,4 @@
-"""Pages in memory, ranked by BM25: the same query gives the same results on every machine, and no network is used."""
+"""Pages in memory, ranked by BM25: deterministic, and without network access."""
 
 import json
 import math
@@ -17,13 +17,13 @@ from hermes_lab.web import Document, Hit
 _WORD = re.compile(r"\w+")
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 _TITLE_WEIGHT = 3
-"""A word of the title counts as often as so many of the text."""
+"""How often a word in the title counts, compared with one in the text."""
 _SNIPPET = 240
 _GONE = {404: "not found", 410: "gone"}
 
 
 class Corpus:
-    """A `WebProvider` over pages that are there already. Of two with one address the first is the one."""
+    """A `WebProvider` over fixed pages. If two share an address, the first one wins."""
 
     outside = False
 
@@ -37,7 +37,7 @@ class Corpus:
         self._index: dict[str, list[tuple[int, float]]] | None = None
 
     async def search(self, query: str, limit: int) -> list[Hit]:
-        """The listed pages that hold a word of the query; equally good ones in their order."""
+        """The listed pages that contain a word of the query; ties keep the order of the pages."""
         words = dict.fromkeys(_words(query))
         scores: defaultdict[int, float] = defaultdict(float)
         if self._index is None:
@@ -49,7 +49,7 @@ class Corpus:
         return [Hit(page.title, page.url, _snippet(page, words)) for page in map(self._listed.__getitem__, best)]
 
     async def extract(self, urls: Sequence[str]) -> list[Document]:
-        """The pages at these addresses; `http` or `https`, a fragment and a slash at the end make no difference."""
+        """The pages at these addresses, ignoring http or https, fragments and a trailing slash."""
         return [self._document(url) for url in urls]
 
     def _document(self, url: str) -> Document:
@@ -60,25 +60,27 @@ class Corpus:
         return Document(url, page.title, page.text, f"HTTP {page.status}{reason}" if page.status >= 400 else "")
 
 
-@lru_cache(maxsize=64)  # the samples of a task share its pages
+@lru_cache(maxsize=64)  # shared by the samples of a task
 def corpus_of(pages: tuple[Page, ...]) -> Corpus:
-    """The corpus of a task that brings its own pages."""
+    """The corpus of a task with its own pages."""
     return Corpus(pages)
 
 
 @lru_cache(maxsize=4)
 def load_corpus(path: str) -> Corpus:
-    """A JSONL file with a `Page` a line, or a folder of `.md` and `.txt` files, whose addresses are `file:` paths
-    relative to it. Raises `ConfigError` for what cannot be read."""
+    """Loads a JSONL file with one `Page` per line, or a folder of `.md` and `.txt` files.
+
+    Files of a folder get `file:` addresses relative to it. Raises `ConfigError` for unreadable input.
+    """
     source = Path(path).expanduser()
     try:
         pages = _folder(source) if source.is_dir() else _lines(source)
     except OSError as error:
         raise ConfigError(f"web.corpus: {error.filename}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"web.corpus: {path}: not text in UTF-8") from None
+        raise ConfigError(f"web.corpus: {path}: not UTF-8 text") from None
     if not pages:
-        raise ConfigError(f"web.corpus: {path}: there is no page; give a JSONL file or a folder of .md and .txt files")
+        raise ConfigError(f"web.corpus: {path}: no pages; use a JSONL file or a folder of .md and .txt files")
     return Corpus(pages)
 
 
@@ -96,20 +98,20 @@ def _of_file(path: Path, name: str) -> Page:
 
 def _lines(file: Path) -> list[Page]:
     pages = []
-    # Lines end at \n alone: `splitlines` would end one at U+2028 and the like, too, which a text may hold.
+    # Split at \n only: `splitlines` also splits at U+2028 and the like, which a text may contain.
     for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
         text = line.decode().removeprefix("\ufeff")
         if not text.strip():
             continue
         try:
             pages.append(msgspec.convert(json.loads(text, strict=False), Page))
-        except (ValueError, RecursionError) as error:  # msgspec.ValidationError is one
-            raise ConfigError(f"web.corpus: {file}:{number}: no page: {error}") from None
+        except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
+            raise ConfigError(f"web.corpus: {file}:{number}: invalid page: {error}") from None
     return pages
 
 
 def _key(url: str) -> str:
-    """What addresses of the same page have in common."""
+    """Normalises an address, so that addresses of the same page are equal."""
     address = url.strip().partition("#")[0].rstrip("/")
     scheme, separator, rest = address.partition("://")
     if not separator:
@@ -123,7 +125,7 @@ def _words(text: str) -> list[str]:
 
 
 def _weigh(pages: Sequence[Page]) -> dict[str, list[tuple[int, float]]]:
-    """What each word adds to the score of each page that holds it (Robertson and Zaragoza 2009, 3.3)."""
+    """The BM25 weight of each word in each page that contains it (Robertson and Zaragoza 2009, 3.3)."""
     counts = [Counter(_words(page.title) * _TITLE_WEIGHT + _words(page.text)) for page in pages]
     lengths = [count.total() for count in counts]
     mean = sum(lengths) / max(1, len(lengths)) or 1.0
@@ -138,7 +140,7 @@ def _weigh(pages: Sequence[Page]) -> dict[str, list[tuple[int, float]]]:
 
 
 def _snippet(page: Page, words: Iterable[str]) -> str:
-    """The line with most of the words, the first of several such."""
+    """The line with the most query words; the first one if there are several."""
     wanted = set(words)
     lines = [line for line in page.text.splitlines() if line.strip() and not line.startswith("#")]
     best = max(lines, key=lambda line: len(wanted.intersection(_words(line))), default="").strip()

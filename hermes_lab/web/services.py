@@ -1,4 +1,4 @@
-"""Search services behind an API key: Tavily, Brave and Exa, in the formats of their public documentation."""
+"""Search services with an API key: Tavily, Brave and Exa, per their public documentation."""
 
 import html
 import os
@@ -31,12 +31,15 @@ ACCESS = {
     "brave": _Access("https://api.search.brave.com/res/v1", "BRAVE_API_KEY"),
     "exa": _Access("https://api.exa.ai", "EXA_API_KEY"),
 }
-"""Where each service is, and which environment variable holds its key, unless the configuration says otherwise."""
+"""Each service's address and the environment variable with its key; the configuration may override both."""
 
 
 class _Service(ABC):
-    """One service. Each call has a connection of its own, so that there is nothing to close: a search takes hundreds of
-    milliseconds anyway. Its failures are answers to the model (`ToolError`): the web is never all there."""
+    """One search service.
+
+    Every call opens its own connection, so there is nothing to close; a search takes hundreds of milliseconds anyway.
+    Failures are returned to the model as `ToolError`: parts of the web are always unavailable.
+    """
 
     outside = True
     reads_pages = True
@@ -63,7 +66,7 @@ class _Service(ABC):
         return await self._ask(path, body)
 
     async def _ask(self, path: str, body: object) -> dict[str, Any]:
-        """The JSON object of a reply. Raises `ToolError` for anything else, and never with the key in it."""
+        """The JSON object of a reply. Raises `ToolError` for anything else; the message never contains the key."""
         config = self._config
         try:
             async with Endpoint(
@@ -107,7 +110,7 @@ class Tavily(_Service):
 
 
 class Brave(_Service):
-    """`GET /web/search`, the key in `X-Subscription-Token`. It searches only: its pages must be read elsewhere."""
+    """`GET /web/search`, the key in `X-Subscription-Token`. It only searches; it cannot read pages."""
 
     name = "brave"
     reads_pages = False
@@ -121,7 +124,7 @@ class Brave(_Service):
         return [_hit(each, html.unescape(_TAG.sub("", _text(each, "description")))) for each in results][:limit]
 
     async def extract(self, urls: Sequence[str]) -> list[Document]:
-        """It has none."""
+        """Not supported."""
         del urls
         raise ToolError("brave: the service searches but does not read pages; for that set web.provider=tavily or exa")
 
@@ -150,20 +153,20 @@ _SERVICES: Mapping[str, type[_Service]] = {"tavily": Tavily, "brave": Brave, "ex
 
 
 def open_service(config: WebConfig) -> _Service:
-    """The service that `web.provider` names. Raises `ConfigError` where its key is not set."""
+    """The service named by `web.provider`. Raises `ConfigError` if its key is not set."""
     access = ACCESS[config.provider]
     name = _key_env(config)
     key = os.environ.get(name, "").strip()
     if not key:
         raise ConfigError(f"web.provider: {config.provider} needs a key; set {name} in the environment")
     if not key.isascii() or not key.isprintable():
-        raise ConfigError(f"web.api_key_env: {name} holds what cannot be a key: it must be printable ASCII")
+        raise ConfigError(f"web.api_key_env: the value of {name} is not a valid key: it must be printable ASCII")
     base_url = config.base_url or access.base_url
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"web.base_url: {base_url!r} is no http:// or https:// URL, such as {access.base_url}")
+        raise ConfigError(f"web.base_url: {base_url!r} is not an http:// or https:// URL such as {access.base_url}")
     if "@" in parts.netloc:
-        raise ConfigError("web.base_url: it holds a user or password; use web.api_key_env instead")
+        raise ConfigError("web.base_url: it must not contain a user or password; use web.api_key_env instead")
     return _SERVICES[config.provider](config, base_url, key)
 
 

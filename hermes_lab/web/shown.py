@@ -1,4 +1,4 @@
-"""What a model is shown of a page: a part of a long one, and of a stranger's nothing that attacks the reader."""
+"""Renders pages for the model: long ones in parts, and third-party ones without attacks."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LINE = re.compile(r"line (\d+)")
 
 
 def shown_page(document: Document, offset: int, *, outside: bool) -> dict[str, Any]:
-    """One page of an answer: the text from `offset` on, up to `PAGE_CHARS` characters."""
+    """One page of a result: up to `PAGE_CHARS` characters of the text from `offset` on."""
     text = defused(document.text) if outside else document.text
     part = text[offset : offset + PAGE_CHARS]
     page: dict[str, Any] = {"url": document.url}
@@ -33,15 +33,17 @@ def shown_page(document: Document, offset: int, *, outside: bool) -> dict[str, A
 
 
 def shown_hits(hits: Sequence[Hit], *, outside: bool) -> list[dict[str, str]]:
-    """The results of a search."""
+    """The search results as the model sees them."""
     clean = defused if outside else str
     return [{"title": clean(hit.title), "url": hit.url, "snippet": clean(hit.snippet)} for hit in hits]
 
 
-@lru_cache(maxsize=64)  # the parts of a long page are asked for one after the other
+@lru_cache(maxsize=64)  # the parts of a long page are requested one by one
 def defused(text: str) -> str:
-    """`text` without the lines in which the scanner finds an attack on agents, or without anything where that does
-    not do. A page that only speaks of such attacks loses a line; a hidden order is never read."""
+    """`text` without the lines in which the scanner finds an attack on agents; "" if the attack spans lines.
+
+    A page that merely discusses attacks loses a line; hidden instructions are never shown.
+    """
     text = text[:_LARGEST].replace("\r\n", "\n").replace("\r", "\n")
     findings = scan(text)
     if not findings:

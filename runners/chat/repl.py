@@ -1,24 +1,24 @@
-"""What is said in a chat: one message, or one after another until the person leaves."""
+"""The read-eval-print loop of a chat."""
 
 from collections.abc import Coroutine
 
 import anyio.to_thread
 
+from hermes_lab.chat.conversation import Conversation
+from hermes_lab.chat.reviews import ReviewLog
 from hermes_lab.errors import ModelError
 from hermes_lab.runners import output
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import hermes_home
-from hermes_lab.sessions.conversation import Conversation
-from hermes_lab.sessions.reviews import ReviewLog
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.types import EpisodeError, Review
 
-_HELP = "/skill-name what to do   /skills   /compress   /exit   Ctrl-C stops a turn"
+_HELP = "/skill-name PROMPT   /skills   /compress   /exit   Ctrl-C stops a turn"
 _LEFT_OUT = EpisodeError("interrupted", "Ctrl-C")
 
 
 class Repl:
-    """A person at a terminal, and a conversation."""
+    """Passes the user's lines to a conversation and prints what comes back."""
 
     def __init__(self, conversation: Conversation, skills: SkillSession, terminal: Terminal) -> None:
         self._conversation = conversation
@@ -26,11 +26,11 @@ class Repl:
         self._terminal = terminal
 
     async def one(self, prompt: str) -> int:
-        """One message; the exit code."""
+        """Handles one message; returns the exit code."""
         return await self._do(prompt)
 
     async def loop(self) -> int:
-        """Line after line; the exit code."""
+        """Reads lines until the user quits; returns the exit code."""
         while not self._terminal.terminated:
             try:
                 line = self._terminal.read("> ")
@@ -44,7 +44,7 @@ class Repl:
         return 130 if self._terminal.terminated else 0
 
     async def _do(self, line: str) -> int:
-        """What a line asks for; the exit code, were it the only one."""
+        """Handles one line; returns the exit code for this line alone."""
         match line.strip():
             case "/help":
                 self._terminal.note(_HELP)
@@ -59,7 +59,7 @@ class Repl:
         return 0
 
     async def _attempt(self, work: Coroutine[None, None, None]) -> int:
-        """Until Ctrl-C at most. Where the model failed, or the person stopped it, what became of it is said."""
+        """Runs `work` until it ends or Ctrl-C. Reports a model failure or an interruption; returns the exit code."""
         before = self._conversation.session.length
         try:
             with self._terminal.interruptible():
@@ -78,34 +78,34 @@ class Repl:
 
     async def _compress(self) -> None:
         changed = await self._conversation.compress()
-        self._terminal.note("earlier turns are now a summary" if changed else "nothing was changed")
+        self._terminal.note("earlier turns are now summarised" if changed else "nothing to compress")
 
     async def _review(self) -> None:
-        """After an answer, a review where one is due. It never harms what was answered; one that Ctrl-C leaves out is
-        not asked for again at once."""
+        """Runs a review if one is due. A failed review leaves the answer intact; one skipped by Ctrl-C is logged, so
+        that it is not due again at once."""
         session = self._conversation.session
         log = ReviewLog(hermes_home(), session.id)
         review = Review(error=_LEFT_OUT)
         with self._terminal.interruptible():
             if not self._conversation.wants_review(log.last()):
                 return
-            self._terminal.note("looking back on this session; Ctrl-C leaves it out")
+            self._terminal.note("reviewing this session; Ctrl-C skips the review")
             review = await self._conversation.review()
         await anyio.to_thread.run_sync(log.append, review, session.length)
         self._terminal.note(_learnt(review))
 
     def _outcome(self, before: int) -> str:
-        """What became of a message whose turn did not end."""
+        """What happened to a message whose turn did not finish."""
         if self._conversation.session.length > before:
-            return "the turn is kept as far as it came"
-        return "the message was not sent; give it again"
+            return "the partial turn is saved"
+        return "turn discarded; send the message again"
 
 
 def _learnt(review: Review) -> str:
     if review.error is _LEFT_OUT:
-        return "the review was left out"
+        return "review skipped"
     if review.error:
         return f"the review failed: {review.error.message}"
     saved = [f"{write.action} {write.name}" for write in review.writes]
     saved += [f"{write.action} a note in {write.target}" for write in review.memory]
-    return f"learnt: {', '.join(saved)}" if saved else "nothing to save"
+    return f"learned: {', '.join(saved)}" if saved else "nothing to save"

@@ -1,4 +1,4 @@
-"""A chat, from the model and sandbox that it opens to the session that it leaves."""
+"""A chat: opens the model, the sandbox and the session, and closes them at the end."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -17,6 +17,8 @@ import anyio.to_thread
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.prompt import system_prompt
+from hermes_lab.chat.conversation import Conversation, SessionToolbox
+from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
@@ -24,11 +26,9 @@ from hermes_lab.runners import output
 from hermes_lab.runners.chat.repl import Repl
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.terminal import Terminal
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
-from hermes_lab.sessions.conversation import Conversation, SessionToolbox
 from hermes_lab.sessions.keys import new_id
-from hermes_lab.sessions.knowledge import HomeKnowledge, Views
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import Toolbox, ToolContext
@@ -36,15 +36,15 @@ from hermes_lab.types import Message, ModelIdentity
 from hermes_lab.web import open_web
 
 _KEY = SessionKey("cli", "local")
-# What the prompt says that it leaves out of the context files and notes; the person should know, too.
+# Lines of the prompt about context files and notes that were left out; the user should see them too.
 _LEFT_OUT = re.compile(r"^\[(.+ (?:was refused|was not read|is left out): .+)\]$", re.MULTILINE)
 
 
 class Chat:
-    """Talks with the person at a terminal.
+    """A chat with the user at a terminal.
 
-    `kept` is the session that it goes on with; else one is begun, named `name` if at all, and removed at the end where
-    nothing was said in it. `answered` tells of a chat that is over whether something was.
+    Resumes the session `stored`, or starts one named `name`; a new session without an answer is deleted at the end.
+    After the chat, `answered` says whether the agent answered anything.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Chat:
         store: SessionStore,
         terminal: Terminal,
         *,
-        kept: SessionInfo | None = None,
+        stored: SessionInfo | None = None,
         name: str = "",
     ) -> None:
         self.answered = False
@@ -62,12 +62,12 @@ class Chat:
         self._knowledge = knowledge
         self._store = store
         self._terminal = terminal
-        self._kept = kept
+        self._stored = stored
         self._name = name
         self._web = open_web(config.web)
 
     async def run(self, prompt: str | None) -> int:
-        """Answers `prompt`, or line after line; the exit code."""
+        """Answers `prompt`, or runs the interactive loop; returns the exit code."""
         config = self._config
         await probe(config.sandbox)
         async with AsyncExitStack() as opened:
@@ -76,27 +76,27 @@ class Chat:
                 auxiliary = await opened.enter_async_context(open_auxiliary(config, say=output.say))
             sandbox = await opened.enter_async_context(open_sandbox(config.sandbox))
             repl = await opened.enter_async_context(self._session(model, sandbox, auxiliary))
-            for promise in unkept_promises(config.sandbox):
+            for promise in missing_guarantees(config.sandbox):
                 self._terminal.note(f"sandbox.backend {config.sandbox.backend}: {promise}")
-            self._terminal.note("files that the agent makes are lost when this chat ends")
+            self._terminal.note("files that the agent creates are deleted when this chat ends")
             with relay_logs(self._terminal.note):
                 code = await (repl.loop() if prompt is None else repl.one(prompt))
-        # At the end, for a large library takes seconds, and nobody waits for it then.
-        if told := await anyio.to_thread.run_sync(self._knowledge.tend):
-            self._terminal.note(told)
+        # At the end, because this takes seconds with a large library.
+        if note := await anyio.to_thread.run_sync(self._knowledge.tend):
+            self._terminal.note(note)
         return code
 
     def _open_model(self) -> AbstractAsyncContextManager[ModelClient]:
         return open_model(
             self._config.model,
-            tool_format=self._kept.tool_format if self._kept else self._config.agent.tool_format,
+            tool_format=self._stored.tool_format if self._stored else self._config.agent.tool_format,
             log=hermes_home() / "server.log",
             concurrency=1,
             say=output.say,
         )
 
     def _connection_note(self) -> AbstractContextManager[None]:
-        """Says what is waited for; a server of our own tells of itself."""
+        """Tells the user if an endpoint is slow to answer; a local server reports its own progress."""
         model = self._config.model
         if model.provider not in REMOTE:
             return nullcontext()
@@ -106,8 +106,8 @@ class Chat:
     async def _session(
         self, model: ModelClient, sandbox: Sandbox, auxiliary: ModelClient | None
     ) -> AsyncIterator[Repl]:
-        """A stored session with the prompt and the tools that it began with, or a new one."""
-        stored = await anyio.to_thread.run_sync(self._store.load, self._kept.id) if self._kept else None
+        """A stored session with its original prompt and tools, or a new one."""
+        stored = await anyio.to_thread.run_sync(self._store.load, self._stored.id) if self._stored else None
         id = stored.id if stored else new_id(datetime.now(UTC))
         library = await anyio.to_thread.run_sync(self._knowledge.library)
         background = await anyio.to_thread.run_sync(self._knowledge.background)
@@ -145,7 +145,7 @@ class Chat:
             self.answered = conversation.session.length > begun.length
             with anyio.CancelScope(shield=True):
                 if stored or self.answered:
-                    self._terminal.note(f"go on with: hermes-lab chat --session {begun.name or begun.id}")
+                    self._terminal.note(f"resume with: hermes-lab chat --session {begun.name or begun.id}")
                 else:
                     await anyio.to_thread.run_sync(self._store.delete, begun.id)
 

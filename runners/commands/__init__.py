@@ -1,1 +1,1 @@
-"""One module a group of commands; each registers itself on the application."""
+"""One module per command group; each registers its commands on the application."""

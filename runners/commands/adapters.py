@@ -1,4 +1,4 @@
-"""`adapters`: what was trained, from what and how well it does; serving, merging and clearing it away."""
+"""`adapters`: list, inspect, score, serve, merge and prune LoRA adapters."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +14,8 @@ Adapter = Annotated[
     str,
     typer.Argument(help="`packaged`, an adapter's folder, or its name or version in --root.", show_default=False),
 ]
-Root = Annotated[Path, typer.Option(help="The folder of all adapters.")]
-Url = Annotated[str, typer.Option("--base-url", help="The running vLLM.")]
+Root = Annotated[Path, typer.Option(help="The folder that holds all adapters.")]
+Url = Annotated[str, typer.Option("--base-url", help="The address of the running vLLM server.")]
 LOCAL = "http://127.0.0.1:8000/v1"
 ADAPTERS = Path("runs/adapters")
 
@@ -25,36 +25,36 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="LoRA adapters.", no_args_is_help=True)
     group.command(
         "list",
-        help="Adapters below a folder, with their base model, data and lock.\n\nhermes-lab adapters list runs",
+        help="List the adapters in a folder, with their base model, data and lock.\n\nhermes-lab adapters list runs",
     )(list_)
     group.command(
         "show",
-        help="Where an adapter comes from, back to the bare model, and how well each version does.\n\n"
+        help="Show an adapter's lineage back to the base model, with the scores of each version.\n\n"
         "hermes-lab adapters show sft-v2",
     )(show)
     group.command(
         "score",
-        help="Take the held-out score of an adapter from a finished run that it served.\n\n"
+        help="Add an adapter's held-out score to its card, from a finished run of that adapter.\n\n"
         "hermes-lab adapters score sft-v2 runs/heldout",
     )(score)
     group.command(
         "load",
-        help="Load an adapter into a running vLLM under a name that holds its digest.\n\n"
+        help="Load an adapter into a running vLLM server, under a name that contains its digest.\n\n"
         "hermes-lab adapters load sft-v2",
     )(load)
     group.command(
         "unload",
-        help="Take an adapter off a running vLLM.\n\nhermes-lab adapters unload sft-v2-0123456789ab",
+        help="Unload an adapter from a running vLLM server.\n\nhermes-lab adapters unload sft-v2-0123456789ab",
     )(unload)
     group.command(
         "merge",
-        help="Write the base model with an adapter merged into it, as a folder that any server loads.\n\n"
+        help="Merge an adapter into its base model and write a folder that any server can load.\n\n"
         "hermes-lab adapters merge sft-v2 -o models/mine",
     )(merge)
     group.command(
         "prune",
-        help="Show, and with --apply remove, unfinished versions and superseded ones that nothing comes from and no "
-        "run names.\n\nhermes-lab adapters prune --apply",
+        help="List adapter versions that are no longer needed: unfinished ones, and superseded ones without children "
+        "or runs. --apply removes them.\n\nhermes-lab adapters prune --apply",
     )(prune)
     app.add_typer(group, name="adapters")
 
@@ -76,7 +76,7 @@ def list_(
     for folder, card in cards:
         typer.echo(f"{folder}  {card.sentence()}")
     if not cards:
-        output.say(f"{root}: no adapters; `hermes-lab train sft` makes one")
+        output.say(f"{root}: no adapters; train one with `hermes-lab train sft`")
 
 
 def show(adapter: Adapter, root: Root = ADAPTERS, json: options.Json = False) -> None:
@@ -100,7 +100,9 @@ def score(adapter: Adapter, run: options.Run, root: Root = ADAPTERS, json: optio
     from hermes_lab.training.evaluations import score
 
     if adapter == PACKAGED:
-        raise ConfigError(f"{PACKAGED}: its scores come with it; copy its folder to {root}, and score the copy")
+        raise ConfigError(
+            f"{PACKAGED}: the packaged adapter is read-only; copy its folder to {root} and score the copy"
+        )
     evaluations = score(find_adapter(adapter, root), run)
     if json:
         output.print_json(evaluations)
@@ -124,7 +126,9 @@ def load(adapter: Adapter, root: Root = ADAPTERS, base_url: Url = LOCAL) -> None
     anyio.run(request)
 
 
-def unload(name: Annotated[str, typer.Argument(help="The name it is served under.")], base_url: Url = LOCAL) -> None:
+def unload(
+    name: Annotated[str, typer.Argument(help="The name that the server lists it under.")], base_url: Url = LOCAL
+) -> None:
     """`hermes-lab adapters unload`."""
     from hermes_lab.models.adapters import unload_adapter
     from hermes_lab.models.endpoint import Endpoint
@@ -139,9 +143,7 @@ def unload(name: Annotated[str, typer.Argument(help="The name it is served under
 def merge(
     adapter: Adapter,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.", show_default=False)],
-    base: Annotated[
-        str, typer.Option(help="The base model; that of the adapter's card where it has one.", show_default=False)
-    ] = "",
+    base: Annotated[str, typer.Option(help="The base model.", show_default="the one on the adapter's card")] = "",
     root: Root = ADAPTERS,
 ) -> None:
     """`hermes-lab adapters merge`."""
@@ -152,7 +154,7 @@ def merge(
     folder, _ = identify(_folder(adapter, root))
     card = read_card(folder) if has_card(folder) else None
     if not base and not card:
-        raise ConfigError(f"merge: {folder} has no card that names its base model; give it with --base")
+        raise ConfigError(f"merge: {folder} has no card that names the base model; give it with --base")
     if out.exists():
         raise ConfigError(f"merge: {out} exists; give another folder")
     found = weights.resolve(base or (card.base_model if card else ""), output.say)
@@ -164,8 +166,8 @@ def merge(
 
 def prune(
     root: Root = ADAPTERS,
-    runs: Annotated[Path, typer.Option(help="Where runs are that may name an adapter.")] = Path("runs"),
-    apply: Annotated[bool, typer.Option("--apply", help="Remove them; without it nothing changes.")] = False,
+    runs: Annotated[Path, typer.Option(help="The folder of runs; adapters that they use are kept.")] = Path("runs"),
+    apply: Annotated[bool, typer.Option("--apply", help="Remove them instead of only listing them.")] = False,
 ) -> None:
     """`hermes-lab adapters prune`."""
     from hermes_lab.training.prune import needless, remove
@@ -178,11 +180,11 @@ def prune(
     if not items:
         output.say(f"{root}: nothing to remove")
     elif not apply:
-        output.say("nothing is removed yet; repeat it with --apply")
+        output.say("nothing removed; repeat with --apply to remove them")
 
 
 def _folder(adapter: str, root: Path) -> Path:
-    """Of any adapter; somebody else's, too, which has no card and is no part of the registry."""
+    """The folder of an adapter, whether it is in the registry or from elsewhere (without a card)."""
     from hermes_lab.models.adapters import adapter_folder
     from hermes_lab.training.adapters import find_adapter
 

@@ -1,4 +1,4 @@
-"""`audit`: the published claims against their own arithmetic, and against a run."""
+"""`audit`: checks published claims against their own arithmetic and against a run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +13,13 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "audit",
-        help="Published learning curves: claimed, computed by the claim's own formula, measured by a run.\n\n"
+        help="Compare published learning curves with what their own formula gives and with what a run measured.\n\n"
         "hermes-lab audit\n\nhermes-lab audit runs/learner",
     )(audit)
 
 
 def audit(
-    run: Annotated[Path | None, typer.Argument(help="A run folder that fills the measured column.")] = None,
+    run: Annotated[Path | None, typer.Argument(help="A run folder for the measured column.")] = None,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab audit`."""
@@ -42,4 +42,4 @@ def audit(
     for note in measured.notes:
         typer.echo(note)
     if run:
-        typer.echo(f"Measured on the tasks and with the model of {run}, which are not those of the claims.")
+        typer.echo(f"Measured with the tasks and model of {run}, which differ from those of the claims.")

@@ -1,4 +1,4 @@
-"""A bar of what goes on, on a terminal."""
+"""A progress bar for terminals."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(what: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """Gives what is to be called for each of the `total`; where stderr is a terminal it moves a bar."""
+    """Yields a function to call after each of the `total` items. The bar is only drawn if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

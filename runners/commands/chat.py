@@ -1,4 +1,4 @@
-"""`chat`: the agent as a person uses it."""
+"""`chat`: interactive sessions with the agent."""
 
 import sys
 from contextlib import closing
@@ -7,6 +7,7 @@ from typing import Annotated
 import anyio
 import typer
 
+from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
@@ -16,7 +17,6 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home
 from hermes_lab.sessions.keys import check_name, is_id
-from hermes_lab.sessions.knowledge import HomeKnowledge
 from hermes_lab.tools.registry import check_toolsets
 
 _DEFAULTS = ("agent.toolsets=[core]",)
@@ -26,46 +26,47 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "chat",
-        help="Talk to the agent: one PROMPT, or a prompt loop on a terminal. Its tools work in a sandbox; the "
-        "session is kept after every turn.\n\n"
+        help="Chat with the agent: answer one PROMPT, or start an interactive loop. Tools run in a sandbox; the "
+        "session is saved after every turn.\n\n"
         "hermes-lab chat -c model.base_url=http://127.0.0.1:8000/v1 -c model.name=my-model\n\n"
-        "hermes-lab chat 'What is the 1000th prime?' -c model.yaml   (the answer alone goes to stdout)\n\n"
-        "hermes-lab chat --session taxes -c model.yaml   (begins that session, or goes on with it)\n\n"
-        "What the agent learns is kept in the Hermes home ($HERMES_HOME): skills (`hermes-lab skills`), MEMORY.md and "
-        "USER.md. `/skill-name what to do` loads a skill.\n\n"
-        "In the loop Ctrl-C stops a turn, /compress summarises earlier turns, /skills lists the skills, /exit or "
-        "Ctrl-D leaves.",
+        "hermes-lab chat 'What is the 1000th prime?' -c model.yaml   (only the answer goes to stdout)\n\n"
+        "hermes-lab chat --session taxes -c model.yaml   (start or resume that session)\n\n"
+        "What the agent learns is saved in the Hermes home ($HERMES_HOME): skills (`hermes-lab skills`), MEMORY.md and "
+        "USER.md. `/skill-name PROMPT` loads a skill.\n\n"
+        "In the loop, Ctrl-C stops a turn, /compress summarises earlier turns, /skills lists the skills, and /exit or "
+        "Ctrl-D quits.",
     )(chat)
 
 
 def chat(
     prompt: Annotated[
-        str | None, typer.Argument(help="What to do. Without it: standard input, or a loop.", show_default=False)
+        str | None,
+        typer.Argument(help="What to do. Without it: standard input, or an interactive loop.", show_default=False),
     ] = None,
     config: options.Config = None,
     session: Annotated[
-        str, typer.Option("--session", help="A session's name or id to go on with, or the name of a new one.")
+        str, typer.Option("--session", help="Name or id of a session to resume, or the name of a new one.")
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object for every turn.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per turn.")] = False,
 ) -> int:
     """`hermes-lab chat`."""
     loaded = load_config([*_DEFAULTS, *(config or [])])
     if loaded.agent.distribution:
-        raise ConfigError("agent.distribution: it draws tools for the tasks of a run; for chat give agent.toolsets")
+        raise ConfigError("agent.distribution: only for runs, which draw tools per task; set agent.toolsets for chat")
     check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)
     terminal = Terminal(json=json)
     if prompt is None and not terminal.interactive:
         prompt = sys.stdin.buffer.read().decode(errors="replace")
     if prompt is not None and not prompt.strip():
-        raise ConfigError("PROMPT: it is empty; say what to do, or give none on a terminal")
+        raise ConfigError("PROMPT: is empty; give a prompt, or leave it out to chat on a terminal")
     if prompt is not None:
-        prompt = prompt.encode(errors="replace").decode()  # an argument in another encoding holds surrogates
+        prompt = prompt.encode(errors="replace").decode()  # an argument in another encoding contains surrogates
     session_chat: Chat | None = None
     try:
         store = SessionStore()
-        kept = _find(store, session) if session else None
+        stored = _find(store, session) if session else None
         with closing(HomeKnowledge(hermes_home(), loaded)) as knowledge:
-            session_chat = Chat(loaded, knowledge, store, terminal, kept=kept, name=session)
+            session_chat = Chat(loaded, knowledge, store, terminal, stored=stored, name=session)
             return anyio.run(session_chat.run, prompt)
     except (InfraError, BaseExceptionGroup) as error:
         cause: BaseException = error
@@ -73,20 +74,20 @@ def chat(
             cause = cause.exceptions[0]
         if not isinstance(cause, InfraError):
             raise
-        fate = " (what was answered is kept)" if session_chat and session_chat.answered else ""
-        output.say(f"hermes-lab: error: {' '.join(str(cause).split())}{_hint(cause, loaded)}{fate}")
+        kept = " (earlier turns are saved)" if session_chat and session_chat.answered else ""
+        output.say(f"hermes-lab: error: {' '.join(str(cause).split())}{_hint(cause, loaded)}{kept}")
         return 3
 
 
 def _hint(error: InfraError, config: RunConfig) -> str:
-    """What to do where the model was looked for in a place that nobody gave."""
+    """Advice if the model was unreachable at an address that the user did not set."""
     model = config.model
     at_default = model.provider == "openai" and "base_url" not in model.model_fields_set
-    return "; give -c model.base_url=..." if at_default and isinstance(error, ModelError) else ""
+    return "; set -c model.base_url=..." if at_default and isinstance(error, ModelError) else ""
 
 
 def _find(store: SessionStore, session: str) -> SessionInfo | None:
-    """The session to go on with; None where one of that name is to begin."""
+    """The session to resume; None if `session` is the name of a new one."""
     try:
         return store.find(session)
     except ConfigError:

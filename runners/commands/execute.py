@@ -73,10 +73,10 @@ def explain_unfinished(result: RunResult) -> str:
     if result.spent:
         kept = f"{result.finished:,} of {result.wanted:,} episodes are kept"
         failed = f"; {result.errored:,} errored ({result.last_error})" if result.errored and result.last_error else ""
-        return f"{result.spent}: {kept}{failed}; raise it and --resume"
+        return f"{result.spent}: {kept}{failed}; raise the budget and use --resume"
     return (
         f"{result.wanted - result.finished} of {result.wanted} episodes did not finish ({result.last_error}); --resume "
-        "tries them again with the same configuration; to change it, choose another --out"
+        "retries them with the same configuration; to change it, choose another --out"
     )
 
 

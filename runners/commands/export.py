@@ -1,4 +1,4 @@
-"""`export`: a run's episodes in the formats of others."""
+"""`export`: writes a run's episodes in other formats."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "export",
-        help=f"Write a run's episodes for other programs: to read, to train on, to publish.\n\n{_FORMATS}\n\n"
+        help=f"Export a run's episodes for analysis, training or publication.\n\n{_FORMATS}\n\n"
         "hermes-lab export runs/first --format openai -o first.jsonl\n\n"
         "hermes-lab export runs/first --format hf -o first-dataset\n\n"
         "hermes-lab export runs/first --format sft --max-tokens 15250 -o short.jsonl",
@@ -31,16 +31,17 @@ def register(app: typer.Typer) -> None:
 
 def export(
     run: options.Run,
-    format: Annotated[Name, typer.Option("--format", help="What to write.", show_default=False)],
+    format: Annotated[Name, typer.Option("--format", help="The output format.", show_default=False)],
     out: Annotated[
         Path,
         typer.Option("--out", "-o", help="The file or folder to write; - for standard output.", show_default=False),
     ],
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=0, help="Compress longer conversations; 0: none. sft, openai, hermes.")
+        int,
+        typer.Option("--max-tokens", min=0, help="Compress longer conversations (sft, openai, hermes); 0: no limit."),
     ] = 0,
     tokenizer: Annotated[
-        str, typer.Option(help="Whose tokens are counted: `packaged`, a folder, or a hub id.")
+        str, typer.Option(help="The tokenizer for --max-tokens: `packaged`, a folder, or a hub id.")
     ] = "packaged",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
     quiet: options.Quiet = False,
@@ -51,7 +52,7 @@ def export(
     chosen = FORMATS[format]
     wanted = read_manifest(run).wanted
     if max_tokens and format not in _COMPRESSED:
-        raise ConfigError(f"--max-tokens: {format} is never compressed; only {', '.join(_COMPRESSED)} are")
+        raise ConfigError(f"--max-tokens: not supported by {format}; supported by {', '.join(_COMPRESSED)}")
     check_out(out, run, folder=isinstance(chosen, Folder), force=force)
     budget = _budget(max_tokens, tokenizer) if max_tokens else None
     with progress_bar("episodes", wanted, shown=not quiet and out != STDOUT) as seen:

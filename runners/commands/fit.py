@@ -28,14 +28,14 @@ _COLUMNS = (
     *("run", "lane", "arm", "world", "weights", "phase", "domain", "family", "experience", "success"),
     *("model", "adapter", "adapter_digest"),
 )
-"""What fits and their picture need of `load_episodes`."""
+"""The columns of `load_episodes` that fits and their plot use."""
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "fit",
-        help="Fit learning curves and draw them into plots/ of the first run.\n\n"
+        help="Fit learning curves and plot them into plots/ of the first run.\n\n"
         "hermes-lab fit runs/demo\n\nhermes-lab fit runs/base runs/tuned\n\n"
         "hermes-lab fit runs/demo --curve best --threshold 0.8\n\nhermes-lab fit runs/demo --interval profile\n\n"
         "hermes-lab fit runs/demo --pool",
@@ -46,26 +46,34 @@ def fit(
     runs: Annotated[list[Path], typer.Argument(help="Run folders.", show_default=False)],
     curve: Annotated[
         str,
-        typer.Option(help="A curve by its name, or `best`: the forms compared, and the best of them if it is told."),
+        typer.Option(help="The curve's form, or `best`: compare all forms and use the best one if they differ enough."),
     ] = "exponential",
     by: Annotated[
-        By, typer.Option(help="A curve for each series, or for each domain or family within it.")
+        By, typer.Option(help="Fit one curve per series (arm and weights), or per domain or family within it.")
     ] = By.series,
-    pool: Annotated[bool, typer.Option("--pool", help="Let domains (or families) lean on each other.")] = False,
-    phase: Annotated[Phase, typer.Option(help="Which tasks: those learnt from, or the held-out ones.")] = Phase.learn,
+    pool: Annotated[
+        bool, typer.Option("--pool", help="Partially pool estimates across domains (or families).")
+    ] = False,
+    phase: Annotated[
+        Phase, typer.Option(help="Which tasks: those the agent learned from, or the held-out ones.")
+    ] = Phase.learn,
     threshold: Annotated[
-        float | None, typer.Option(help="Also tell when success reaches this share, as 0.8.", min=0.0, max=1.0)
+        float | None,
+        typer.Option(
+            help="Also report the number of tasks needed to reach this success rate, e.g. 0.8.", min=0.0, max=1.0
+        ),
     ] = None,
     interval: Annotated[
         Interval,
         typer.Option(
-            help="Of the parameters, over runs (or worlds): refits on resampled ones; the profile of the likelihood, "
-            "better where it is lopsided; or Wald's, off near a bound. Bands and thresholds are the bootstrap's."
+            help="Confidence intervals of the parameters. bootstrap: resamples lanes (or worlds); profile: profile "
+            "likelihood, better for skewed likelihoods; wald: inaccurate near bounds. Bands and thresholds always use "
+            "the bootstrap."
         ),
     ] = Interval.bootstrap,
-    draws: Annotated[int, typer.Option(help="Bootstrap draws over runs (or worlds).", min=0)] = 400,
+    draws: Annotated[int, typer.Option(help="Bootstrap draws over lanes (or worlds).", min=0)] = 400,
     executor: Annotated[
-        Executor, typer.Option(help="Where the bootstrap refits: here, or on the cluster of $RAY_ADDRESS.")
+        Executor, typer.Option(help="Where to run the bootstrap: in this process, or on the cluster of $RAY_ADDRESS.")
     ] = Executor.local,
     json: options.Json = False,
 ) -> None:
@@ -75,27 +83,27 @@ def fit(
     from hermes_lab.analysis.data.runs import open_runs
 
     if curve not in (*CURVES, "best"):
-        raise ConfigError(f"--curve {curve}: no such curve; there are {', '.join(sorted(CURVES))}, and best")
+        raise ConfigError(f"--curve {curve}: no such curve; choose from {', '.join(sorted(CURVES))}, best")
     if pool and by == By.series:
         by = By.domain
     opened = open_runs(*runs)
     for run in opened:
         if run.manifest.command == "uplift":
             raise ConfigError(
-                f"{run.folder}: nothing is learnt in an uplift run; `skills uplift {run.folder}` shows it"
+                f"{run.folder}: an uplift run has no learning curve; show it with `skills uplift {run.folder}`"
             )
     frame = load_episodes(*runs, columns=_COLUMNS)
     frame = frame[frame["phase"] == phase.value]
     if not frame["success"].notna().any():
         raise ConfigError(
-            f"{runs[0]}: no episode is scored, so there is no curve; give tasks something to be judged by"
+            f"{runs[0]}: no episode is scored, so there is no curve; the tasks need a verifier"
             if phase == Phase.learn
-            else f"{runs[0]}: no held-out episode is scored; learning.heldout.tasks adds held-out tasks to a run"
+            else f"{runs[0]}: no held-out episode is scored; set learning.heldout.tasks to add held-out tasks to a run"
         )
     if pool and interval != Interval.bootstrap:
-        raise ConfigError("--pool: pooled curves have intervals of their own; leave --interval out")
+        raise ConfigError("--pool: pooled curves have their own intervals; leave out --interval")
     if pool and executor != Executor.local:
-        raise ConfigError("--pool: pooled curves are fitted here; leave --executor out")
+        raise ConfigError("--pool: pooled curves are fitted in this process; leave out --executor")
     if pool:
         _pooled(frame, curve, by, phase, draws, json)
         return
@@ -105,7 +113,7 @@ def fit(
             return episodes.fit(form, draws=draws, interval=cast("Method", interval.value), refit=refit)
 
         lines, reports, fits = _fitted(frame, curve, by, phase, threshold, fit_episodes)
-    # A picture has one curve a series.
+    # The plot shows one curve per series.
     picture = _picture(runs[0], frame, fits, phase) if by == By.series else None
     if json:
         output.print_json(reports | ({"plot": str(picture)} if picture else {}))
@@ -116,7 +124,7 @@ def fit(
         for warning in filter(None, (run.warning(), _drift(run.folder))):
             typer.echo(warning)
     if picture:
-        typer.echo(f"picture: {picture}")
+        typer.echo(f"plot: {picture}")
     say_warnings_of(*runs)
 
 
@@ -143,7 +151,7 @@ def _fitted(
     threshold: float | None,
     fit_episodes: "Callable[[Episodes, Curve], Fit]",
 ) -> tuple[list[str], dict[str, Any], dict[str, "Fit"]]:
-    """What to say, the same for JSON, and the fits."""
+    """The lines to print, the same as JSON, and the fits."""
     from hermes_lab.analysis.curves import CURVES
     from hermes_lab.analysis.fitting.fit import scored_episodes
     from hermes_lab.analysis.fitting.forms import choose_form
@@ -173,7 +181,7 @@ def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int,
     from hermes_lab.analysis.fitting.pooling import pool_series
 
     if curve == "best":
-        raise ConfigError("--pool: one curve for all of them; name it with --curve")
+        raise ConfigError("--pool: all groups share one form; choose it with --curve")
     pooled = pool_series(frame, CURVES[curve], by=by.value, phase=phase.value)
     alone = fit_series(frame, CURVES[curve], by=by.value, phase=phase.value, draws=draws)
     if json:
@@ -195,7 +203,7 @@ def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Ph
 
 
 def _drift(run: Path) -> str:
-    """That the rules change in the middle of a run; empty where they do not."""
+    """A warning if the rules change in the middle of the run, else ""."""
     from hermes_lab.manifest import read_manifest
 
     manifest = read_manifest(run)
@@ -203,4 +211,4 @@ def _drift(run: Path) -> str:
     at = suite["options"].get("drift_at", 0)
     last = learning["rounds"] * learning["round_size"] if manifest.command == "learn" else suite["count"]
     inside = isinstance(at, int) and 0 < at < last
-    return f"{run}: the rules change at task {at}: one curve does not describe this run" if inside else ""
+    return f"{run}: the rules change at task {at}, so a single curve does not describe this run" if inside else ""

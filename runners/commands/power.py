@@ -1,4 +1,4 @@
-"""`power`: what a number of pairs will detect, and how many it takes."""
+"""`power`: statistical power of a paired comparison, and the sample size that it needs."""
 
 from typing import Annotated
 
@@ -9,32 +9,34 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 _CURVE = (25, 50, 100, 200, 400, 800)
-"""Pairs of the table, besides those that are asked for."""
+"""Numbers of pairs in the table, in addition to the requested one."""
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "power",
-        help="Before a run: what will it detect? A pair is one task under both arms.\n\n"
+        help="Compute the statistical power of a comparison before running it. A pair is one task under both arms.\n\n"
         "hermes-lab power --baseline 0.6 --effect 0.16 --pairs 100\n\n"
-        "hermes-lab power --baseline 0.6 --effect 0.1 --power 0.9   (how many pairs that takes)",
+        "hermes-lab power --baseline 0.6 --effect 0.1 --power 0.9   (the number of pairs needed)",
     )(power)
 
 
 def power(
     baseline: Annotated[float, typer.Option(help="The success rate without the change.")] = 0.6,
-    effect: Annotated[float, typer.Option(help="The change to detect: 0.16 is 16 points, -0.05 a loss of 5.")] = 0.16,
+    effect: Annotated[float, typer.Option(help="The change to detect: 0.16 is +16 points, -0.05 a loss of 5.")] = 0.16,
     pairs: Annotated[int | None, typer.Option(help="Tasks run under both arms.", min=1, show_default=False)] = None,
     wanted: Annotated[float, typer.Option("--power", help="The probability of detection to plan for.")] = 0.8,
     correlation: Annotated[
         float | None,
-        typer.Option(help="Of a pair's two outcomes; 0 is cautious. [default: 0.2]", show_default=False),
+        typer.Option(help="Correlation of the two outcomes of a pair; 0 is conservative.", show_default="0.2"),
     ] = None,
     lanes: Annotated[
-        int | None, typer.Option(help="Lanes of each arm that the pairs come from.", min=1, show_default=False)
+        int | None, typer.Option(help="Number of lanes per arm that the pairs come from.", min=1, show_default=False)
     ] = None,
-    lane_correlation: Annotated[float, typer.Option(help="Of two changes in one lane.", min=0, max=1)] = 0.0,
+    lane_correlation: Annotated[
+        float, typer.Option(help="Within-lane correlation of paired differences.", min=0, max=1)
+    ] = 0.0,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab power`."""
@@ -54,7 +56,7 @@ def power(
     smallest = calculation.detectable(asked, baseline, wanted, rho, direction=1 if effect > 0 else -1, lanes=clusters)
     try:
         enough = calculation.pairs_for(wanted, baseline, effect, rho, lanes=clusters)
-        takes = f"probability {wanted:g} takes {enough} pairs"
+        takes = f"power {wanted:g} needs {enough} pairs"
     except ConfigError as error:
         enough, takes = None, str(error)
     if json:
@@ -75,7 +77,7 @@ def power(
         return
     typer.echo(calculation.sentence(asked, baseline, effect, rho, lanes=clusters))
     found = "none" if smallest is None else f"{100 * smallest:+.0f} points"
-    typer.echo(f"{takes}; the smallest effect that {asked} detect so often: {found}")
+    typer.echo(f"{takes}; smallest effect that {asked} pairs detect with this power: {found}")
     bars = [(str(number), f"{value:.2f}", "#" * round(40 * value)) for number, value in curve.items()]
     for line in table(("pairs", "power", ""), bars):
         typer.echo(line)

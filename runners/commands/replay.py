@@ -1,4 +1,4 @@
-"""`replay`: an episode once more, from its recorded replies or with the live model, and where it went another way."""
+"""`replay`: reruns an episode from its recorded replies or with the live model, and reports the first difference."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -39,29 +39,31 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "replay",
-        help="Run an episode again: same task, skills and sandbox, and the model's recorded replies. Says whether "
-        "every message is the same, byte for byte; exits 1 at a difference.\n\n"
+        help="Rerun an episode with the same task, skills, sandbox and recorded replies, and compare all messages byte "
+        "for byte. Exits 1 if they differ.\n\n"
         "hermes-lab replay runs/first --episode 'ledger|train-w0-s0-000|main|0|0'\n\n"
-        "hermes-lab replay runs/first --episode 0   (the first episode of the log)\n\n"
-        "hermes-lab replay runs/first --episode 0 --live   (ask the model again)",
+        "hermes-lab replay runs/first --episode 0   (the first episode in the log)\n\n"
+        "hermes-lab replay runs/first --episode 0 --live   (query the model again)",
     )(replay)
 
 
 def replay(
     run: options.Run,
     episode: Annotated[str, typer.Option("--episode", "-e", help="An episode's key, or its number in the log.")],
-    live: Annotated[bool, typer.Option("--live", help="Ask the model again instead of the recording.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Query the model instead of replaying its recorded replies.")
+    ] = False,
     json: options.Json = False,
 ) -> int:
-    """`hermes-context replay`."""
+    """`hermes-lab replay`."""
     manifest = read_manifest(run)
     recorded = find_episode(run, episode)
     if recorded.trajectory is None:
-        raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to compare with")
+        raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to replay")
     with _changed_results() as changed:
         again = anyio.run(_rerun, run, manifest, recorded, live, output.say_nothing if json else output.say)
     if again.error:
-        difference = f"it errored: {again.error.kind}: {again.error.message}"
+        difference = f"the replay errored: {again.error.kind}: {again.error.message}"
     else:
         difference = first_difference(_messages(recorded), _messages(again))
     count = len(_messages(recorded))
@@ -69,17 +71,17 @@ def replay(
         report = {"episode": recorded.key, "messages": count, "same": not difference, "difference": difference}
         typer.echo(msgspec.json.encode(report | {"answers_now": changed}).decode())
         return 1 if difference else 0
-    typer.echo(f"{recorded.key}: {difference or f'the same {count} messages, byte for byte'}")
+    typer.echo(f"{recorded.key}: {difference or f'all {count} messages are the same, byte for byte'}")
     if changed:
         output.say(
-            f"tools ran again, and {len(changed)} would answer otherwise today; the first: {printable(changed[0])}"
+            f"{len(changed)} tool results differ when the tools are run again; the first: {printable(changed[0])}"
         )
     return 1 if difference else 0
 
 
 @contextmanager
 def _changed_results() -> Iterator[list[str]]:
-    """What the agent says meanwhile of tools that answer otherwise than they did."""
+    """Collects what the agent logs about tool results that differ from the recorded ones."""
     handler = _CollectingHandler()
     REPLAY_LOG.addHandler(handler)
     REPLAY_LOG.setLevel(logging.INFO)
@@ -99,18 +101,18 @@ class _CollectingHandler(logging.Handler):
 
 
 def find_episode(run: Path, wanted: str) -> Episode:
-    """The episode of that key, or of that number in the log. Raises `ConfigError` where there is none."""
+    """The episode with that key, or at that position in the log. Raises `ConfigError` if there is none."""
     for number, episode in enumerate(read_episodes(run)):
         if wanted in (episode.key, str(number)):
             return episode
-    raise ConfigError(f"--episode: {run} holds no {wanted!r}; give a key as in its episodes, or a number from 0")
+    raise ConfigError(f"--episode: {run} has no episode {wanted!r}; give an episode's key, or its number from 0")
 
 
 async def _rerun(
     run: Path, manifest: RunManifest, recorded: Episode, live: bool, say: Callable[[str], None]
 ) -> Episode:
     config = with_kept_suite(run, RunConfig.model_validate(manifest.config))
-    if not live:  # a recording is not as slow as its model was; it says itself when the time was up
+    if not live:  # the recording itself says when the time limit was reached
         config = config.model_copy(update={"agent": config.agent.model_copy(update={"max_seconds": 1e9})})
     knowledge = knowledge_of(run, recorded)
     spec, weights = _planned_rollout(config, manifest, recorded, knowledge.library)
@@ -120,36 +122,40 @@ async def _rerun(
         RolloutContext, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox)
     )
     if not live:
-        return await run_episode(context(model=ReplayModel([recorded], explains=True)), spec, knowledge)
+        model = ReplayModel([recorded], explains=True)
+        episode = await run_episode(context(model=model), spec, knowledge)
+        if model.other_tools:
+            say("the tool schemas have changed since this episode was recorded; replayed with its recorded replies")
+        return episode
     asked = config.model.model_copy(update={"adapter": weights})
     opening = open_model(asked, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say)
-    async with opening as model, open_auxiliary(config, say=say) as auxiliary:
-        return await run_episode(context(model=model, auxiliary=auxiliary), spec, knowledge)
+    async with opening as live_model, open_auxiliary(config, say=say) as auxiliary:
+        return await run_episode(context(model=live_model, auxiliary=auxiliary), spec, knowledge)
 
 
 def _planned_rollout(
     config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library
 ) -> tuple[RolloutSpec, str]:
-    """The rollout as it was planned, and the adapter that it ran with. `library` is the one that it met."""
+    """The rollout as planned, and the adapter that it ran with. `library` is the one that the episode started with."""
     command: Command = "learn" if manifest.command == "learn" else "uplift" if manifest.command == "uplift" else "run"
     plan = plan_run if command == "run" else plan_learn
-    # The other arms need not be planned, of which one may want another library.
+    # Plan only this arm: another one may need a different library.
     if key := lane_key(recorded.lane):
         config = config.model_copy(update={"learning": config.learning.model_copy(update={"arms": (key.arm,)})})
     for lane in plan(config, load_suite(config.suite), library):
         if lane.name == recorded.lane:
-            # An uplift runs tasks of any round again, as held-out ones of its only check.
+            # An uplift reruns tasks of any round, as the held-out tasks of its only check.
             steps = lane.steps if command == "uplift" else (recorded.round,)
             for planned in (spec for step in steps for spec in lane.jobs(step)):
                 spec = replace(planned, round=recorded.round, experience=recorded.experience, phase=recorded.phase)
                 if spec.key == recorded.key:
                     review: ReviewWhen = "always" if recorded.review else "never"
                     return replace(spec, review=review), weights_of(command, config)[lane.weights]
-    raise ConfigError(f"--episode: the suite no longer makes the task of {recorded.key}")
+    raise ConfigError(f"--episode: the suite no longer generates the task of {recorded.key}")
 
 
 def _messages(episode: Episode) -> list[Message]:
-    """All that was said, by child agents too, and the review."""
+    """All messages of an episode: its own, those of child agents, and the review's."""
     trajectories = [episode.trajectory, *_child_trajectories(episode.children)]
     trajectories.append(episode.review.trajectory if episode.review else None)
     return [message for trajectory in trajectories if trajectory for message in trajectory.messages]

@@ -1,4 +1,4 @@
-"""`report`: a run as one page that opens anywhere."""
+"""`report`: writes one HTML page about one or more runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,29 +16,29 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "report",
-        help="One self-contained HTML page: the verdict, the effect, cost and regressions; then curves, arms, skills "
-        "and transfer; then every trajectory, two side by side. It opens from the disk and asks no network.\n\n"
+        help="Write one self-contained HTML page: verdict, effect, cost and regressions; curves, arms, skills and "
+        "transfer; and trajectories side by side. It needs no network.\n\n"
         "hermes-lab report runs/demo\n\n"
-        "hermes-lab report runs/base runs/tuned -o tuned.html   (the first against the last)\n\n"
-        "hermes-lab report runs/large --trajectories 500   (the pairs that changed, and a sample)",
+        "hermes-lab report runs/base runs/tuned -o tuned.html   (compares the first with the last)\n\n"
+        "hermes-lab report runs/large --trajectories 500   (the pairs that changed, then a sample)",
     )(report)
 
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run folders.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file.", show_default="report.html in the first run")
+        Path | None, typer.Option("--out", "-o", help="The file to write.", show_default="report.html in the first run")
     ] = None,
     trajectories: Annotated[
-        str, typer.Option(help="How many whole trajectories: a number, or `all`, up to 50 MB.")
+        str, typer.Option(help="How many full trajectories to embed: a number, or `all`, up to 50 MB.")
     ] = "all",
     quiet: options.Quiet = False,
 ) -> None:
     """`hermes-lab report`."""
     if trajectories != "all" and not trajectories.isdecimal():
-        raise ConfigError(f"--trajectories: give a number or all, not {trajectories!r}")
+        raise ConfigError(f"--trajectories: give a number or `all`, not {trajectories!r}")
     if len({run.resolve() for run in runs}) < len(runs):
-        raise ConfigError("a run is given twice; give each folder once")
+        raise ConfigError("RUNS: the same run is given twice")
     path = out or runs[0] / "report.html"
     if path.is_dir():
         raise ConfigError(f"--out: {path} is a folder; give a file, such as {path / 'report.html'}")
@@ -47,7 +47,7 @@ def report(
 
 
 def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None, quiet: bool) -> None:
-    """Writes the page, with a bar and its size on stderr."""
+    """Writes the page, and a progress bar and the page's size to stderr."""
     from hermes_lab.analysis.report.page import write_report
     from hermes_lab.runners.experiments.ground_truth import from_suite
 
@@ -55,5 +55,5 @@ def save_report(runs: list[Path], path: Path, *, trajectories: int | None = None
     with progress_bar("episodes", wanted, shown=not quiet) as seen:
         written = write_report(runs, path, trajectories=trajectories, from_suite=from_suite(runs), seen=seen)
     if not quiet:
-        whole = "" if written.embedded == written.episodes else f", {written.embedded:,} of them whole"
+        whole = "" if written.embedded == written.episodes else f", {written.embedded:,} of them with full trajectories"
         output.say(f"{written.size / 1e6:.1f} MB, {written.episodes:,} episodes{whole}")

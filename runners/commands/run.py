@@ -1,4 +1,4 @@
-"""`run`: a suite's tasks through the agent."""
+"""`run`: runs the agent on a suite's tasks."""
 
 import typer
 
@@ -11,7 +11,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "run",
-        help="Run a suite's tasks through the agent, many at once.\n\n"
+        help="Run the agent on a suite's tasks, many at once.\n\n"
         "hermes-lab run -c configs/run.yaml --out runs/first\n\n"
         "hermes-lab run -c suite.path=tasks.jsonl -c model.base_url=http://127.0.0.1:8000/v1 -c model.name=my-model "
         "--out runs/mine",

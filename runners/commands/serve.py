@@ -1,4 +1,4 @@
-"""`serve`: a local vLLM that stays up for several runs."""
+"""`serve`: runs a local vLLM server for several runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "serve",
-        help="Serve a model with a local vLLM until Ctrl-C.\n\n"
+        help="Serve a model with local vLLM until Ctrl-C.\n\n"
         "hermes-lab serve -c model.name=packaged -c model.server.port=8000\n\n"
         "Then: hermes-lab run -c FILE -c model.provider=openai -c model.base_url=http://127.0.0.1:8000/v1",
     )(serve)
@@ -25,12 +25,12 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     config: options.Config = None,
-    log: Annotated[Path, typer.Option(help="Where vLLM's own output goes.")] = Path("runs/server.log"),
+    log: Annotated[Path, typer.Option(help="The file for vLLM's output.")] = Path("runs/server.log"),
 ) -> None:
     """`hermes-lab serve`."""
     model = load_config(["model.provider=vllm", *(config or [])]).model
     if model.provider != "vllm":
-        raise ConfigError(f"model.provider: `serve` starts vllm, not {model.provider}")
+        raise ConfigError(f"model.provider: `serve` supports only vllm, not {model.provider}")
     anyio.run(_serve, model, log)
 
 
@@ -45,5 +45,5 @@ async def _serve(model: ModelConfig, log: Path) -> None:
         if model.adapter:
             adapter = await server.load_adapter(adapter_folder(model.adapter) or Path(model.adapter))
             output.say(f"adapter {adapter.name}")
-        output.say(f"{model.name} at {server.base_url}; Ctrl-C ends it")
+        output.say(f"serving {model.name} at {server.base_url}; stop with Ctrl-C")
         await anyio.sleep_forever()

@@ -1,4 +1,4 @@
-"""`sessions`: what was said in chats, listed, shown, searched, renamed and deleted."""
+"""`sessions`: lists, shows, searches, renames and deletes saved chats."""
 
 from typing import Annotated, Any
 
@@ -13,28 +13,26 @@ from hermes_lab.types import Message
 from hermes_lab.types.message import Role
 
 Which = Annotated[
-    str, typer.Argument(help="A name, an id or its beginning, or a key (platform:chat[:thread]).", show_default=False)
+    str, typer.Argument(help="A name, an id or its prefix, or a key (platform:chat[:thread]).", show_default=False)
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1)]
+Limit = Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Kept chats: list, show, search, rename, delete.")
+    group = typer.Typer(no_args_is_help=True, help="Saved chats: list, show, search, rename, delete.")
     app.add_typer(group, name="sessions")
-    group.command("list", help="The sessions, the latest first.\n\nhermes-lab sessions list --limit 50")(list_)
-    group.command("show", help="What was said in a session.\n\nhermes-lab sessions show taxes")(show)
+    group.command("list", help="List sessions, latest first.\n\nhermes-lab sessions list --limit 50")(list_)
+    group.command("show", help="Print the messages of a session.\n\nhermes-lab sessions show taxes")(show)
     group.command(
         "search",
-        help="Find messages by their words, best first. AND, OR, NOT, phrases and prefixes are understood; anything "
-        "else is looked for word by word.\n\n"
+        help="Search messages, best match first. Supports AND, OR, NOT, phrases and prefixes; any other query is "
+        "matched word by word.\n\n"
         "hermes-lab sessions search 'invoice AND (march OR april)'\n\n"
         "hermes-lab sessions search '\"disk full\" NOT test*' --role assistant --session taxes",
     )(search)
-    group.command("rename", help="Give a session another name.\n\nhermes-lab sessions rename 20261122-1015 taxes")(
-        rename
-    )
-    group.command("delete", help="Remove a session for good.\n\nhermes-lab sessions delete taxes")(delete)
+    group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
+    group.command("delete", help="Delete a session permanently.\n\nhermes-lab sessions delete taxes")(delete)
 
 
 def list_(limit: Limit = 20, json: options.Json = False) -> None:
@@ -46,7 +44,7 @@ def list_(limit: Limit = 20, json: options.Json = False) -> None:
     for info in infos:
         typer.echo(_line(info))
     if not infos:
-        output.say("no sessions yet; `hermes-lab chat` begins one")
+        output.say("no sessions yet; start one with `hermes-lab chat`")
 
 
 def show(session: Which, json: options.Json = False) -> None:
@@ -64,7 +62,7 @@ def show(session: Which, json: options.Json = False) -> None:
 def search(
     query: Annotated[str, typer.Argument(help="Words, or FTS5 syntax.", show_default=False)],
     limit: Limit = 20,
-    role: Annotated[Role | None, typer.Option(help="Only what this one said.", show_default=False)] = None,
+    role: Annotated[Role | None, typer.Option(help="Only messages of this role.", show_default=False)] = None,
     session: Annotated[str, typer.Option(help="Only in this session.")] = "",
     json: options.Json = False,
 ) -> None:
@@ -117,7 +115,7 @@ def _one_line(text: str) -> str:
 
 
 def _body(message: Message) -> str:
-    # In the text format the calls stand in the content already.
+    # In the text format, calls are already part of the content.
     calls = [f"[{c.name} {c.raw or c.arguments}]" for c in message.tool_calls if c.name not in message.content]
     return "\n".join([*([message.content] if message.content else []), *calls])
 

@@ -1,4 +1,4 @@
-"""`show`: a run's episodes as a person reads them, one a line, or one of them whole."""
+"""`show`: prints a run's episodes, one per line, or a single one in full."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
@@ -21,7 +21,7 @@ from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, T
 from hermes_lab.types.episode import Phase
 
 _HEADER = ("#", "LANE", "ROUND", "RESULT", "LIBRARY", "LOADED", "WROTE", "TASK")
-_LAST = (inf,)  # place in a round
+_LAST = (inf,)  # sorts after every episode of a round
 _MESSAGE = 200
 """Characters of an error in the list; `--episode` shows all of it."""
 
@@ -30,9 +30,9 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "show",
-        help="A run's episodes, lane by lane: how each ended, the library that it began with, the skills that it "
-        "loaded and wrote; and between rounds, what became of the lane's library. With --episode, one of them whole: "
-        "every message, verdict and write, and of an error its traceback.\n\n"
+        help="List a run's episodes lane by lane: the result, the initial library, the skills loaded and written, and "
+        "how each round changed the library. With --episode, print one in full: messages, verdicts, writes, and the "
+        "traceback of an error.\n\n"
         "hermes-lab show runs/one-rule --lane on\n\n"
         "hermes-lab show runs/one-rule --episode 0",
     )(show)
@@ -41,11 +41,11 @@ def register(app: typer.Typer) -> None:
 def show(
     run: options.Run,
     episode: Annotated[str, typer.Option("--episode", "-e", help="An episode's key, or its number.")] = "",
-    lane: Annotated[str, typer.Option(help="Only lanes whose names begin so, such as an arm.")] = "",
+    lane: Annotated[str, typer.Option(help="Only lanes whose names start with this, such as an arm.")] = "",
     json: options.Json = False,
 ) -> None:
     """`hermes-lab show`."""
-    read_manifest(run)  # or it is no run
+    read_manifest(run)  # raises if this is not a run
     histories = read_histories(run)
     lost = {(w.episode, w.name): w.won for merges in histories.values() for merge in merges for w in merge.dropped}
     if episode:
@@ -56,7 +56,7 @@ def show(
     chosen = sorted((line for line in lines if line.lane.startswith(lane)), key=_order)
     if lane and not chosen:
         names = ", ".join(sorted({line.lane for line in lines}))
-        raise ConfigError(f"--lane: none begins with {lane!r}; there are: {names or 'none'}")
+        raise ConfigError(f"--lane: no lane starts with {lane!r}; lanes: {names or 'none'}")
     histories = {name: merges for name, merges in histories.items() if name.startswith(lane)}
     if json:
         typer.echo(msgspec.json.encode({"episodes": chosen, "borders": histories}).decode())
@@ -66,11 +66,11 @@ def show(
 
 
 Lost = Mapping[tuple[str, str], str]
-"""By episode and skill, the writes that a round's border dropped: the episode that has the skill's name instead."""
+"""Writes dropped when their round was merged: (episode, skill name) to the episode whose write was kept."""
 
 
 class _Line(Struct):
-    """What the list says of an episode; `place` is that in its round, or among the held-out ones."""
+    """An episode's row in the list. `place` is its position in the round, or among the held-out tasks."""
 
     number: int
     key: str
@@ -89,7 +89,7 @@ class _Line(Struct):
 
 
 def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[RoundMerge]]) -> Iterator[str]:
-    """The lines of the list; after a round that of its border, if anything happened there."""
+    """The lines of the list; a round whose merge changed anything is followed by a line about it."""
     rows = [(_order(line), _cells(line), _first_line(line.error)) for line in chosen]
     for lane, merges in histories.items():
         for merge in merges:
@@ -155,7 +155,7 @@ def _judged(episode: Episode) -> str:
 
 
 def _ending(episode: Episode) -> str:
-    """How it ended, where that was not with an answer."""
+    """How the episode ended, unless with an answer."""
     stop = episode.trajectory.stop_reason if episode.trajectory else "answered"
     return "" if stop == "answered" else f", {ending(stop)}"
 
@@ -186,7 +186,7 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
     if episode.review:
         yield f"\n======== review, {episode.review.seconds:.1f} s"
         if episode.review.error:
-            yield f"it failed: {episode.review.error.message}"
+            yield f"failed: {episode.review.error.message}"
         if episode.review.trajectory:
             yield from _conversation(episode.review.trajectory)
     yield f"\n[library] {episode.skills.snapshot}, listed {len(episode.skills.listed)}"
@@ -196,7 +196,7 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
         yield f"[skill] {trace.name}: {', '.join(answers)}"
     for write in _writes(episode):
         won = lost.get((episode.key, write.name))
-        dropped = f"; dropped at the round's border, since {printable(won)} came first" if won else ""
+        dropped = f"; dropped when the round was merged, since {printable(won)} came first" if won else ""
         yield f"[write] {_write(write)} by {write.origin}: {write.snapshot} -> {write.after}{dropped}"
     for note in _notes(episode):
         yield f"[note] {note.action} in {note.target} by {note.origin}: {printable(note.text or note.old)}"
@@ -205,7 +205,7 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
 def _child(child: Child) -> Iterator[str]:
     yield f"\n======== child agent: {printable(child.goal)}"
     if child.error:
-        yield f"it failed: {child.error.message}"
+        yield f"failed: {child.error.message}"
     if child.trajectory:
         yield from _conversation(child.trajectory)
     for grandchild in child.children:
@@ -221,7 +221,7 @@ def _conversation(trajectory: Trajectory) -> Iterator[str]:
 
 def _message(message: Message) -> Iterator[str]:
     if message.reasoning:
-        yield f"(thinks) {printable(message.reasoning, keep=chr(10))}"
+        yield f"(thinking) {printable(message.reasoning, keep=chr(10))}"
     if message.content:
         yield printable(message.content, keep="\n\t")
     if message.role == "assistant" and "<tool_call>" not in message.content:

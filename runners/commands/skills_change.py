@@ -1,4 +1,4 @@
-"""`skills`: keeping a library in order: pin, unpin, archive, restore, curate, install, update."""
+"""`skills`: commands that change a library: pin, unpin, archive, restore, curate, install, update."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -25,8 +25,7 @@ from hermes_lab.runners.tables import counted, table
 from hermes_lab.runners.terminal import printable
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.curator import curate as curator
-from hermes_lab.skills.curator import merged_skill as umbrella
-from hermes_lab.skills.curator import upkeep
+from hermes_lab.skills.curator import merged_skill, upkeep
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.storage import hub
 from hermes_lab.skills.storage.store import SkillStore
@@ -37,8 +36,8 @@ Names = Annotated[list[str], typer.Argument(help="Skills' names.", show_default=
 MaybeNames = Annotated[
     list[str] | None, typer.Argument(help="Skills' names.", show_default=False, autocompletion=names)
 ]
-NoTests = Annotated[bool, typer.Option("--no-tests", help="Run no tests of the skills: where there is no sandbox.")]
-Source = Annotated[str, typer.Argument(help="A folder with skills, or a Git URL.", show_default=False)]
+NoTests = Annotated[bool, typer.Option("--no-tests", help="Skip the skills' own tests, e.g. if there is no sandbox.")]
+Source = Annotated[str, typer.Argument(help="A folder of skills, or a Git URL.", show_default=False)]
 
 
 def pin(skills: Names, library: In = "", json: options.Json = False, quiet: options.Quiet = False) -> None:
@@ -59,13 +58,13 @@ def archive(skills: Names, library: In = "", json: options.Json = False, quiet: 
 def restore(
     skills: MaybeNames = None,
     library: In = "",
-    snapshot: Annotated[str, typer.Option(help="Make the whole library what it was.", show_default=False)] = "",
+    snapshot: Annotated[str, typer.Option(help="Restore the whole library to this snapshot.", show_default=False)] = "",
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """`hermes-lab skills restore`."""
     if bool(skills) == bool(snapshot):
-        raise ConfigError("restore: give names of skills, or --snapshot ID; `hermes-lab skills history` has the ids")
+        raise ConfigError("restore: give skill names or --snapshot ID; `hermes-lab skills history` lists the ids")
     store = find_store(library)
     broken = store.broken()
     if snapshot:
@@ -77,12 +76,12 @@ def restore(
         reason = f"restored {', '.join(wanted)}"
         _change(store, lambda now: _restored(store, now, wanted, broken), "user", reason, json, quiet, over_broken=True)
     if (replaced := sorted(broken.keys() & store.load().skills)) and not quiet and not json:
-        output.say(f"{', '.join(replaced)}: what was broken is kept in {store.aside}")
+        output.say(f"{', '.join(replaced)}: the broken files are kept in {store.aside}")
 
 
 def curate(
     library: Lib = "",
-    apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Carry out the proposals.")] = False,
     config: options.Config = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -94,7 +93,7 @@ def curate(
 
     def make(now: Library) -> Library:
         if now.snapshot != ref.library.snapshot:
-            raise ConfigError(f"{ref.name}: was changed meanwhile, and nothing was done; give the command again")
+            raise ConfigError(f"{ref.name}: changed in the meantime, so nothing was done; run the command again")
         return curator.carry_out(now, proposals)
 
     if json and not apply:
@@ -110,7 +109,7 @@ def curate(
         reason = f"curated: {counted(len(proposals), 'proposal')}"
         _change(store, make, "curator", reason, json, quiet)
     elif not quiet:
-        apply_it = "; --apply does it" if ref.store else ""
+        apply_it = "; use --apply to carry this out" if ref.store else ""
         output.say(f"nothing was changed{apply_it}" if proposals else "nothing to do")
 
 
@@ -119,7 +118,7 @@ def install(
     skills: MaybeNames = None,
     library: In = "",
     ref: Annotated[str, typer.Option(help="A branch or tag of the Git URL.", show_default=False)] = "",
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of skills of the same names.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace existing skills of the same name.")] = False,
     no_tests: NoTests = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -139,7 +138,9 @@ def install(
 def update(
     skills: MaybeNames = None,
     library: In = "",
-    replace: Annotated[bool, typer.Option("--replace", help="Also those that were changed here.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Also update skills with local changes, which are lost.")
+    ] = False,
     no_tests: NoTests = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -151,17 +152,17 @@ def update(
     wanted = [now.skills[check_skill_name(now, name, store.broken())] for name in skills or now.skills]
     origins = hub.sources(wanted)
     if skills and (others := [skill.name for skill in wanted if hub.source_of(skill) is None]):
-        raise ConfigError(f"{', '.join(others)}: not installed from anywhere, so there is nothing to fetch")
+        raise ConfigError(f"{', '.join(others)}: not installed from a folder or URL, so there is nothing to update")
     if not origins and not json:
         if not quiet:
-            output.say("no skill here was installed from elsewhere, so there is nothing to update")
+            output.say("no skill here was installed from a folder or URL, so there is nothing to update")
         return
     ready: list[Skill] = []
     for (source, ref), mine in origins.items():
         fetched = hub.fetch(source, say=say, ref=ref)
         again = hub.newer(fetched, mine, edited=replace)
         if not replace and (edited := [skill.name for skill in mine if skill.name in again and hub.edited(skill)]):
-            raise ConfigError(f"{', '.join(edited)}: changed here since the installation; --replace drops that")
+            raise ConfigError(f"{', '.join(edited)}: has local changes; --replace discards them")
         if again:
             ready += hub.choose(fetched, again, say=lambda line: say(printable(line)))
     if not no_tests:
@@ -172,10 +173,10 @@ def update(
 
 def _must_pass(skills: Iterable[Skill]) -> None:
     """Raises `ConfigError` naming every skill whose own tests fail."""
-    found = skill_tests.failures(skills, instead="--no-tests takes the skills untested")
+    found = skill_tests.failures(skills, instead="--no-tests installs the skills untested")
     if found:
         refused = "; ".join(f"{name}/{problem}" for name, problem in found.items())
-        raise ConfigError(f"nothing was installed: {printable(refused)}; --no-tests takes them all the same")
+        raise ConfigError(f"nothing was installed: {printable(refused)}; --no-tests installs them anyway")
 
 
 def _proposals(ref: LibraryRef, config: SkillsConfig) -> list[curator.Proposal]:
@@ -197,16 +198,16 @@ def _mark(library: str, skills: list[str], done: str, marks: dict[str, str], jso
 
 
 def _restored(store: SkillStore, now: Library, names: Iterable[str], broken: Mapping[str, str]) -> Library:
-    """A skill that is there is active again; one that is gone comes back as it was last."""
+    """The library with the named skills active again; deleted ones are restored in their last version."""
     for name in names:
         if name not in now.skills and (skill := _last(store, name)):
             now = now.with_skill(skill)
-        now = umbrella.restore(now, check_skill_name(now, name, broken))
+        now = merged_skill.restore(now, check_skill_name(now, name, broken))
     return now
 
 
 def _last(store: SkillStore, name: str) -> Skill | None:
-    """A skill that is gone, as it was."""
+    """The last version of a deleted skill."""
     for change in reversed(list(store.history())):
         if change.changed.get(name) == "":
             return store.at(change.before).skills[name]
@@ -223,12 +224,12 @@ def _change(
     *,
     over_broken: bool = False,
 ) -> None:
-    """Does a change under the store's lock, and says how it is undone."""
+    """Makes a change under the store's lock and prints how to undo it."""
     change = store.change(make, origin=origin, reason=reason, over_broken=over_broken)
     if json:
         print_json({"library": str(store.root), "before": change.before, "after": change.after, "reason": reason})
     elif not quiet and change.before == change.after:
-        output.say("nothing changed: it was so already")
+        output.say("nothing changed: already in this state")
     elif not quiet:
         where = "" if store.root == home_skills() else f" --in {shlex.quote(str(store.root))}"
-        output.say(f"{reason}; back: hermes-lab skills restore --snapshot {change.before}{where}")
+        output.say(f"{reason}; undo with: hermes-lab skills restore --snapshot {change.before}{where}")

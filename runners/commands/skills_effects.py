@@ -1,4 +1,4 @@
-"""`skills effects`: what a run's skills caught, what they did, what carried over, and what it cost."""
+"""`skills effects`: rule capture, use, transfer, cost and leaks of a run's skills."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 def effects(
     run: options.Run,
-    leaks: Annotated[bool, typer.Option(help="Make the held-out answers in sandboxes, and look for them.")] = True,
+    leaks: Annotated[
+        bool, typer.Option(help="Search the skills for held-out answers, which are computed in sandboxes.")
+    ] = True,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab skills effects`."""
@@ -48,8 +50,8 @@ def effects(
         output.print_json(_report(frame, config, caught, chain, leaked))
         return
     for title, lines in (
-        ("Capture: rules in force that the skills' words tell", _capture(caught)),
-        ("Chain: episodes by how far the right skill came", _chain(chain)),
+        ("Capture: rules in force that the skills state", _capture(caught)),
+        ("Chain: episodes in which the right skill reached each stage", _chain(chain)),
         ("Course: by iteration", _course(frame)),
         ("Transfer: held-out tasks", _transfer(frame)),
         ("Drift", _drift(frame, config)),
@@ -68,7 +70,7 @@ def _report(
     chain: Sequence[Funnel],
     leaked: LeakScan | None,
 ) -> dict[str, Any]:
-    """Everything for JSON; null is not measured."""
+    """Everything for JSON; null means not measured."""
     from hermes_lab.analysis.comparison.continual import transfers
     from hermes_lab.analysis.comparison.course import course, growth
     from hermes_lab.analysis.stats.lane_variance import lane_variance
@@ -101,11 +103,11 @@ def _in_order(arms: Mapping[str, T]) -> Iterator[tuple[str, T]]:
 
 
 def _capture(caught: Sequence[Capture] | None) -> Lines:
-    """Each arm's libraries after the last round, counted together."""
+    """Sums over the libraries of each arm after the last round."""
     if caught is None:
         yield "not measured: the suite does not know its rules"
         return
-    last: dict[str, Capture] = {each.lane: each for each in caught}  # they come in the order of their rounds
+    last: dict[str, Capture] = {each.lane: each for each in caught}  # ordered by round
     arms: dict[str, list[Capture]] = defaultdict(list)
     for each in last.values():
         arms[each.arm].append(each)
@@ -122,10 +124,10 @@ def _capture(caught: Sequence[Capture] | None) -> Lines:
         for arm, lanes in _in_order(arms)
     ]
     if rows:
-        yield from table(("ARM", "LANES", "SKILLS", "PRECISION", "RECALL OF MET", "RECALL", "TELL NO RULE"), rows)
+        yield from table(("ARM", "LANES", "SKILLS", "PRECISION", "RECALL OF MET", "RECALL", "NO RULE STATED"), rows)
     untrue = [f"{each.lane}: {name}" for each in last.values() for name in each.untrue]
     if untrue:
-        yield f"tell a rule that is not so: {', '.join(untrue[:6])}{f' and {len(untrue) - 6} more' * (len(untrue) > 6)}"
+        yield f"state a wrong rule: {', '.join(untrue[:6])}{f' and {len(untrue) - 6} more' * (len(untrue) > 6)}"
 
 
 def _chain(chain: Sequence[Funnel]) -> Lines:
@@ -181,9 +183,9 @@ def _transfer(frame: "pd.DataFrame") -> Lines:
 
 def _measures(transfer: "Transfer") -> Iterator[str]:
     names = {
-        "acc": "in the end",
-        "gain": "gained by learning",
-        "gap": "tasks learnt from less held-out ones",
+        "acc": "final",
+        "gain": "gain from learning",
+        "gap": "train minus held-out",
         "bwt": "backward transfer",
         "fwt": "forward transfer",
         "forgetting": "forgetting",
@@ -210,7 +212,7 @@ def _drift(frame: "pd.DataFrame", config: RunConfig) -> Lines:
             recovered = "no drop shown"
         else:
             ends = f" ({half.interval.low:g} to {half.interval.high:g})" if half.interval else ""
-            recovered = f"half of it made up after {half.value:g} tasks{ends}"
+            recovered = f"half recovered after {half.value:g} tasks{ends}"
         yield f"{name}: dropped by {_points(each.drop)} at task {config.suite.options['drift_at']}; {recovered}"
 
 
@@ -221,7 +223,7 @@ def _lane_variance(frame: "pd.DataFrame") -> Lines:
         if row["sd"] is not None:
             yield (
                 f"{row['series']}: {row['lanes']} lanes from {_percent(row['low'])} to {_percent(row['high'])}, "
-                f"standard deviation {100 * row['sd']:.0f} points; chance alone would make {100 * row['chance']:.0f}"
+                f"standard deviation {100 * row['sd']:.0f} points ({100 * row['chance']:.0f} expected by chance)"
             )
 
 
@@ -247,19 +249,19 @@ def _cost(frame: "pd.DataFrame", config: RunConfig) -> Lines:
 
 def _leaks(scan: LeakScan | None, *, asked: bool) -> Lines:
     if scan is None:
-        yield "not measured: the run holds out no tasks" if asked else "not looked for (--no-leaks)"
+        yield "not measured: the run holds out no tasks" if asked else "skipped (--no-leaks)"
         return
     for lane, leaks in scan.leaks.items():
         for leak in leaks:
-            yield f"{lane}: {leak.skill} tells {', '.join(leak.literals[:3])} of {leak.task_id}"
+            yield f"{lane}: {leak.skill} contains {', '.join(leak.literals[:3])} from {leak.task_id}"
     if not scan.findable:
         tasks = counted(scan.tasks, "held-out task")
-        yield f"not measured: none of {tasks} has an answer by which a leak would be found"
+        yield f"not measured: none of {tasks} has an answer that a leak could be recognised by"
         return
     found = counted(sum(map(len, scan.leaks.values())), "leak")
     yield (
         f"{found} in {counted(scan.lanes, 'library').replace('librarys', 'libraries')}; {scan.findable} of "
-        f"{counted(scan.tasks, 'held-out task')} have an answer by which one would be found"
+        f"{counted(scan.tasks, 'held-out task')} have an answer that a leak could be recognised by"
     )
 
 

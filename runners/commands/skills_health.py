@@ -1,4 +1,4 @@
-"""`skills health`: what is wrong with skills, and how far they came."""
+"""`skills health`: problems with skills, and their funnel in a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -18,12 +18,12 @@ from hermes_lab.runners.terminal import printable
 from hermes_lab.skills.storage.index import Entry
 
 COUNTS = (*STAGES, "helped", "hurt", "astray")
-"""Columns of the table of funnels."""
+"""Columns of the funnel table."""
 
 
 def health(
     library: Lib = "",
-    test: Annotated[bool, typer.Option("--test", help="Run the skills' own tests, in a sandbox.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Run the skills' own tests in a sandbox.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -51,7 +51,7 @@ def health(
         for line in _funnel_table(came):
             typer.echo(line)
     elif came is not None and not quiet:
-        output.say(f"{run}: its episodes tell nothing of skills (no skill was eligible or loaded)")
+        output.say(f"{run}: no skill was eligible or loaded in any episode")
 
 
 def _entries(ref: LibraryRef) -> list[Entry]:
@@ -60,8 +60,8 @@ def _entries(ref: LibraryRef) -> list[Entry]:
 
 
 def _tested(ref: LibraryRef) -> list[Entry]:
-    """A skill whose own tests fail is broken."""
-    failed = skill_tests.failures(ref.library.skills.values(), instead="without --test nothing is run")
+    """The entries of a library; a skill whose own tests fail counts as broken."""
+    failed = skill_tests.failures(ref.library.skills.values(), instead="leave out --test to skip the tests")
     return [
         msgspec.structs.replace(
             entry,
@@ -79,7 +79,7 @@ def _show(title: str, entries: Sequence[Entry], broken: Mapping[str, str]) -> No
     if title and entries:
         typer.echo(f"\n{title}")
     rows: list[tuple[str, ...]] = [(entry.name, entry.health, entry.state, entry.reason) for entry in entries]
-    rows += [(name, "broken", "-", "it cannot be read") for name in broken]
+    rows += [(name, "broken", "-", "cannot be read") for name in broken]
     for line in table(("NAME", "HEALTH", "STATE", "WHY"), rows) if rows else ():
         typer.echo(line)
     for entry in entries:

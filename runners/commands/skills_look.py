@@ -1,4 +1,4 @@
-"""`skills`: what was learnt, to look at: list, show, search, history, diff."""
+"""`skills`: read-only commands: list, show, search, history, diff."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ Lib = Annotated[str, typer.Argument(help=f"A library: {FORMS}.", show_default="y
 
 
 def names(incomplete: str) -> list[str]:
-    """Completes a skill's name from a person's own library."""
+    """Shell completion of a skill's name from the user's own library."""
     return sorted(path.parent.name for path in home_skills().glob(f"{incomplete}*/SKILL.md"))
 
 
@@ -49,7 +49,7 @@ def list_(library: Lib = "", json: options.Json = False, quiet: options.Quiet = 
         left_out(ref)
         output.say(f"{ref.name}: {counted(len(entries), 'skill')}, snapshot {ref.library.snapshot}")
         if not entries and (below := nested_libraries(library)):
-            output.say(f"skills lie deeper, in {', '.join(map(str, below[:_BELOW]))}")
+            output.say(f"skills were found in subfolders: {', '.join(map(str, below[:_BELOW]))}")
 
 
 def show(name: Name, library: In = "", json: options.Json = False) -> None:
@@ -72,7 +72,7 @@ def show(name: Name, library: In = "", json: options.Json = False) -> None:
 def search(
     query: Annotated[str, typer.Argument(help="What the skill should be about.", show_default=False)],
     library: In = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1)] = 5,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)] = 5,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab skills search`."""
@@ -83,7 +83,7 @@ def search(
         print_json({"library": ref.name, "hits": [{"score": hit.score, **report(hit.entry)} for hit in hits]})
         return
     for line in table(
-        ("LIKE", "NAME", "STATE", "DESCRIPTION"),
+        ("SCORE", "NAME", "STATE", "DESCRIPTION"),
         [(f"{hit.score:.2f}", hit.entry.name, hit.entry.state, hit.entry.description) for hit in hits],
     ):
         typer.echo(line)
@@ -92,7 +92,7 @@ def search(
 
 def history(
     library: Lib = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1)] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)] = 20,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab skills history`."""
@@ -114,7 +114,7 @@ def history(
 
 
 def _show_merges(name: str, merges: Sequence[RoundMerge], limit: int, json: bool) -> None:
-    """The history of a run's lane: the borders of its rounds at which something happened."""
+    """Prints the history of a run's lane: the rounds whose merge changed something."""
     happened = [merge for merge in merges if describe_merge(merge)][::-1][:limit]
     if json:
         print_json({"library": name, "borders": happened})
@@ -126,7 +126,7 @@ def _show_merges(name: str, merges: Sequence[RoundMerge], limit: int, json: bool
 
 def diff(
     before: Annotated[str, typer.Argument(help=f"A library: {FORMS}.", show_default=False)],
-    after: Annotated[str, typer.Argument(help="Another one.", show_default="your own skills")] = "",
+    after: Annotated[str, typer.Argument(help="The library to compare it with.", show_default="your own skills")] = "",
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -146,13 +146,13 @@ def diff(
 
 
 def left_out(ref: LibraryRef) -> None:
-    """Says which skills of a library are broken, and so are in none of its lists."""
+    """Prints the broken skills of a library, which are missing from its lists."""
     for line in ref.broken.values():
         output.say(f"left out: {printable(line)}")
 
 
 def print_json(content: Any) -> None:
-    """One JSON object."""
+    """Prints one JSON object."""
     typer.echo(msgspec.json.encode(content).decode())
 
 
@@ -188,7 +188,7 @@ def _facts(entry: Entry) -> list[str]:
         "state": f"{entry.state}{', pinned' if entry.pinned else ''}",
         "health": f"{entry.health}: {entry.reason}" if entry.reason else entry.health,
         "origin": " ".join(part for part in (entry.origin, entry.source, entry.model) if part),
-        "learnt in": entry.episode,
+        "learned in": entry.episode,
         "created": entry.created,
         "changed": entry.changed,
         "last used": entry.last_used,

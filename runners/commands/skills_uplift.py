@@ -1,4 +1,4 @@
-"""`skills uplift`: what each skill causes, by running tasks again without it."""
+"""`skills uplift`: the causal effect of each skill, from rerunning tasks without it."""
 
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 
 def uplift(
-    run: Annotated[str, typer.Argument(help="A run of `experiment`, as RUN or RUN:LANE; or a finished uplift.")],
+    run: Annotated[str, typer.Argument(help="An experiment, as RUN or RUN:LANE; or a finished uplift run.")],
     out: options.Out = None,
-    arm: Annotated[str, typer.Option(help="Of a RUN: the arm whose lanes lose their skills, one by one.")] = "on",
-    skills: Annotated[str, typer.Option(help="Names, separated by commas; by default all that prompts name.")] = "",
-    tasks: Annotated[int, typer.Option(help="Tasks for each skill of a lane, at most; 0: all.", min=0)] = 0,
+    arm: Annotated[str, typer.Option(help="For RUN: the arm whose skills are left out, one at a time.")] = "on",
+    skills: Annotated[
+        str, typer.Option(help="Skill names, separated by commas.", show_default="all that prompts list")
+    ] = "",
+    tasks: Annotated[int, typer.Option(help="Maximum number of tasks per skill and lane; 0: all.", min=0)] = 0,
     about: Annotated[
-        bool, typer.Option("--about", help="Only tasks that the skill was about: cheaper, but blind to harm elsewhere.")
+        bool, typer.Option("--about", help="Only tasks that the skill is about: cheaper, but misses harm elsewhere.")
     ] = False,
     config: options.Config = None,
     resume: options.Resume = False,
@@ -37,13 +39,13 @@ def uplift(
 
     if Path(run).is_dir() and (opened := open_runs(Path(run))[0]).manifest.command == "uplift":
         if out:
-            raise ConfigError(f"{run}: is an uplift itself; give the run of `experiment`, or leave out --out to see it")
+            raise ConfigError(f"{run}: is an uplift run; give an experiment, or leave out --out to print its table")
         output.warn(opened.warning())
         _show(Path(run), {}, json=json)
         return 0
     source = open_source(run, arm, config or [])
     if not out:
-        raise ConfigError("--out: say where the tasks that are run again are written")
+        raise ConfigError("--out: give a folder for the reruns")
     output.warn(source.warning)
     names = [name.strip() for name in skills.split(",") if name.strip()]
     lanes = plan_uplift(source, skills=names, about=about, most=tasks)
@@ -57,7 +59,7 @@ def uplift(
 
 
 def _show(folder: Path, summary: dict[str, Any], *, json: bool) -> None:
-    """The table of an uplift; `summary` is of its run, and empty where nothing was run."""
+    """Prints the table of an uplift; `summary` is empty if nothing was run."""
     from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.skill_effects.uplift import uplift_sentence, uplifts
 

@@ -1,4 +1,4 @@
-"""`study`: several experiments from one file, with a report of each and answers over all."""
+"""`study`: runs several experiments from one file, and reports on each and on all together."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +22,11 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "study",
-        help="Run a study: the same experiment on several suites with several agents, then a report per suite, a "
-        "picture of all, and the answers. Run it again to continue; finished runs are not repeated.\n\n"
+        help="Run a study: the same experiment on several suites with several agents. Writes a report per suite and a "
+        "plot, and prints the results. Run it again to continue; finished runs are not repeated.\n\n"
         "hermes-lab study configs/experiments/flagship.yaml --plan   (only print the plan)\n\n"
         "hermes-lab study configs/experiments/flagship.yaml\n\n"
-        "hermes-lab study configs/experiments/flagship.yaml --so-far   (answers from the finished runs)\n\n"
+        "hermes-lab study configs/experiments/flagship.yaml --so-far   (results of the finished runs)\n\n"
         "hermes-lab study configs/experiments/flagship.yaml -c out=runs/short -c learning.worlds=4   "
         "(override fields of the file, or of every run)\n\n"
         f"{MODEL_URL}=https://host/v1 {MODEL_NAME}=a-model hermes-lab study configs/experiments/flagship.yaml   "
@@ -35,11 +35,11 @@ def register(app: typer.Typer) -> None:
 
 
 def study(
-    file: Annotated[Path, typer.Argument(help="The study, a YAML file; see docs/experiments.md.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The study's YAML file; see docs/experiments.md.", show_default=False)],
     config: options.Config = None,
     only_plan: options.PlanOnly = False,
     so_far: Annotated[
-        bool, typer.Option("--so-far", help="Only answer, from the runs that are finished; nothing is run.")
+        bool, typer.Option("--so-far", help="Print the results of the finished runs; run nothing.")
     ] = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -49,7 +49,7 @@ def study(
 
 
 def run_study(file: Path, overrides: list[str], *, only_plan: bool, so_far: bool, quiet: bool, json: bool) -> int:
-    """Runs what is missing of a study and prints its answers; returns the exit code."""
+    """Runs the unfinished runs of a study and prints its results; returns the exit code."""
     found = read_study(file, overrides)
     pending: list[str] = []
     if so_far:
@@ -65,7 +65,7 @@ def _finished(study: Study) -> tuple[Study, list[str]]:
     """The study with its finished runs only, and the folders of the others."""
     done = [run for run in study.runs if _is_finished(run.folder)]
     if not done:
-        raise ConfigError(f"{study.folder}: no run of this study is finished; the command without --so-far runs it")
+        raise ConfigError(f"{study.folder}: no run of this study is finished; leave out --so-far to run it")
     return study._replace(runs=done), [str(run.folder) for run in study.runs if run not in done]
 
 
@@ -74,13 +74,13 @@ def _is_finished(folder: Path) -> bool:
 
     try:
         return not open_runs(folder)[0].pending
-    except ConfigError:  # there is no run, or no episode of it yet
+    except ConfigError:  # no run, or no episodes yet
         return False
 
 
 def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
-    """Plans all, and runs what is not there yet."""
-    # All are planned before the first is run, so that a mistake in the last costs no hours.
+    """Plans all runs, and runs the unfinished ones."""
+    # All are planned before the first is run, so that a mistake in the last one shows at once.
     plans = [plan_of("learn", run.sources, run.folder) for run in study.runs]
     if only_plan:
         described = {str(run.folder): describe(plan) for run, plan in zip(study.runs, plans, strict=True)}
@@ -96,7 +96,7 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
 
 
 def _answer(study: Study, pending: list[str], *, quiet: bool, json: bool) -> None:
-    """Prints, draws and writes what was found."""
+    """Prints the results and writes reports and plots."""
     parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
     costs = dict(_costs(study))
     pictures = [str(picture) for picture in _draw(study)]
@@ -109,11 +109,11 @@ def _answer(study: Study, pending: list[str], *, quiet: bool, json: bool) -> Non
     typer.echo("\n".join([*_cost_lines(costs), ""]))
     typer.echo(f"pictures: {', '.join(pictures)}")
     for folder in pending:
-        typer.echo(f"not finished, and left out: {folder}")
+        typer.echo(f"not finished, left out: {folder}")
 
 
 def _show_plans(study: Study, plans: dict[str, ExperimentPlan], *, json: bool) -> None:
-    """What would be run, and what each group of parts would detect together, under any one of the variants."""
+    """Prints what would be run, and the pooled power of each group of parts under one variant."""
     together = {}
     for group in study.groups:
         runs = next(iter(study.of(group).values()))
@@ -134,7 +134,7 @@ def _show_plans(study: Study, plans: dict[str, ExperimentPlan], *, json: bool) -
 
 
 def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
-    """Of each run of a part whether skills made it better, and what changed between the two that are compared."""
+    """The finding of each part: the effect of skills in each run, and the change between the compared variants."""
     from hermes_lab.analysis.comparison.study import part_finding
 
     for part, runs in study.parts():
@@ -146,7 +146,7 @@ def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
 
 
 def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
-    """The same of parts together."""
+    """The findings of groups of parts."""
     from hermes_lab.analysis.comparison.study import group_finding
 
     for group in study.groups:
@@ -158,7 +158,7 @@ def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Of each variant what all of its runs took."""
+    """The total cost of each variant's runs."""
     from hermes_lab.analysis.comparison.study import cost_of
 
     for variant in dict.fromkeys(run.variant for run in study.runs):
@@ -173,7 +173,7 @@ def _cost_lines(costs: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
-    """The answer for a person: a table of rates, and the verdicts."""
+    """A finding as text: a table of rates, and the verdicts."""
     of = "" if answer["parts"] == [answer["name"]] else f" ({', '.join(answer['parts'])})"
     yield f"{answer['name']}{of}: solved at the first submission{', ' * bool(answer['when'])}{answer['when']}"
     rates = answer["rates"]
@@ -196,7 +196,7 @@ def _rate(rate: dict[str, Any] | None) -> str:
 
 
 def _draw(study: Study) -> Iterator[Path]:
-    """A panel for each part and variant; and where there are groups, one for each of those and variant."""
+    """Plots a panel for each part and variant, and for each group and variant if there are groups."""
     from hermes_lab.analysis.comparison.study import pool
     from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.plots.study import COLUMNS, save_study
@@ -214,5 +214,5 @@ def _draw(study: Study) -> Iterator[Path]:
 
 
 def _nothing(content: dict[str, Any], *, json: bool) -> None:
-    """The answers of a study tell more than a summary of each run: `hermes-lab summary` prints one."""
+    """Prints no summary of single runs; `hermes-lab summary` does."""
     del content, json

@@ -1,4 +1,4 @@
-"""`tasks`: what suites there are, what their tasks look like, and whether they prove themselves."""
+"""`tasks`: lists, shows, samples and checks task suites."""
 
 import typer
 
@@ -8,39 +8,39 @@ from hermes_lab.runners.commands import suites_look as look
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(help="Task suites: look at them, try their tasks, prove them.", no_args_is_help=True)
+    group = typer.Typer(help="Task suites: list, inspect, sample and check them.", no_args_is_help=True)
     app.add_typer(group, name="tasks")
     group.command(
         "list",
-        help="Domains with their families, adapters of third-party suites, installed suites.\n\n"
+        help="List domains and their families, third-party suites and installed suites.\n\n"
         "hermes-lab tasks list\n\nhermes-lab tasks list --json",
     )(look.list_)
     group.command(
         "show",
-        help="One task in full: prompt, workspace, pages, and its hidden rule, which is a spoiler.\n\n"
+        help="Show one task in full: prompt, workspace, pages, and the hidden rule.\n\n"
         "hermes-lab tasks show ledger   (the first that triggers a rule)\n\n"
-        "hermes-lab tasks show ledger --task 3 --split heldout --play   (and what the verifier says)\n\n"
+        "hermes-lab tasks show ledger --task 3 --split heldout --play   (with the verdicts on three policies)\n\n"
         "hermes-lab tasks show data_analysis -c suite.options.pieces=2",
     )(look.show)
     group.command(
         "sample",
-        help="A random draw of tasks: as a table, as JSON lines, or one workspace to try by hand.\n\n"
+        help="Sample random tasks: print a table, write JSON Lines, or create one task's workspace to try by hand.\n\n"
         "hermes-lab tasks sample ledger -n 10 --seed 7\n\n"
         "hermes-lab tasks sample ledger -n 100 -o ledger.jsonl\n\n"
         "hermes-lab tasks sample ledger --world 0 --workspace try-it",
     )(look.sample)
     group.command(
         "rules",
-        help="Write the hidden rules of a world as skills, for skills.library of `run`.\n\n"
+        help="Write the hidden rules of a world as skills, to use as skills.library of `run`.\n\n"
         "hermes-lab tasks rules ledger --world 0 -o oracle-skills",
     )(look.rules)
     group.command(
         "check",
-        help="Prove a suite: the oracle scores 1, a no-op 0, the obvious way fails just where a rule triggers, a wrong "
-        "belief fails, tampering scores 0, no task tells its rule, splits share nothing. Of a JSONL file: whether its "
-        "rows are tasks. Exits 2 with a line for each failure.\n\n"
+        help="Validate a suite: the oracle scores 1, a no-op 0, the naive policy fails exactly where a rule triggers, "
+        "wrong beliefs fail, tampering scores 0, no task reveals its rule, splits are disjoint. For a JSONL file: "
+        "whether its rows are valid tasks. Exits 2 and prints a line per failure.\n\n"
         "hermes-lab tasks check ledger -n 200\n\n"
         "hermes-lab tasks check ledger -n 50 --split heldout -c suite.options.pieces=2\n\n"
         "hermes-lab tasks check tasks.jsonl\n\n"
-        "hermes-lab tasks check --runs runs/learner   (the rubric of what agents did)",
+        "hermes-lab tasks check --runs runs/learner   (the rubric for a run's episodes)",
     )(check.check)

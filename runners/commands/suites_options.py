@@ -1,4 +1,4 @@
-"""What the commands about suites share."""
+"""Options and helpers shared by the `tasks` commands."""
 
 from typing import Annotated
 
@@ -12,37 +12,37 @@ from hermes_lab.tasks import list_suites, load_suite
 
 
 def names(incomplete: str) -> list[str]:
-    """Completes a suite's name."""
+    """Shell completion of a suite's name."""
     return [name for name in list_suites() if name.startswith(incomplete)]
 
 
 Name = Annotated[str, typer.Argument(help="A suite's name, or a JSONL file.", show_default=False, autocompletion=names)]
-Split = Annotated[str, typer.Option(help="The part of the suite.")]
-Seed = Annotated[int, typer.Option(help="Draws the tasks.")]
-World = Annotated[int, typer.Option(help="Draws the hidden rules.", min=0)]
+Split = Annotated[str, typer.Option(help="The split of the suite.")]
+Seed = Annotated[int, typer.Option(help="Seed for the tasks.")]
+World = Annotated[int, typer.Option(help="Seed for the hidden rules.", min=0)]
 AnyWorld = Annotated[
-    int | None, typer.Option(help="Draws the hidden rules.", min=0, show_default="many, a task of each")
+    int | None, typer.Option(help="Seed for the hidden rules.", min=0, show_default="many, one task each")
 ]
 
 
 def config_of(name: str, sources: list[str] | None) -> RunConfig:
-    """A configuration with that suite in it; `name` may be a JSONL file."""
+    """The configuration for the suite `name`, which may be a JSONL file."""
     key = "path" if name.endswith(".jsonl") else "name"
     config = load_config(sources or [])
     if config.suite.name or config.suite.path:
-        raise ConfigError("suite: it is named as the argument; leave suite.name and suite.path out of --config")
+        raise ConfigError("suite: given as the argument, so leave suite.name and suite.path out of --config")
     return config.model_copy(update={"suite": config.suite.model_copy(update={key: name})})
 
 
 def suite_of(config: RunConfig) -> Suite:
-    """The suite that it names."""
+    """The suite of a configuration."""
     return load_suite(config.suite)
 
 
 def split_of(suite: Suite, split: str) -> str:
-    """The one that was asked for; a suite of one split needs no choice. Raises `ConfigError` for another."""
+    """The split to use; the default also selects the only split of a suite. Raises `ConfigError` for an unknown one."""
     if split in suite.splits:
         return split
     if len(suite.splits) == 1 and split == "train":
         return suite.splits[0]
-    raise ConfigError(f"--split: {suite.name} has no split {split!r}; there are: {', '.join(suite.splits)}")
+    raise ConfigError(f"--split: {suite.name} has no split {split!r}; choose from {', '.join(suite.splits)}")

@@ -1,4 +1,4 @@
-"""`summary`: what a run did."""
+"""`summary`: summarises a run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,7 @@ from hermes_lab.runners.terminal import printable
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("summary", help="What a run did, over all of its starts.\n\nhermes-lab summary runs/demo --json")(
-        summary
-    )
+    app.command("summary", help="Summarise a run, across all resumes.\n\nhermes-lab summary runs/demo --json")(summary)
 
 
 def summary(run: options.Run, json: options.Json = False) -> None:
@@ -29,13 +27,13 @@ def summary(run: options.Run, json: options.Json = False) -> None:
 
 
 def say_warnings(content: dict[str, Any]) -> None:
-    """Says what makes the score meaningless, a line each; in JSON they stand under `warnings`."""
+    """Prints the warnings of a summary, one per line. In JSON they are under `warnings`."""
     for warning in content["warnings"]:
         output.say(f"warning: {warning}")
 
 
 def say_warnings_of(*runs: Path) -> None:
-    """The same of runs that are compared or fitted, each by its folder."""
+    """Prints the warnings of several runs, each with the run's folder."""
     from hermes_lab.analysis.summaries.summary import summarize
 
     for run in runs:
@@ -68,7 +66,7 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
                 typer.echo(f"    {label:<30} {what}")
         if heldout := group["phases"].get("heldout"):
             typer.echo(f"    {'solved of held-out, all checks':<30} {_rate(heldout['success'])}")
-        dropped = f", {group['skills_dropped']} dropped at a round's border" if group["skills_dropped"] else ""
+        dropped = f", {group['skills_dropped']} dropped in merges" if group["skills_dropped"] else ""
         typer.echo(f"    {'skills written':<30} {group['skills_written']}{dropped}")
         if group["reviews"]:
             failed = f", {group['reviews_failed']} failed" if group["reviews_failed"] else ""
@@ -85,19 +83,19 @@ _RATES = {
 
 
 def _mean_score(content: dict[str, Any]) -> str:
-    """The mean score, where there was partial credit: else it is the share that was solved."""
+    """The mean score, if it differs from the success rate (partial credit)."""
     mean, rate = content["mean_score"], content["success_rate"]
     return "" if mean is None or abs(mean - rate) < 1e-9 else f", mean score {mean:.2f}"
 
 
 def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """How episodes ended, what was cut and which calls never ran; nothing where everything was answered."""
+    """Stop reasons, truncated replies and refused tool calls; nothing if all episodes ended with an answer."""
     from hermes_lab.analysis.summaries.warnings import LOST_REVIEWS, endings_text
 
     if set(amounts["stop_reasons"]) - {"answered"}:
         yield "episodes ended", endings_text(amounts["stop_reasons"])
     if amounts["cut_replies"]:
-        yield "replies cut", f"{amounts['cut_replies']:,} of {amounts['api_calls']:,}"
+        yield "replies truncated", f"{amounts['cut_replies']:,} of {amounts['api_calls']:,}"
     if refused := amounts["refused_calls"]:
         unparsed = f", {amounts['unparsed_calls']:,} of them not parsed" if amounts["unparsed_calls"] else ""
         yield "tool calls that never ran", f"{refused:,} of {amounts['tool_calls']:,}{unparsed}"
@@ -106,14 +104,14 @@ def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _without_call(group: dict[str, Any]) -> str:
-    """How many episodes began with no call, so that there was none to parse."""
+    """How many episodes started without a tool call, so that there was none to parse."""
     learnt = _learnt(group)
     count = learnt["finished"] - learnt["first_call_ok"]["of"]
-    return f"; {count:,} began without a call" if count else ""
+    return f"; {count:,} started without a call" if count else ""
 
 
 def _learnt(group: dict[str, Any]) -> dict[str, Any]:
-    """The part of a group that has its rates: held-out tasks are shown apart, where there are others."""
+    """The part of a group without held-out tasks, which are shown separately."""
     learnt: dict[str, Any] = group["phases"].get("learn", group)
     return learnt
 

@@ -1,4 +1,4 @@
-"""`tools`: what an agent can be given, and what of it cannot work here."""
+"""`tools`: lists the tools that an agent can use."""
 
 import typer
 
@@ -11,7 +11,7 @@ def register(app: typer.Typer) -> None:
     group.callback()(lambda: None)  # keeps `list` a sub-command while it is the only one
     group.command(
         "list",
-        help="What agent.toolsets and agent.distribution take.\n\nhermes-lab tools list\n\n"
+        help="List the values of agent.toolsets and agent.distribution.\n\nhermes-lab tools list\n\n"
         "hermes-lab run -c configs/run.yaml -c agent.toolsets=\\[core] --out runs/core",
     )(list_)
     app.add_typer(group, name="tools")
@@ -32,7 +32,7 @@ def list_(json: options.Json = False) -> None:
     for name, tools in toolsets.items():
         typer.echo(f"{name:<16} {', '.join(tools)}")
     for name, reason in missing.items():
-        typer.echo(f"not here: {name}: {reason}")
-    typer.echo("\ndistributions (the share of tasks that get each toolset)")
+        typer.echo(f"unavailable: {name}: {reason}")
+    typer.echo("\ndistributions (the share of tasks with each toolset)")
     for name, shares in DISTRIBUTIONS.items():
         typer.echo(f"{name:<16} {', '.join(f'{toolset} {share:.0%}' for toolset, share in shares.items())}")

@@ -1,4 +1,4 @@
-"""`train`: locked LoRA training, which only a person starts."""
+"""`train`: LoRA training with locked hyperparameters; only started by a person."""
 
 import shlex
 import sys
@@ -17,27 +17,27 @@ from hermes_lab.runners.engine.folder import lock_folder
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(help="Locked LoRA training.", no_args_is_help=True)
+    group = typer.Typer(help="LoRA training with locked hyperparameters.", no_args_is_help=True)
     group.command(
         "sft",
-        help="Fine-tune on the accepted episodes of run folders, with the hyperparameters of a locked file.\n\n"
+        help="Fine-tune on the accepted episodes of run folders, with hyperparameters from a lock file.\n\n"
         "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/loop/demonstrations]",
     )(sft)
     group.command(
         "preference",
-        help="Prefer one sample of a task to another (DPO), on the rollouts of run folders.\n\n"
+        help="Train with DPO on pairs of rollouts of the same task, from run folders.\n\n"
         "hermes-lab train preference -c configs/train/preference.yaml -c parent=sft -c data=\\[runs/grpo/round-1/run]",
     )(preference)
     group.command(
         "grpo",
-        help="GRPO in short rounds: rollouts by the newest version, a few steps on them, the next version. The locked "
-        "rollout server is used, or started where none answers.\n\n"
+        help="Train with GRPO. Each round samples rollouts with the latest adapter, takes a few steps on them and "
+        "saves the next adapter. Uses the rollout server of the lock file, or starts one if it is not running.\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft -c resume=true   (after Ctrl-C or a crash)",
     )(grpo)
     group.command(
         "lock",
-        help="Make a locked file: a person's decision, checked by its digest ever after.\n\n"
+        help="Freeze hyperparameters into a lock file, verified by checksum.\n\n"
         "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml",
     )(lock)
     train_proposals.register(group)
@@ -82,14 +82,14 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
                 )
             )
         except KeyboardInterrupt:
-            output.say("interrupted: everything is kept; go on with -c resume=true")
+            output.say("interrupted: progress is saved; continue with -c resume=true")
             return 130
     return 0
 
 
 def lock(
-    source: Annotated[Path, typer.Argument(help="A YAML file of the locked fields.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The locked file to write.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="A YAML file of hyperparameters.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The lock file to write.", show_default=False)],
 ) -> None:
     """`hermes-lab train lock`."""
     from hermes_lab.training.lock import write_lock
@@ -99,12 +99,12 @@ def lock(
 
 
 def _echo_folder(train: Callable[[], Path]) -> None:
-    """Prints the new adapter's folder. What libraries print on the way does not mix with it."""
+    """Prints the new adapter's folder to stdout; redirects other output of the training to stderr."""
     with redirect_stdout(sys.stderr):
         folder = train()
     typer.echo(str(folder))
 
 
 def _command_line() -> str:
-    """The command, for an adapter's card."""
+    """The command as typed, for the adapter's card."""
     return shlex.join(["hermes-lab", *sys.argv[1:]])

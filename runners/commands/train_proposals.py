@@ -1,4 +1,4 @@
-"""`train proposals`: what agents propose to train, for a person to read."""
+"""`train proposals`: lists training runs that agents have proposed."""
 
 from typing import Annotated, Any
 
@@ -12,14 +12,14 @@ def register(group: typer.Typer) -> None:
     """Adds the command."""
     group.command(
         "proposals",
-        help="List the trainings that agents propose, or read one. They wait in $HERMES_HOME/proposals; nothing starts "
-        "them but the command that is shown with each.\n\n"
+        help="List the training runs that agents have proposed, or print one. Proposals are stored in "
+        "$HERMES_HOME/proposals; each starts only with the command that is printed with it.\n\n"
         "hermes-lab train proposals\n\nhermes-lab train proposals grpo-ledger",
     )(proposals)
 
 
 def proposals(
-    name: Annotated[str, typer.Argument(help="The proposal to read.", show_default=False)] = "",
+    name: Annotated[str, typer.Argument(help="The proposal to print.", show_default=False)] = "",
     json: options.Json = False,
 ) -> None:
     """`hermes-lab train proposals`."""
@@ -31,11 +31,11 @@ def proposals(
         output.print_json([_row(one) for one in found])
         return
     if not found:
-        output.say(f"{proposals_folder()}: no proposals; agents with the toolset rl make them")
+        output.say(f"{proposals_folder()}: no proposals; agents with the toolset `rl` create them")
     if name:
         typer.echo(printable(read_text(found[0]), keep="\n").rstrip())
     for one in found:
-        state = f"cannot be started: {one.problem}" if one.problem else "started" if one.started else "waits for you"
+        state = f"cannot be started: {one.problem}" if one.problem else "started" if one.started else "not started"
         typer.echo(printable(f"{one.name}  {one.method}, {state}"))
         if not one.problem and not one.started:
             typer.echo(f"  {printable(one.command)}")

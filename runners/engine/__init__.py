@@ -1,1 +1,1 @@
-"""Runs lanes: planning, scheduling, the run folder and resume."""
+"""The engine: planning, scheduling, the run folder and resume."""

@@ -1,4 +1,4 @@
-"""Runs lanes: rounds against frozen snapshots, many rollouts at once, every episode on disk before it counts."""
+"""Runs lanes: concurrent rollouts against frozen snapshots; an episode counts once it is on disk."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from hermes_lab.records import EpisodeLog
 from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary, read_summaries, summarize
+from hermes_lab.runners.engine.garbage import collect_rarely
 from hermes_lab.runners.engine.lane_history import keep_merge
 from hermes_lab.runners.engine.lanes import LaneState, after_round
 from hermes_lab.runners.engine.log_relay import episode_context
@@ -23,19 +24,19 @@ from hermes_lab.runners.engine.snapshots import keep_knowledge
 OnEpisode = Callable[[EpisodeSummary], None]
 
 LEAD = 1
-"""Rounds that a lane goes ahead of the least far one, where a budget may end the run early."""
+"""Rounds that a lane may be ahead of the slowest one, in runs with a budget."""
 
 Done = dict[str, EpisodeSummary | None]
-"""Finished episodes by key, and what a lane that learns makes of them: all that resume and merging need."""
+"""Finished episodes by key. The summary is kept only where merging needs it: learning episodes of learning lanes."""
 
 
 def read_done(lanes: Sequence[Lane], out: Path, on_episode: OnEpisode) -> Done:
-    """What earlier starts finished; `on_episode` is told of each."""
+    """The episodes finished so far; calls `on_episode` for each."""
     learning = {lane.name for lane in lanes if lane.learns}
     done: Done = {}
     for episode in read_summaries(out):
         if episode.status == "ok":
-            if episode.key not in done:  # a line that stands there twice is one episode
+            if episode.key not in done:  # a repeated record is the same episode
                 on_episode(episode)
             done[episode.key] = episode if episode.lane in learning and episode.phase == "learn" else None
     return done
@@ -47,7 +48,7 @@ def has_pending(lanes: Sequence[Lane], done: Done) -> bool:
 
 
 def finalize_lanes(config: RunConfig, lanes: Sequence[Lane], out: Path, done: Done) -> None:
-    """Puts on the disk what lanes that owe nothing know: a kill may have come right after their last episode."""
+    """Saves the knowledge of finished lanes: the process may have been killed right after their last episode."""
     for lane in lanes:
         state = LaneState(Knowledge(lane.library, lane.notes))
         for round_ in range(len(lane.rounds)) if lane.learns else ():
@@ -63,21 +64,22 @@ async def run_lanes(
     budget: Budget,
     run_episode: RunEpisode = run_episode,
 ) -> None:
-    """Runs whatever the lanes still owe, and ends when everything is done or owed to a failure, or the budget is spent.
-    `contexts` has one for each of the weights; `run_episode` is the executor's.
+    """Runs the unfinished episodes of all lanes until they are done, have failed, or the budget is spent.
+    `contexts` has one entry per adapter; `run_episode` comes from the executor.
 
-    Where an episode of a learning lane errored, the lane ends with its round: later ones would learn from a library
-    that lacks it. Resume takes it up there. Nothing is learnt from a held-out one, so its lane goes on.
+    If a learning episode errors, its lane stops after the round, since later rounds would start from an incomplete
+    library; a resumed run continues there. An errored held-out episode does not stop its lane.
     """
     log = EpisodeLog(out)
     try:
-        # Only where a run may end early does it matter that all lanes come equally far; else none waits for another.
+        # Lanes are only kept in step if a budget may end the run early; otherwise none waits for another.
         scheduler = Scheduler(contexts[0].config.run.concurrency, lead=LEAD if budget.limited else None)
         batch = _Batch(contexts, log, out, done, scheduler, budget, on_episode, run_episode)
-        async with anyio.create_task_group() as group:
-            for number, lane in enumerate(lanes):
-                scheduler.join()
-                group.start_soon(batch.run_lane, lane, number)
+        with collect_rarely():
+            async with anyio.create_task_group() as group:
+                for number, lane in enumerate(lanes):
+                    scheduler.join()
+                    group.start_soon(batch.run_lane, lane, number)
     finally:
         log.close()
 
@@ -97,7 +99,7 @@ class _Batch:
         step = 0
         try:
             state = LaneState(Knowledge(lane.library, lane.notes))
-            # a snapshot has to be there before an episode names it
+            # a snapshot must be on disk before an episode refers to it
             await self._keep(lane, state)
             for step in lane.steps:
                 if step:
@@ -121,7 +123,7 @@ class _Batch:
         await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, state.knowledge)
 
     async def _run_step(self, lane: Lane, number: int, step: int, knowledge: Knowledge) -> bool:
-        """Runs what a round owes; whether all of it could begin."""
+        """Runs the unfinished episodes of a round; returns False if the budget did not allow all of them to start."""
         async with anyio.create_task_group() as group:
             for spec in lane.jobs(step):
                 if spec.key in self.done:
@@ -148,14 +150,14 @@ class _Batch:
 
 
 def _finished(lane: Lane, round_: int, done: Done) -> list[EpisodeSummary]:
-    """The finished episodes of a round of a lane that learns, in the order in which they are merged."""
+    """The finished episodes of a learning lane's round, in merge order."""
     return [episode for spec in lane.training_jobs(round_) if (episode := done.get(spec.key))]
 
 
 def _close_round(
     config: RunConfig, lane: Lane, finished: Sequence[EpisodeSummary], state: LaneState, out: Path
 ) -> LaneState:
-    """What a lane knows after a round, once that is on the disk."""
+    """Merges a round and saves the result; returns the lane's new state."""
     state, merge = after_round(state, lane.arm, finished, config)
     keep_knowledge(out, lane.name, state.knowledge)
     keep_merge(out, lane.name, merge)

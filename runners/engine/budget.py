@@ -1,4 +1,4 @@
-"""What a run may spend: once it is spent, nothing new begins."""
+"""The budget of a run: once it is spent, no new rollout starts."""
 
 import time
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ class Share(Struct, frozen=True):
 
 
 class Budget:
-    """The limits of a run, and what it used of them: tasks and tokens over all starts, hours of this one.
+    """The limits of a run and their use: tasks and tokens over all starts, hours of the current start.
 
-    What runs is finished and kept. So tasks are never more than allowed, while tokens and hours are exceeded by what
-    the rollouts that run at once still use.
+    Running rollouts are finished and kept. So the task limit is exact, while tokens and hours may exceed theirs by what
+    the concurrent rollouts still use.
     """
 
     def __init__(self, limits: BudgetConfig | None = None) -> None:
@@ -34,12 +34,12 @@ class Budget:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether any limit is set."""
         return bool(self.shares)
 
     @property
     def shares(self) -> Mapping[str, Share]:
-        """By the name of a limit, how much of it is used."""
+        """The use of each limit that is set, by name."""
         limits = self._limits
         hours = (time.monotonic() - self._started) / 3600
         used = {"tasks": (self._tasks, limits.tasks), "tokens": (self._tokens, limits.tokens)}
@@ -48,11 +48,11 @@ class Budget:
 
     @property
     def spent(self) -> str:
-        """The limit for which something was not begun, as `budget.tokens is spent (...)`; empty as long as all was."""
+        """The limit that stopped a rollout from starting, as `budget.tokens is spent (...)`; "" if there is none."""
         return f"budget.{self._spent} is spent ({self.shares[self._spent]})" if self._spent else ""
 
     def allows(self) -> bool:
-        """Whether one more rollout may begin. The first time that it may not, `spent` says why."""
+        """Whether one more rollout may start. If not, `spent` says why."""
         running = {"tasks": self._running}
         for name, share in self.shares.items():
             if share.used + running.get(name, 0) >= share.limit:
@@ -61,13 +61,13 @@ class Budget:
         return True
 
     def begin(self) -> bool:
-        """Begins a rollout, which runs until `end`, if one more is allowed."""
+        """Counts a rollout as running until `end`, if one more is allowed; returns whether it is."""
         allowed = self.allows()
         self._running += allowed
         return allowed
 
     def end(self) -> None:
-        """A rollout has ended; `add` says what it used."""
+        """Counts a rollout as ended; its use is counted by `add`."""
         self._running -= 1
 
     def add(self, episode: EpisodeSummary) -> None:

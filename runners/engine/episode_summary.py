@@ -1,5 +1,4 @@
-"""What progress, resume and learning need of an episode: a small part of its record, so that a long log is read in
-seconds."""
+"""The part of an episode's record that progress, resume and learning need, so that long logs load in seconds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +32,7 @@ class _Review(Struct, frozen=True):
 
 
 class EpisodeSummary(Struct, frozen=True, kw_only=True):
-    """A view of an `Episode`; the names are its own. Decoded from the same line, it skips messages and tokens."""
+    """A subset of the fields of `Episode`, decoded from the same line without messages and tokens."""
 
     v: int = 1
     suite: str
@@ -64,23 +63,23 @@ class EpisodeSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> tuple[MemoryWrite, ...]:
-        """What it adds to its lane's notes, in that order too."""
+        """What the episode adds to its lane's notes, in the same order."""
         return self.memory.writes + (self.review.memory if self.review else ())
 
     @property
     def stop_reason(self) -> str:
-        """Why its loop ended, "" without a trajectory."""
+        """Why its loop ended; "" without a trajectory."""
         return self.trajectory.stop_reason if self.trajectory else ""
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens, the review's too."""
+        """Prompt and completion tokens, including the review's."""
         spent = [self.trajectory, self.review.trajectory if self.review else None]
         return sum(part.usage.prompt_tokens + part.usage.completion_tokens for part in spent if part)
 
 
 def summarize(episode: Episode) -> EpisodeSummary:
-    """The brief of an episode in memory."""
+    """The summary of an episode in memory."""
     skills, review = episode.skills, episode.review
     return EpisodeSummary(
         suite=episode.suite,
@@ -102,7 +101,7 @@ def summarize(episode: Episode) -> EpisodeSummary:
 
 
 def read_summaries(run: Path) -> Iterator[EpisodeSummary]:
-    """Every record of a run's log, superseded ones included. Raises `ConfigError` for a line that is no episode."""
+    """Every record of a run's log, including superseded ones. Raises `ConfigError` for an invalid line."""
     return read_attempts(run, EpisodeSummary)
 
 

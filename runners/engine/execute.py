@@ -1,7 +1,7 @@
 """Runs a plan.
 
-The engine prints nothing and knows no exit codes: it returns a result, raises errors, and reports to a `Listener` on
-the way. The commands, studies, GRPO's collection and `hermes_lab.run` are its clients.
+The engine prints nothing and knows no exit codes: it returns a result, raises errors, and reports progress to a
+`Listener`. It is used by the commands, studies, GRPO's collection and `hermes_lab.run`.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
 from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.tools.distributions import check_tools
 from hermes_lab.web import open_web
 
 T = TypeVar("T")
 
-NO_FOLDER = "run.out: set the run's folder (`--out DIR`; in Python, `out=`)"
+NO_FOLDER = "run.out: no folder for the run; give one with --out DIR (in Python, out=)"
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What is to be run. Making one writes nothing and starts nothing.
+    """What to run. Creating a plan writes nothing and starts nothing.
 
-    `folder` is None for a plan that is only shown. `library` is the digest of the skills that the run begins with.
+    `folder` is None for a plan that is only shown. `library` is the digest of the initial skills.
     """
 
     command: Command
@@ -57,7 +57,7 @@ class RunPlan:
     library: str
 
     def __post_init__(self) -> None:
-        """Refuses a tool or a sandbox that cannot be had, before anything is written."""
+        """Raises `ConfigError` for an unavailable tool or sandbox before anything is written."""
         check_tools(self.config.agent)
         open_sandbox(self.config.sandbox)
 
@@ -67,11 +67,11 @@ class RunPlan:
         return sum(lane.wanted for lane in self.lanes)
 
     def tally(self) -> Tally:
-        """Counts of what is finished; the clock of the budget starts."""
+        """New counts for this run; starts the budget's clock."""
         return Tally(self.lanes, Budget(self.config.budget))
 
     def finished(self) -> int:
-        """How many episodes are finished already."""
+        """How many episodes are already finished."""
         tally = self.tally()
         if self.folder is not None:
             read_done(self.lanes, self.folder, tally.add)
@@ -79,26 +79,26 @@ class RunPlan:
 
 
 class Listener:
-    """Follows a run. Override what you want to show; by default nothing is shown."""
+    """Follows a run. Override the methods you need; by default nothing is shown."""
 
     def begin(self, plan: RunPlan, tally: Tally) -> None:
-        """The folder is open, and `tally` counts what earlier starts finished."""
+        """Called once the folder is open; `tally` counts the episodes that are already finished."""
 
     def message(self, line: str) -> None:
-        """What the run is doing, such as starting a model server."""
+        """Reports what the run is doing, such as starting a model server."""
 
     def warning(self, line: str) -> None:
-        """What weakens the run, such as a sandbox that does not isolate."""
+        """Reports a problem that does not stop the run, such as a sandbox without isolation."""
 
     def progress(self, tally: Tally) -> Progress:
-        """The view that is open while rollouts run."""
+        """The progress view to use while rollouts run."""
         return Quiet(tally)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What became of a run. `summary` is what `summary.json` holds; `spent` names the budget that ended the run early,
-    `last_error` the last infrastructure failure."""
+    """The result of a run. `summary` is the content of `summary.json`; `spent` names the budget that ended the run
+    early, `last_error` the last infrastructure failure."""
 
     folder: Path
     summary: dict[str, Any]
@@ -127,7 +127,7 @@ class RunResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run. Every finished episode is on the disk, and the run can be resumed."""
+    """Ctrl-C during a run. Finished episodes are on disk, and the run can be resumed."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__(f"interrupted: {result.finished} of {result.wanted} episodes are kept")
@@ -135,11 +135,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = None) -> RunResult:
-    """Runs what is still missing of `plan` in its folder, and blocks until it is done.
+    """Runs the unfinished episodes of `plan` in its folder, and blocks until they are done.
 
-    It works inside a running event loop too, as in a notebook: rollouts then run in a thread of their own. Failed
-    episodes are in the result, they raise nothing. Raises `ConfigError` for a mistake or a folder that holds another
-    run, `InfraError` where no model or sandbox comes up, and `Interrupted` on Ctrl-C.
+    Also works inside a running event loop, as in a notebook; the rollouts then run in a separate thread. Failed
+    episodes are counted in the result and raise nothing. Raises `ConfigError` for an invalid configuration or a folder
+    with another run, `InfraError` if the model or sandbox cannot start, and `Interrupted` on Ctrl-C.
     """
     config, folder, listener = plan.config, plan.folder, listener or Listener()
     if folder is None:
@@ -166,7 +166,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
         try:
             if not has_pending(plan.lanes, done):
                 finalize_lanes(config, plan.lanes, folder, done)
-            elif tally.budget.allows():  # else no model has to be started
+            elif tally.budget.allows():  # else no model needs to start
                 run_blocking(partial(_run, plan, adapters, folder, done, tally, listener))
         except KeyboardInterrupt:
             raise Interrupted(_result(folder, tally)) from None
@@ -177,10 +177,10 @@ async def _run(
     plan: RunPlan, adapters: Sequence[str], folder: Path, done: Done, tally: Tally, listener: Listener
 ) -> None:
     config, say = plan.config, listener.message
-    for promise in unkept_promises(config.sandbox):
+    for promise in missing_guarantees(config.sandbox):
         listener.warning(f"sandbox.backend={config.sandbox.backend}: {promise}")
-    if doubt := reward_warnings(config.reward):
-        listener.warning(doubt)
+    if warning := reward_warnings(config.reward):
+        listener.warning(warning)
     web = open_web(config.web)
     with one_interrupt():
         await probe(config.sandbox)
@@ -201,7 +201,7 @@ async def _run(
 
 
 def _result(folder: Path, tally: Tally) -> RunResult:
-    """Writes the summary. It counts the log: the last episodes may be on the disk but not in the tally."""
+    """Writes the summary from the log: the last episodes may be on disk but not in the tally."""
     from hermes_lab.analysis.summaries.summary import summarize
 
     summary = summarize(folder)
@@ -210,9 +210,9 @@ def _result(folder: Path, tally: Tally) -> RunResult:
 
 
 def run_blocking(main: Callable[[], Awaitable[T]]) -> T:
-    """Runs `main` to its end, in a thread of its own where this one has a running event loop.
+    """Runs `main` and returns its result; uses a separate thread if this one has a running event loop.
 
-    Ctrl-C cancels it, waits until it has ended, and raises `KeyboardInterrupt`. Another Ctrl-C meanwhile is ignored.
+    Ctrl-C cancels `main`, waits for it to end, and raises `KeyboardInterrupt`. Another Ctrl-C meanwhile is ignored.
     """
     try:
         asyncio.get_running_loop()

@@ -1,4 +1,5 @@
-"""Where rollouts run: in this process, or on a Ray cluster. Everything else of a run is the same."""
+"""Where rollouts run: in this process, in several of this machine, or on a Ray cluster. Everything else of a run is the
+same."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -18,10 +19,13 @@ async def open_executor(
     if config.run.executor == "local":
         yield run_episode
         return
-    with need_ray("run.executor"):
-        from hermes_lab.runners.ray.pool import open_pool
-    async with open_pool(config, contexts, adapters, say) as pool:
-        yield pool.run_episode
+    if config.run.executor == "processes":
+        from hermes_lab.runners.processes.pool import open_pool
+    else:
+        with need_ray("run.executor"):
+            from hermes_lab.runners.ray.pool import open_pool
+    async with open_pool(config, contexts, adapters, say) as elsewhere:
+        yield elsewhere
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A run's folder: made new, or taken up again by `--resume` when it is the same run."""
+"""The folder of a run: created, or reopened by `--resume` if it holds the same run."""
 
 import fcntl
 import platform
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest, config_differences, read_manifest
+from hermes_lab.manifest import RunManifest, config_differences, read_manifest, same_tasks
 from hermes_lab.records import episode_files, write_atomic, write_json
 
 _LOCK = ".lock"
 _COMMANDS = {"learn": "experiment"}
-"""Commands whose name in `run.json` is not the one that a person types."""
+"""Commands whose name in `run.json` differs from the one on the command line."""
 
 
 def open_folder(
@@ -29,10 +29,10 @@ def open_folder(
     wanted: int,
     resume: bool,
 ) -> None:
-    """Makes the folder of a new run, or checks that the run in it is the one asked for. Hold `lock_folder` meanwhile.
+    """Creates the folder of a new run, or checks that it holds this run. The caller must hold `lock_folder`.
 
-    Raises `ConfigError` where a run is there and `resume` was not asked for, or where it is another run, naming the
-    difference. A folder in which no episode was written holds no run yet.
+    Raises `ConfigError` if the folder holds a run and `resume` is not set, or if it holds another run, naming the
+    difference. A folder without episodes counts as new.
     """
     manifest = RunManifest(
         command=command,
@@ -50,61 +50,62 @@ def open_folder(
         _refuse_difference(out, read_manifest(out), manifest)
         if not resume:
             resume_it = "continue it with --resume (in Python, resume=True)"
-            raise ConfigError(f"{out}: holds a run already; {resume_it}, or choose another --out")
+            raise ConfigError(f"{out}: already holds a run; {resume_it}, or choose another --out")
         return
     write_json(out / "run.json", manifest)
 
 
 def check_folder(out: Path, *, resume: bool) -> None:
-    """Raises `ConfigError` where there is no run to resume, or `out` is no place for one. Nothing is written."""
+    """Raises `ConfigError` if there is no run to resume, or if `out` holds other files. Writes nothing."""
     if (out / "run.json").exists():
         return
     if resume:
-        raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to begin one")
-    # Names with a dot are our lock, and what a kill left.
+        raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to start one")
+    # Dotfiles are the lock, and temporary files left by a killed process.
     if out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir()):
-        raise ConfigError(f"{out}: not empty, and no run; choose another --out")
+        raise ConfigError(f"{out}: not empty and not a run; choose another --out")
 
 
 def keep_suite(out: Path, config: RunConfig) -> None:
-    """Copies the suite's file into the run, so that its episodes can be run again when that one is gone."""
+    """Copies the suite's file into the run, so that episodes can be rerun after the original is gone."""
     if config.suite.path and not (kept := _suite_file(out, config)).exists():
         write_atomic(kept, Path(config.suite.path).read_bytes())
 
 
 def with_kept_suite(out: Path, config: RunConfig) -> RunConfig:
-    """The configuration with the suite's file as the run kept it."""
+    """The configuration with the run's copy of the suite's file."""
     if not config.suite.path or not (kept := _suite_file(out, config)).exists():
         return config
     return config.model_copy(update={"suite": config.suite.model_copy(update={"path": str(kept)})})
 
 
 def _suite_file(out: Path, config: RunConfig) -> Path:
-    return out / "suite" / Path(config.suite.path).name  # a suite has its file's name
+    return out / "suite" / Path(config.suite.path).name  # the file's name is the suite's name
 
 
 def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> None:
     if earlier.command != now.command:
         was, is_ = (_COMMANDS.get(each.command, each.command) for each in (earlier, now))
-        raise ConfigError(f"{out}: was begun by `{was}`, not `{is_}`")
+        raise ConfigError(f"{out}: was started by `{was}`, not `{is_}`")
     if difference := next(config_differences(earlier, now), None):
         field, was, is_ = (("null" if each is None else each) for each in difference)
         raise ConfigError(
-            f"{out}: was begun with {field}={was}, now {is_}; resume with the same, or choose another --out"
+            f"{out}: was started with {field}={was}, now {is_}; resume with the same value, or choose another --out"
         )
     adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
+    if not same_tasks(earlier.tasks_digest, now.tasks_digest):
+        raise ConfigError(f"{out}: the suite's tasks are not those it was begun with; choose another --out")
     for field, what in (
-        ("tasks_digest", "the suite's tasks"),
         ("library", "the skills of skills.library"),
         ("adapter_digest", f"the weights of {adapters}"),
     ):
         if getattr(earlier, field) != getattr(now, field):
-            raise ConfigError(f"{out}: {what} are not those it was begun with; choose another --out")
+            raise ConfigError(f"{out}: {what} have changed since the run started; choose another --out")
 
 
 @contextmanager
 def lock_folder(out: Path) -> Iterator[None]:
-    """Makes the folder and holds it against a second process; the lock goes with the process, however it ends."""
+    """Creates the folder and locks it against other processes; the lock is released even if the process is killed."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = (out / _LOCK).open("w")

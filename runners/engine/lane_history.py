@@ -1,8 +1,8 @@
-"""What the borders of a lane's rounds did, a line each in `lanes/<lane>/history.jsonl`.
+"""The merge at the end of each round of a lane, one line each in `lanes/<lane>/history.jsonl`.
 
-An episode's record says what it wrote, but was closed before anybody knew what came of that. A border's does: which
-writes the merge kept, which it dropped for those of another episode, and what else became of the library. It is a
-function of the log, as the lane is, so a resume writes the same bytes.
+An episode's record has its writes, but not what happened to them. A merge's record does: which writes were kept, which
+were dropped in favour of another episode's, and how else the library changed. It is a function of the log, so a resume
+writes the same bytes.
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ VERSION = 1
 
 
 class Write(Struct, frozen=True, omit_defaults=True):
-    """A write to a skill, which stands whole in the record of its `episode`. One that was dropped names the episode
-    that `won`: the first of the round to write a skill of this name."""
+    """A write to a skill; its full content is in the record of its `episode`. For a dropped write, `won` is the episode
+    whose write was kept: the first in the round to write a skill of this name."""
 
     action: Action
     name: str
@@ -34,7 +34,7 @@ class Write(Struct, frozen=True, omit_defaults=True):
 
 
 class Deprecated(Struct, frozen=True):
-    """A skill that prompts no longer name, and why: its judged uses, and the 95 % interval of its success rate."""
+    """A skill that prompts no longer list, and why: its judged uses, and the 95 % interval of its success rate."""
 
     name: str
     judged: int
@@ -44,8 +44,8 @@ class Deprecated(Struct, frozen=True):
 
 
 class MergedNotes(Struct, frozen=True):
-    """The digest of the notes before and after, "" for none; and how many writes changed them. A write that did not is
-    `dropped`: the entry was there already, or no longer, or there was no room."""
+    """Digests of the notes before and after ("" for none), and the number of writes that changed them. Other writes are
+    `dropped`: the entry already existed, no longer existed, or did not fit."""
 
     before: str
     after: str
@@ -54,9 +54,8 @@ class MergedNotes(Struct, frozen=True):
 
 
 class RoundMerge(Struct, frozen=True, kw_only=True):
-    """From the library `before`, which `round` began with, to `after`, which the next one does: the writes `merged`, in
-    that order; then the skills `deprecated` for their outcomes; then, in a placebo's lane, whatever says something
-    `emptied`."""
+    """The change from the library `before` `round` to the one `after` it: the writes `merged`, in order; then the
+    skills `deprecated` for poor outcomes; then, in placebo lanes, whether skill contents were `emptied`."""
 
     v: int = VERSION
     round: int
@@ -73,12 +72,12 @@ _decoder = msgspec.json.Decoder(RoundMerge)
 
 
 def record(write: SkillWrite, won: str = "") -> Write:
-    """What a border tells of a write."""
+    """The record of a write."""
     return Write(write.action, write.name, write.origin, write.episode, write.model, write.path, won)
 
 
 def keep_merge(run: Path, lane: str, merge: RoundMerge) -> None:
-    """Makes `merge` the line of its round, whole or not at all. Where it is that already, later lines stay."""
+    """Writes `merge` as the line of its round, atomically. Later lines are removed unless the line is unchanged."""
     path = _file(run, lane)
     line = msgspec.json.encode(merge) + b"\n"
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
@@ -87,19 +86,19 @@ def keep_merge(run: Path, lane: str, merge: RoundMerge) -> None:
 
 
 def read_history(run: Path, lane: str) -> list[RoundMerge]:
-    """The borders of a lane, none where it learns nothing. Raises `ConfigError` naming the line that is no border."""
+    """The merges of a lane; empty if it does not learn. Raises `ConfigError` with the number of an invalid line."""
     path = _file(run, lane)
     lines = path.read_bytes().splitlines() if path.exists() else []
     return [_decode(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
 def read_histories(run: Path) -> dict[str, list[RoundMerge]]:
-    """The borders of each lane of a run that has some."""
+    """The merges of each lane that has any."""
     return {path.parent.name: read_history(run, path.parent.name) for path in sorted(run.glob("lanes/*/history.jsonl"))}
 
 
 def describe_merge(merge: RoundMerge) -> str:
-    """What happened at a border, in a line; "" where nothing did."""
+    """What a merge changed, in one line; "" if nothing."""
     events = "; ".join(_events(merge))
     change = f"{merge.before[:8]} -> {merge.after[:8]}" if merge.before != merge.after else merge.after[:8]
     return f"library {change}: {events}" if events else ""
@@ -113,7 +112,7 @@ def _events(merge: RoundMerge) -> Iterator[str]:
     for skill in merge.deprecated:
         yield f"deprecated {skill.name}, which solved {skill.solved} of {skill.judged}"
     if merge.emptied:
-        yield "emptied, being a placebo"
+        yield "emptied (placebo)"
     if merge.notes.merged:
         yield f"merged {counted(merge.notes.merged, 'note')}"
     if merge.notes.dropped:
@@ -138,7 +137,7 @@ def _decode(line: bytes, where: str) -> RoundMerge:
     try:
         merge = _decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"{where}: not a border of rounds: {error}") from None
+        raise ConfigError(f"{where}: not a merge record: {error}") from None
     if merge.v > VERSION:
-        raise ConfigError(f"{where}: version {merge.v} is newer than this Hermes Lab reads ({VERSION})")
+        raise ConfigError(f"{where}: version {merge.v} is newer than this Hermes Lab supports ({VERSION})")
     return merge

@@ -1,4 +1,4 @@
-"""What a lane learns: the knowledge that a round begins with, as a function of the episodes before it."""
+"""Learning in a lane: the knowledge at the start of a round, as a function of the episodes before it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,13 +7,14 @@ from hermes_lab.config.schema import Arm, MemoryConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
-from hermes_lab.protocols import OracleSuite, Suite
+from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.lane_history import Deprecated, MergedNotes, RoundMerge, record
 from hermes_lab.skills.learning.refine import refine
 from hermes_lab.skills.learning.stats import SkillStats, Use, stats
 from hermes_lab.skills.library import Library, merge
 from hermes_lab.skills.placebo import placebo, placebo_notes
+from hermes_lab.suites import OracleSuite
 from hermes_lab.types import MemoryWrite, SkillWrite
 
 LEARNING: frozenset[Arm] = frozenset({"on", "placebo"})
@@ -22,26 +23,28 @@ LEARNING: frozenset[Arm] = frozenset({"on", "placebo"})
 
 @dataclass(frozen=True)
 class LaneState:
-    """What a round begins with, and how the skills fared since they were last written."""
+    """The knowledge at the start of a round, and the uses of each skill since it was last written."""
 
     knowledge: Knowledge
     uses: tuple[Use, ...] = ()
 
 
 def initial_library(arm: Arm, library: Library, suite: Suite, *, split: str, world: int) -> Library:
-    """The skills that a lane begins with, `library` being those of the configuration.
+    """The initial skills of a lane; `library` is the configured one.
 
-    Raises `ConfigError` for an oracle where the suite cannot tell its rules, and where nothing is there to freeze.
+    Raises `ConfigError` for the arm `oracle` if the suite cannot state its rules, and for `frozen` without skills.
     """
     if arm == "frozen" and not library.skills:
-        raise ConfigError("learning.arms: `frozen` runs with skills.library as it is; give that, with a skill in it")
+        raise ConfigError("learning.arms: `frozen` needs skills.library with at least one skill")
     if arm == "off":
         return Library()
     if arm == "placebo":
         return placebo(library)
     if arm == "oracle":
         if not isinstance(suite, OracleSuite):
-            raise ConfigError(f"learning.arms: {suite.name} cannot tell its hidden rules, so it has no arm `oracle`")
+            raise ConfigError(
+                f"learning.arms: {suite.name} does not expose its hidden rules, so `oracle` is unavailable"
+            )
         return suite.known_skills(split=split, world=world)
     return library
 
@@ -49,10 +52,11 @@ def initial_library(arm: Arm, library: Library, suite: Suite, *, split: str, wor
 def after_round(
     state: LaneState, arm: Arm, finished: Sequence[EpisodeSummary], config: RunConfig
 ) -> tuple[LaneState, RoundMerge]:
-    """The lane once a round is merged, and what that did; `finished` are its episodes in the order of its tasks.
+    """Merges a round: returns the lane's new state and the record of the merge. `finished` are the round's episodes in
+    task order.
 
-    A pure function, so that resume needs the log alone. Skills that fail are taken out of prompts; one that was just
-    written begins anew, since its uses were of its earlier text.
+    A pure function, so that resume needs only the log. Failing skills are removed from prompts. The uses of a skill
+    that was just written are reset, since they were of its earlier text.
     """
     before = state.knowledge
     kept, dropped = _resolve_conflicts(finished)
@@ -101,9 +105,9 @@ def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str
 
 
 def _resolve_conflicts(finished: Iterable[EpisodeSummary]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
-    """The writes that the library takes; and those that it drops, each with the key of the episode that has the name.
+    """The writes to keep; and those to drop, each with the key of the episode that takes precedence.
 
-    All were made against the same snapshot, unaware of each other, so the first episode that writes a name keeps it.
+    All were made concurrently against the same snapshot, so the first episode that writes a skill wins.
     """
     owners: dict[str, str] = {}
     kept, dropped = [], []
@@ -123,7 +127,7 @@ def _deprecated(merged: Library, refined: Library, fared: Mapping[str, SkillStat
 
 
 def _merge_notes(notes: Notes, writes: Sequence[MemoryWrite], config: MemoryConfig) -> tuple[Notes, tuple[int, int]]:
-    """`merge_notes`, and of how many writes it took, and did not."""
+    """Like `merge_notes`; also returns how many writes were merged and how many dropped."""
     merged = 0
     for write in writes:
         after = merge_notes(notes, [[write]], config)

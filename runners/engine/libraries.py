@@ -1,4 +1,4 @@
-"""What a person may call a library: a folder of skills, a past state of one, or what a lane of a run had."""
+"""References to skill libraries on the command line: a folder, an earlier snapshot of one, or the library of a lane."""
 
 import difflib
 import re
@@ -27,9 +27,9 @@ FORMS = "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, or a snaps
 
 @dataclass(frozen=True)
 class LibraryRef:
-    """A library that was found. `store` is there where it may be changed; `run` where it is one of a run's, in which
-    `lane` is empty for a snapshot that any lane may have had. `copy` is the command that makes its skills one's own.
-    `broken` tells what is wrong with each skill that was left out, by the name of its folder."""
+    """A resolved library. `store` is set if it can be changed; `run` if it belongs to a run, with `lane` "" for a
+    snapshot that is not tied to a lane. `copy` is the command that copies its skills to the user's own library.
+    `broken` maps the folder of each unreadable skill to its problem."""
 
     name: str
     library: Library
@@ -40,7 +40,7 @@ class LibraryRef:
     broken: Mapping[str, str] = field(default_factory=dict)
 
     def index(self, config: SkillsConfig | None = None) -> Index:
-        """Everything there is to know of it."""
+        """An index of its skills with their metadata and uses."""
         if self.store is not None:
             return Index.of(self.store, config)
         index = Index(config=config)
@@ -48,19 +48,19 @@ class LibraryRef:
         return index
 
     def uses(self) -> list[Use]:
-        """The uses of its skills; for a run's, those in the run."""
+        """The uses of its skills; for a run's library, the uses in that run."""
         if self.store is not None:
             return self.store.uses()
         return uses_in(self.run, self.library, self.lane) if self.run else []
 
 
 def home_skills() -> Path:
-    """The folder of a person's own skills; it need not be there yet."""
+    """The folder of the user's own skills, which may not exist yet."""
     return hermes_home() / "skills"
 
 
 def find(text: str) -> LibraryRef:
-    """The library that `text` means; empty means a person's own. Raises `ConfigError` where it means none."""
+    """Resolves `text` to a library; "" is the user's own. Raises `ConfigError` if there is none."""
     if not text:
         return _of_folder("your skills", home_skills(), own=True)
     folder = Path(text).expanduser()
@@ -72,11 +72,11 @@ def find(text: str) -> LibraryRef:
         where, found, what = text.rpartition(mark)
         if found and (folder := Path(where).expanduser() if where else home_skills()).is_dir():
             return open_(text, folder, what)
-    raise ConfigError(f"{text}: no library here; give {FORMS}")
+    raise ConfigError(f"{text}: not a library; give {FORMS}")
 
 
 def find_all(text: str) -> list[LibraryRef]:
-    """The library that `text` means; for a run folder, that of each of its lanes."""
+    """Like `find`; for a run folder, the libraries of all its lanes."""
     run = Path(text).expanduser()
     if text and is_run(run) and (found := lanes(run)):
         return [_of_lane(f"{text}:{lane}", run, lane) for lane in found]
@@ -84,17 +84,17 @@ def find_all(text: str) -> list[LibraryRef]:
 
 
 def find_store(text: str) -> SkillStore:
-    """The library that `text` means, to be changed. Raises `ConfigError` for a run's and for a past state."""
+    """Resolves `text` to a library that can be changed. Raises `ConfigError` for a run's library and a snapshot."""
     folder = Path(text).expanduser() if text else home_skills()
     if text and (not folder.is_dir() or is_run(folder)):
         ref = find(text)
-        what = "a run" if ref.run else "a past state"
-        raise ConfigError(f"{text}: {what} is never changed; to have its skills as yours: {ref.copy}")
+        what = "a run's library" if ref.run else "a snapshot"
+        raise ConfigError(f"{text}: {what} cannot be changed; copy its skills to your own with: {ref.copy}")
     return store_in(folder)
 
 
 def load_initial_library(text: str) -> Library:
-    """The library that a run begins with; empty means none. Raises `ConfigError` also where a skill of it is broken."""
+    """The initial library of a run; empty for "". Raises `ConfigError` if there is none, or a skill is broken."""
     if not text:
         return Library()
     try:
@@ -107,20 +107,20 @@ def load_initial_library(text: str) -> Library:
 
 
 def nested_libraries(text: str) -> list[Path]:
-    """The folders below the folder `text` that hold skills: for a person who named one too high."""
+    """Subfolders of `text` that contain skills, to suggest if the user gave their parent."""
     folder = Path(text).expanduser()
     return sorted({found.parent for found in skill_folders(folder)} - {folder}) if text and folder.is_dir() else []
 
 
 def check_skill_name(library: Library, name: str, broken: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The name, if there is a skill of it. Raises `ConfigError` with the nearest ones where there is none, or with what
-    is wrong with it."""
+    """Returns `name` if the library has this skill. Raises `ConfigError` with suggestions if not, or with the problem
+    of a broken skill."""
     if name in library.skills:
         return name
     if name in broken:
         raise ConfigError(broken[name])
     near = [known for known in library.skills if name in known] or difflib.get_close_matches(name, library.skills)
-    hint = f"did you mean {', '.join(near)}?" if near else "`hermes-lab skills list` names them"
+    hint = f"did you mean {', '.join(near)}?" if near else "`hermes-lab skills list` lists them"
     raise ConfigError(f"no skill {name!r}; {hint}")
 
 
@@ -130,8 +130,8 @@ def lanes(run: Path) -> list[str]:
 
 
 def uses_in(run: Path, library: Library, lane: str = "") -> list[Use]:
-    """The uses, in a run or one of its lanes, of the very skills of `library`: those of an earlier text of a skill say
-    nothing of it. Marks such as a pin are no part of the text."""
+    """The uses of the skills of `library` in a run or one of its lanes. Only uses of the same text of a skill count;
+    marks such as a pin are not part of the text."""
     wanted = {name: _text(library, name) for name in library.skills}
     same: dict[str, frozenset[str]] = {}
     uses = []
@@ -154,7 +154,7 @@ def _text(library: Library, name: str) -> tuple[str, object]:
 
 
 def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:
-    """`own`: it is a library that is changed, whatever is in it."""
+    """`own`: treat the folder as a store even without a history."""
     if is_run(folder):
         return _of_lane(text, folder, _exactly_one(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
     if run := run_of(folder):
@@ -168,7 +168,7 @@ def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:
 
 def _of_lane(text: str, run: Path, lane: str) -> LibraryRef:
     if not is_run(run):
-        raise ConfigError(f"{text}: {run} is no run folder (no run.json), so it has no lanes")
+        raise ConfigError(f"{text}: {run} is not a run folder (no run.json)")
     known = lanes(run)
     found = [lane] if lane in known else [name for name in known if name.startswith(lane)]
     lane = _exactly_one(found, f"{text}: {'no' if not found else 'not one'} lane", "", known)
@@ -193,9 +193,9 @@ def _past(text: str, folder: Path, snapshot: str) -> LibraryRef:
 
 
 def full_snapshot(store: SkillStore, beginning: str) -> str:
-    """A snapshot's whole id from its beginning. Raises `ConfigError` where it is none's or several's."""
+    """A snapshot's full id from its prefix. Raises `ConfigError` if the prefix is unknown or ambiguous."""
     known = {part for change in store.snapshots() for part in (change.before, change.after)}
-    return _full_id(beginning, known, "`hermes-lab skills history` has the ids")
+    return _full_id(beginning, known, "`hermes-lab skills history` lists the ids")
 
 
 def _full_id(beginning: str, known: Iterable[str], hint: str) -> str:
@@ -203,12 +203,12 @@ def _full_id(beginning: str, known: Iterable[str], hint: str) -> str:
     if not found:
         raise ConfigError(f"no snapshot {beginning}; {hint}")
     if not _SNAPSHOT.fullmatch(beginning):
-        raise ConfigError(f"snapshot {beginning!r}: give its first {_DIGITS} digits at least; {hint}")
-    return _exactly_one(found, f"several snapshots begin with {beginning}", "")
+        raise ConfigError(f"snapshot {beginning!r}: give at least its first {_DIGITS} digits; {hint}")
+    return _exactly_one(found, f"several snapshots start with {beginning}", "")
 
 
 def _exactly_one(names: Sequence[str], problem: str, prefix: str, known: Sequence[str] = ()) -> str:
     if len(names) != 1:
         there = ", ".join(f"{prefix}{name}" for name in names or known) or "none"
-        raise ConfigError(f"{problem}; there are: {there}")
+        raise ConfigError(f"{problem}; choose from: {there}")
     return names[0]

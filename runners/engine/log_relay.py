@@ -1,19 +1,20 @@
-"""What the agent's own machinery says as it works, such as the compiler of skills, as lines for the person."""
+"""Relays log messages of the skill compiler to the user."""
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_COMPILER = "hermes_lab.skills.compiled.compile"
+COMPILER = "hermes_lab.skills.compiled.compile"
+"""The logger of which every line is for the person."""
 _episode: ContextVar[str] = ContextVar("_episode")
 
 
 @contextmanager
 def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
-    """Passes every line of the compiler to `say` while it is open: `named`, after its episode's name."""
+    """Passes log messages of the compiler to `say`; `named` prefixes the episode's key."""
     handler = _RelayHandler(say, named)
-    log = logging.getLogger(_COMPILER)
+    log = logging.getLogger(COMPILER)
     before = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)
@@ -27,12 +28,17 @@ def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[N
 
 @contextmanager
 def episode_context(episode: str) -> Iterator[None]:
-    """Names the episode from which the lines are."""
+    """Sets the episode that log messages of this context belong to."""
     token = _episode.set(episode)
     try:
         yield
     finally:
         _episode.reset(token)
+
+
+def current_episode() -> str:
+    """The episode of `episode_context`; "" outside of it."""
+    return _episode.get("")
 
 
 class _RelayHandler(logging.Handler):

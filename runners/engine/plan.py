@@ -1,5 +1,5 @@
-"""What a run is made of: lanes, their rounds, and the tasks of each round. `runners/experiments/experiment.py` plans
-those of an experiment."""
+"""The plan of a run: lanes, their rounds, and the tasks of each round. `runners/experiments/experiment.py` plans the
+lanes of an experiment."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from hermes_lab.config.schema import Arm, RunConfig
+from hermes_lab.manifest import WITHOUT_OBJECTS
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import ReviewWhen, RolloutSpec
@@ -26,12 +27,12 @@ Command = Literal["run", "learn", "uplift"]
 
 @dataclass(frozen=True)
 class Lane:
-    """A sequence of rounds that share one growing library. Lanes are independent of each other and run in parallel.
-    It begins with `library` and `notes`.
+    """A sequence of rounds that share one growing library, initially `library` and `notes`. Lanes are independent and
+    run in parallel.
 
-    `known` has, where the lane goes through several worlds, what an oracle knows in each, in place of `library`.
-    `heldout` are the tasks of each of its worlds that are only measured, in each of the `checks`: before that round, or
-    at the number of rounds after the last one.
+    `known`: an oracle's library in each world of the lane, used instead of `library`. `heldout`: the held-out tasks of
+    each world. They are run in each of the `checks`: before the round with that number, or after the last round for
+    the number of rounds.
     """
 
     name: str
@@ -53,15 +54,15 @@ class Lane:
 
     @property
     def steps(self) -> range:
-        """The rounds, and the time after the last one."""
+        """The rounds, plus one step after the last one."""
         return range(len(self.rounds) + 1)
 
     def jobs(self, step: int) -> list[RolloutSpec]:
-        """All rollouts against the snapshot that a round begins with: those to learn from, and the held-out ones."""
+        """All rollouts against the snapshot at the start of a round: training and held-out ones."""
         return [*self.training_jobs(step), *self.eval_jobs(step)]
 
     def training_jobs(self, step: int) -> Iterator[RolloutSpec]:
-        """The rollouts of a round, in the order in which their writes are merged."""
+        """The training rollouts of a round, in merge order."""
         review: ReviewWhen = "due" if self.learns else "never"
         for place, task in enumerate(self.rounds[step] if step < len(self.rounds) else ()):
             for sample in range(self.samples):
@@ -70,7 +71,7 @@ class Lane:
                 )
 
     def eval_jobs(self, step: int) -> Iterator[RolloutSpec]:
-        """The held-out rollouts, if the round has a check: nothing is learnt from them."""
+        """The held-out rollouts of a round, if it has a check. The lane does not learn from them."""
         if step not in self.checks:
             return
         tasks = ((block, task) for block, tasks in enumerate(self.heldout) for task in tasks)
@@ -78,7 +79,7 @@ class Lane:
             yield RolloutSpec(task, self.name, step, 0, self._learnt(step), place, "never", "heldout", block)
 
     def block(self, step: int) -> int:
-        """Which of its worlds a round is in; after the last round, the last one."""
+        """The index of the world that a round is in; after the last round, the last one."""
         return min(step * self.blocks // max(len(self.rounds), 1), self.blocks - 1)
 
     def _learnt(self, step: int) -> int:
@@ -91,12 +92,12 @@ class Lane:
 
     @property
     def measured(self) -> int:
-        """Those of them that are held out."""
+        """Held-out episodes of the whole lane."""
         return len(self.checks) * sum(map(len, self.heldout))
 
 
 def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
-    """`run`: one lane, one round, `library` as it is."""
+    """Plans `run`: one lane with one round and a fixed `library`."""
     wanted = config.suite
     with wrap_suite_errors(suite.name):
         tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
@@ -104,30 +105,43 @@ def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
 
 
 def tasks_digest(lanes: Sequence[Lane]) -> str:
-    """sha256 over every task in its place: a resume against other data is found out by it."""
-    digest, known = hashlib.sha256(), dict[int, bytes]()
+    """sha256 over every task in its place, so that a resume with other data is refused.
+
+    Objects of the lab's own classes are left out of what a verifier knows: their form may change, while the tasks that
+    they come from are pinned by tests. A digest that leaves some out begins with `2:` (`hermes_lab.manifest`).
+    """
+    digest, known, plain = hashlib.sha256(), dict[int, bytes](), _Plain()
     for lane in lanes:
         for task in (task for tasks in (*lane.rounds, *lane.heldout) for task in tasks):
-            found = known.get(id(task)) or hashlib.sha256(msgspec.json.encode(_plain(task))).digest()
+            found = known.get(id(task)) or hashlib.sha256(msgspec.json.encode(plain(task))).digest()
             if len(lanes) > 1:  # all arms have the same ones
                 known[id(task)] = found
             digest.update(lane.name.encode() + found)
-    return digest.hexdigest()
+    return (WITHOUT_OBJECTS if plain.left_out else "") + digest.hexdigest()
 
 
-def _plain(value: Any) -> Any:
+class _Plain:
     """The data of anything that a suite keeps as truth, in an order of its own; what is no data stands for its type."""
-    if value is None or isinstance(value, str | bytes | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, Mapping):
-        return sorted(([_plain(key), _plain(each)] for key, each in value.items()), key=lambda pair: f"{pair[0]!r}, ")
-    if isinstance(value, set | frozenset):
-        return sorted(map(_plain, value), key=repr)
-    name = type(value).__qualname__
-    if isinstance(value, msgspec.Struct):
-        return [name, _plain(msgspec.structs.asdict(value))]
-    if is_dataclass(value):
-        return [name, *(_plain(getattr(value, field.name)) for field in fields(value))]
-    return [name, str(value)] if isinstance(value, Decimal | date | Enum) else name
+
+    def __init__(self) -> None:
+        self.left_out = False
+
+    def __call__(self, value: Any) -> Any:
+        """The data of a value."""
+        if value is None or isinstance(value, str | bytes | int | float):
+            return value
+        if isinstance(value, list | tuple):
+            return [self(each) for each in value]
+        if isinstance(value, Mapping):
+            return sorted(((self(key), self(each)) for key, each in value.items()), key=lambda pair: f"{pair[0]!r}, ")
+        if isinstance(value, set | frozenset):
+            return sorted(map(self, value), key=repr)
+        name = type(value).__qualname__
+        if isinstance(value, msgspec.Struct):
+            return [name, self(msgspec.structs.asdict(value))]
+        if type(value).__module__.startswith("hermes_lab."):
+            self.left_out = True
+            return ""
+        if is_dataclass(value):
+            return [name, *(self(getattr(value, field.name)) for field in fields(value))]
+        return [name, str(value)] if isinstance(value, Decimal | date | Enum) else name

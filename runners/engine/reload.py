@@ -1,4 +1,4 @@
-"""A run that is there: what was asked for, and the lanes that it was planned with."""
+"""Reloads the configuration and lanes of an existing run."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from hermes_lab.skills.library import Library, load_snapshot
 
 
 def config_of(run: Path) -> RunConfig:
-    """What a run was asked for, its suite's file as the run kept it. Raises `ConfigError` where there is no run."""
+    """The configuration of a run, with the run's copy of the suite's file. Raises `ConfigError` if there is no run."""
     return with_kept_suite(run, RunConfig.model_validate(read_manifest(run).config))
 
 
 def lanes_of(run: Path, config: RunConfig, suite: Suite) -> list[Lane]:
-    """The lanes of an experiment, with their tasks. The libraries that they begin with are not theirs: those are on
-    the disk, and `skills.library` may be gone."""
+    """The lanes of an experiment with their tasks, but not with their initial libraries, since `skills.library` may be
+    gone; load those from the run's folder."""
     folders = sorted((run / "skills").glob("*"))
     some = next((library for folder in folders if (library := load_snapshot(folder)).skills), Library())
     return plan_learn(config, suite, some)

@@ -1,4 +1,4 @@
-"""Whose turn it is: rollouts run so many at once, and a free slot goes to the lane that is least far."""
+"""Schedules rollouts: a fixed number of slots; a free slot goes to the lane in the lowest round."""
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
@@ -7,11 +7,11 @@ import anyio
 
 
 class Scheduler:
-    """Scheduler for rollouts. Where several lanes wait, the one in the lowest round goes first, and of those the one
-    that comes first in the plan, in which the arms of a replicate and world stand together.
+    """Scheduler for rollouts. Of the waiting lanes, the one in the lowest round goes first; ties go to the first in the
+    plan, where the arms of a replicate and world are adjacent.
 
-    `lead`: no lane goes more rounds than that ahead of the one that is least far; None lets it. So whenever no more may
-    begin, all lanes have come about equally far, and their episodes pair.
+    `lead`: the maximum number of rounds that a lane may be ahead of the slowest one; None for no limit. With it, all
+    lanes are about equally far when a budget ends the run, so their episodes can be paired.
     """
 
     def __init__(self, count: int, *, lead: int | None = None) -> None:
@@ -23,11 +23,11 @@ class Scheduler:
         self._least = 0
 
     def join(self) -> None:
-        """A lane begins with its first round. All join before any acquires."""
+        """Adds a lane at its first round. All lanes join before any acquires."""
         self._lanes[0] += 1
 
     def move(self, round_: int, to: int | None) -> None:
-        """A lane leaves `round_` for a later one, or, to None, for good: it holds no other back any more."""
+        """Moves a lane from `round_` to a later one, or removes it (None), so that it no longer holds others back."""
         self._lanes[round_] -= 1
         if to is not None:
             self._lanes[to] += 1
@@ -36,7 +36,7 @@ class Scheduler:
         self._grant()
 
     async def acquire(self, round_: int, lane: int = 0) -> None:
-        """Waits for a slot, for the lane of that number in the plan."""
+        """Waits for a slot. `lane` is the lane's position in the plan."""
         event = anyio.Event()
         heappush(self._waiting, (round_, lane, self._arrived, event))
         self._arrived += 1
@@ -52,7 +52,7 @@ class Scheduler:
             raise
 
     def release(self) -> None:
-        """Gives a slot back."""
+        """Frees a slot."""
         self._free += 1
         self._grant()
 

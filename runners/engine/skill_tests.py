@@ -1,4 +1,4 @@
-"""The tests that skills bring with them, run in the sandbox of this machine."""
+"""Runs the tests that ship with skills, in a local sandbox."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,8 +13,8 @@ from hermes_lab.types import Skill
 
 
 def failures(skills: Iterable[Skill], *, instead: str) -> Mapping[str, Problem]:
-    """What is wrong with the skills whose `scripts/test_*.py` fail, by name. Blocks while they run, each skill's in a
-    fresh sandbox. Raises `SandboxError`, naming what to do `instead`, where this machine has none that holds."""
+    """The problems of skills whose `scripts/test_*.py` fail, by name. Blocks while the tests run, in a fresh sandbox
+    per skill. Raises `SandboxError`, with the advice `instead`, if no sandbox works on this machine."""
     tested = [skill for skill in skills if any(map(is_test, skill.files))]
     try:
         runs = anyio.run(_run, tested) if tested else {}

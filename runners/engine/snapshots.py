@@ -1,4 +1,4 @@
-"""The knowledge of a run's lanes on disk: content-addressed, so that any episode can be run again with its own."""
+"""Content-addressed snapshots of the lanes' knowledge, so that any episode can be rerun with what it started with."""
 
 import shutil
 import tempfile
@@ -12,8 +12,8 @@ from hermes_lab.types import Episode
 
 
 def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
-    """Writes `skills/<snapshot>/`, and `memory/<snapshot>/` where there are notes, and links them as
-    `lanes/<lane>/home/skills` and `.../memory`: what the lane knows now."""
+    """Writes `skills/<snapshot>/`, and `memory/<snapshot>/` if there are notes, and links them as
+    `lanes/<lane>/home/skills` and `.../memory`, the lane's current knowledge."""
     home = out / "lanes" / lane / "home"
     home.mkdir(parents=True, exist_ok=True)
     knowledge.library.save(out / "skills" / knowledge.library.snapshot)
@@ -26,7 +26,7 @@ def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
 
 
 def remove_partial_snapshots(out: Path) -> None:
-    """Removes what a kill left of snapshots that were being written. Hold the run's lock."""
+    """Removes partially written snapshots of a killed process. The caller must hold the run's lock."""
     for kind in ("skills", "memory"):
         for left in (out / kind).glob(".saving-*"):
             shutil.rmtree(left)
@@ -40,14 +40,14 @@ def _link(link: Path, snapshot: str) -> None:
 
 
 def knowledge_of(out: Path, episode: Episode) -> Knowledge:
-    """What an episode of a run began with. Raises `ConfigError` where its snapshot is missing or broken."""
+    """The knowledge that an episode started with. Raises `ConfigError` if its snapshot is missing or broken."""
     library = load_snapshot(out / "skills" / episode.skills.snapshot)
     snapshot = episode.memory.snapshot
     return Knowledge(library, load_notes(out / "memory" / snapshot) if snapshot else Notes())
 
 
 def load_notes(folder: Path) -> Notes:
-    """The notes of a snapshot. Raises `ConfigError` where they are not those that its name says."""
+    """The notes of a snapshot. Raises `ConfigError` if they cannot be read or do not match the snapshot's digest."""
     try:
         notes = Notes(*(parse_file((folder / name).read_text()) for name in FILES.values()))
     except OSError as error:
@@ -68,5 +68,5 @@ def _save_notes(notes: Notes, folder: Path) -> None:
             try:
                 made.rename(folder)
             except OSError:
-                if not folder.exists():  # else another lane was first
+                if not folder.exists():  # else another lane wrote it first
                     raise

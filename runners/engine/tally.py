@@ -1,4 +1,4 @@
-"""Counts of a run as it goes: by arm, with its pace and how long it will still take."""
+"""Live counts of a run by arm, with its pace and the estimated time left."""
 
 import re
 import time
@@ -31,7 +31,7 @@ class ArmTally:
 
 
 class Tally:
-    """Counts by arm, over everything finished so far, earlier starts included; and the pace of this start."""
+    """Counts by arm over all starts of a run, and the pace of the current start."""
 
     def __init__(self, lanes: Sequence[Lane], budget: Budget | None = None) -> None:
         self.arms: dict[str, ArmTally] = defaultdict(ArmTally)
@@ -44,7 +44,7 @@ class Tally:
         self.start()
 
     def start(self) -> None:
-        """From here on episodes count for the pace."""
+        """Starts the clock: later episodes count for the pace."""
         self._started = time.monotonic()
         self._first: Counter[str] = Counter()
         self._before = (self.total("finished"), self.total("tokens"))
@@ -71,18 +71,18 @@ class Tally:
 
     @property
     def early_warning(self) -> str:
-        """One line once the first episodes of this start are there and none of them came to an answer; else ""."""
+        """A warning if none of the first episodes of this start ended with an answer; else ""."""
         if self._first.total() < EARLY or not set(self._first) <= set(EARLY_REASONS):
             return ""
         return early_warning(self._first, self.last_error)
 
     def endings(self) -> str:
-        """How episodes ended that did not end with an answer: `7 reply cut, 1 no answer`; "" where all did."""
-        # By reason, since another thread may add one to a counter meanwhile.
+        """How episodes ended that have no answer: `7 reply cut, 1 no answer`; "" if all have one."""
+        # Iterates over fixed reasons, since another thread may add one to a counter.
         return endings_of(Counter({reason: sum(arm.stops[reason] for arm in self.arms.values()) for reason in PLAIN}))
 
     def headline(self) -> str:
-        """How far, how well, how fast, and how long still."""
+        """One line: progress, success rate, pace and time left."""
         elapsed = time.monotonic() - self._started
         finished, wanted, errored = self.total("finished"), self.total("wanted"), self.total("errored")
         fresh, tokens = finished - self._before[0], self.total("tokens") - self._before[1]
@@ -108,21 +108,21 @@ class Tally:
 
 
 def arm_of(lane: str, phase: Phase = "learn") -> str:
-    """Whose episodes are counted together: those of an arm, under the same weights, in the same phase. A lane that is
-    in no experiment is its own arm."""
+    """The group that a lane's episodes are counted in: its arm, weights and phase. A lane outside an experiment is its
+    own arm."""
     name = re.sub(r"-r\d+-w\d+(?=(-a\d+)?$)", "", lane)
     return f"{name}, held out" if phase == "heldout" else name
 
 
 def endings_of(stops: Counter[str]) -> str:
-    """`7 reply cut, 1 no answer`: the stop reasons that are no answer, in plain words."""
+    """`7 reply cut, 1 no answer`: counts of the stop reasons other than an answer."""
     return ", ".join(
         f"{stops[reason]} {plain}" for reason, plain in PLAIN.items() if reason != "answered" and stops[reason]
     )
 
 
 class Progress(Protocol):
-    """A view of a run: entered when rollouts start, and called once for each episode."""
+    """A view of a run: entered when rollouts start, and called once per episode."""
 
     def __enter__(self) -> "Progress": ...
     def __exit__(self, *exc: object) -> None: ...

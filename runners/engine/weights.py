@@ -1,4 +1,4 @@
-"""Which weights the lanes of a run use."""
+"""The adapters that the lanes of a run use."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,13 +10,13 @@ from hermes_lab.runners.engine.plan import Command
 
 
 def weights_of(command: Command, config: RunConfig) -> tuple[str, ...]:
-    """The adapters of a run, "" being none; a lane's `weights` is a place among them."""
+    """The adapters of a run, "" for none. A lane's `weights` is an index into them."""
     return (config.learning.adapters if command != "run" else ()) or (config.model.adapter,)
 
 
 def weights_digest(adapters: Sequence[str]) -> str:
-    """What `run.json` knows of the weights: the digest of an adapter's folder, or one over those of several. Of an
-    adapter that only has a name at a server nothing is known yet."""
+    """The digest of the weights for `run.json`: of an adapter's folder, or one over several. "" for adapters that are
+    only known by their name at a server."""
     digests = [_digest_of(adapter) for adapter in adapters]
     if len(digests) == 1 or not any(digests):
         return digests[0]
@@ -25,7 +25,7 @@ def weights_digest(adapters: Sequence[str]) -> str:
 
 @contextmanager
 def wrap_adapter_errors(command: Command, config: RunConfig) -> Iterator[None]:
-    """What is wrong with an adapter is said of the field that names it."""
+    """Makes errors about an adapter name the field that it comes from."""
     try:
         yield
     except ConfigError as error:

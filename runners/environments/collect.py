@@ -1,4 +1,4 @@
-"""The rollouts of a GRPO training: our own batch runner, on a server that stays up for the whole training."""
+"""Rollouts for GRPO training, on a server that runs for the whole training."""
 
 import time
 from collections.abc import Iterator
@@ -31,14 +31,14 @@ from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.lora import Say
 
 _STOP_SECONDS = 15.0
-"""A server has ended by then; one that still answers is somebody else's."""
+"""Time in which our own server shuts down; one that still answers after it is someone else's."""
 
 _TRIES = 2
-"""Of a batch: what errored is tried once more, and then left out."""
+"""Attempts per batch; episodes that still fail are left out."""
 
 
 class BatchSampler:
-    """Runs batches. The locked server is used as it is, or started before the first rollout where none answers."""
+    """Runs batches on the server of the lock file, which is started before the first rollout if it is not running."""
 
     def __init__(self, locked: LockedConfig, log: Path, say: Say, listener: Listener) -> None:
         self._locked = locked
@@ -50,7 +50,7 @@ class BatchSampler:
         self._found = False
 
     def collect(self, batch: Batch) -> None:
-        """Makes the rollouts that the batch's folder still lacks."""
+        """Runs the rollouts that are missing in the batch's folder."""
         self._find_server(batch.config.model)
         suite, library = load_suite(batch.config.suite), load_initial_library(batch.config.skills.library)
         lanes = batch_lanes(batch, suite, library)
@@ -66,9 +66,9 @@ class BatchSampler:
             self._say(f"{missing} of {result.wanted} episodes did not finish ({result.last_error})")
 
     def retire(self, version: Path) -> None:
-        """Takes a version off the server, where it is still there."""
+        """Unloads an adapter version from the servers."""
         for url in self._urls if self._found else ():
-            with suppress(ModelError):  # one that is gone has nothing loaded
+            with suppress(ModelError):  # the server may be gone
                 anyio.run(_unload, url, version)
 
     def close(self) -> None:
@@ -80,17 +80,17 @@ class BatchSampler:
     def _find_server(self, model: ModelConfig) -> None:
         if self._found:
             return
-        if self._log.exists():  # of a training that was killed: a server that we started is on its way down
+        if self._log.exists():  # of a killed training, whose server may still be shutting down
             deadline = time.monotonic() + _STOP_SECONDS
             while time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
                 time.sleep(0.5)
-        # Of several, one that answers is enough to begin with: the others are taken out until they are there.
+        # One of several servers is enough to start; the others are left out until they answer.
         if not any(anyio.run(_answers, url) for url in self._urls):
             self._server = anyio.run(self._start, model)
         self._found = True
 
     async def _start(self, model: ModelConfig) -> VllmServer:
-        """A server where none answers: there can be only one of ours."""
+        """Starts a server. Only a single local address can be started from here."""
         folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
         config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls))})
         server = VllmServer(folder, config, name=self._locked.base_model, log=self._log, say=self._say)
@@ -99,7 +99,7 @@ class BatchSampler:
 
 @contextmanager
 def open_sampler(locked: LockedConfig, log: Path, say: Say, listener: Listener) -> Iterator[BatchSampler]:
-    """A sampler for the time of the block."""
+    """A sampler that is closed at the end of the block."""
     sampler = BatchSampler(locked, log, say, listener)
     try:
         yield sampler
@@ -108,7 +108,7 @@ def open_sampler(locked: LockedConfig, log: Path, say: Say, listener: Listener) 
 
 
 def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
-    """A lane for each arm and world, which share the tasks as evenly as may be; those of a round of one task, one."""
+    """A lane per arm and world, with the batch's tasks divided as evenly as possible; at most one lane per task."""
     config, arms = batch.config, batch.config.learning.arms
     places = list(product(range(config.learning.worlds), arms))[: batch.tasks]
     counts = [batch.tasks // len(places) + (n < batch.tasks % len(places)) for n in range(len(places))]
@@ -133,8 +133,8 @@ def _local_port(url: str) -> int:
     parts = urlsplit(url)
     if parts.hostname not in ("127.0.0.1", "localhost") or parts.path.rstrip("/") != "/v1" or not parts.port:
         raise ConfigError(
-            f"lock: rollout_server_url: no server answers at {url}, and only http://127.0.0.1:PORT/v1 is started from "
-            "here; start one there with `hermes-lab serve`"
+            f"lock: rollout_server_url: no server at {url}, and only http://127.0.0.1:PORT/v1 is started "
+            "automatically; start it with `hermes-lab serve`"
         )
     return parts.port
 
@@ -144,7 +144,7 @@ async def _answers(url: str) -> bool:
         try:
             await served_models(endpoint)
         except Refused:
-            return True  # it is for the rollouts to say what is wrong with it
+            return True  # it is up; the rollouts will report what is wrong
         except ModelError:
             return False
     return True

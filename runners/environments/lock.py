@@ -1,4 +1,4 @@
-"""The configuration of an environment under a lock."""
+"""The configuration of an environment with a lock file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +24,9 @@ _ENV_FIELDS = {
 
 
 def load_locked(sources: Sequence[str], lock: Path | None) -> EnvConfig:
-    """`load_env_config`, with what `lock` decides, if one is given.
+    """Like `load_env_config`, with the values of the lock file if one is given.
 
-    Raises `ConfigError` with the field, its locked value and the remedy where a source sets it to anything else.
+    Raises `ConfigError` with the field, its locked value and the fix if a source sets a locked field to another value.
     """
     if lock is None:
         return load_env_config(sources)
@@ -39,7 +39,7 @@ def load_locked(sources: Sequence[str], lock: Path | None) -> EnvConfig:
     refuse_server_options(config, str(lock))
     if config.model.provider == "vllm":
         raise ConfigError(
-            f"model.provider: vllm starts a server of its own, but the rollout server is locked at "
-            f"{locked.rollout_server_url} by {lock}; start that one with `hermes-lab serve`, and give openai"
+            f"model.provider: vllm starts its own server, but {lock} locks the rollout server to "
+            f"{locked.rollout_server_url}; start that one with `hermes-lab serve` and use openai"
         )
     return load_env_config([*sources, *(f"{name}={yaml.safe_dump(value)}" for name, value in decided.items())])

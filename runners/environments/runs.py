@@ -29,13 +29,15 @@ Say = Callable[[str], None]
 
 
 def run_serve(sources: Sequence[str], api_url: str, lock: Path | None, out: Path | None, say: Say) -> None:
-    """Feeds the server at `api_url` until its trainer has reached its step count. Raises `InfraError` where the server
-    or every rollout fails."""
+    """Feeds the server at `api_url` until its trainer has reached its step count. Raises `InfraError` if the server or
+    all rollouts fail."""
     config = load_locked(sources, lock)
     check_sampling(config)
     models = {urlsplit(url).netloc for url in config.model.servers}
     if config.model.provider == "openai" and urlsplit(api_url).netloc in models:
-        raise ConfigError(f"--api-url: {api_url} is the address of model.base_url, too; give `run-api` another --port")
+        raise ConfigError(
+            f"--api-url: {api_url} is also the address of model.base_url; use another --port for `run-api`"
+        )
     anyio.run(_serve, config, api_url, out or _new_folder(), say)
 
 
@@ -57,7 +59,7 @@ async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say) -> None:
 def run_process(
     sources: Sequence[str], lock: Path | None, out: Path, *, count: int, scored: bool, html: bool, say: Say
 ) -> Tally:
-    """Writes groups to a file; returns what became of them. Raises `InfraError` where every rollout fails."""
+    """Writes groups to a file; returns their counts. Raises `InfraError` if all rollouts fail."""
     config = load_locked(sources, lock)
     check_sampling(config)
     page = new_file(out.with_suffix(".html")) if html else None
@@ -77,7 +79,7 @@ async def _process(config: EnvConfig, out: Path, page: Path | None, count: int, 
 
 
 def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, say: Say) -> dict[str, Any]:
-    """Measures the success rate on held-out tasks, and writes it to `out`."""
+    """Measures the success rate on held-out tasks; writes it to `out` if given."""
     config = load_locked(sources, lock)
     if out:
         new_file(out)
@@ -98,7 +100,7 @@ async def _evaluate(config: EnvConfig, say: Say) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _opened(config: RunConfig, out: Path, say: Say) -> AsyncIterator[tuple[Rollouts, EpisodeLog]]:
-    """The rollouts, and the log in `out` that keeps every episode of them."""
+    """The rollouts, and the log in `out` that records their episodes."""
     log = EpisodeLog(out)
     try:
         library = load_initial_library(config.skills.library)

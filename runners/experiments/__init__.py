@@ -1,1 +1,1 @@
-"""Experiments and studies: which lanes, in which order, and their power."""
+"""Experiments and studies: their lanes, task orders and statistical power."""

@@ -20,7 +20,7 @@ from hermes_lab.types import Task
 
 
 class _Schedule(NamedTuple):
-    """What the lanes of one replicate and world have in common, whatever their arm and weights."""
+    """The tasks shared by all lanes of one replicate and world, in every arm and with all weights."""
 
     worlds: Sequence[int]
     rounds: Sequence[Sequence[Task]]
@@ -28,10 +28,10 @@ class _Schedule(NamedTuple):
 
 
 def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
-    """A lane for each arm, replicate, world and weights; those that have skills begin with `library`.
+    """Plans a lane for each arm, replicate, world and weights; lanes with skills start with `library`.
 
     All lanes of a replicate and world get the same tasks in the same order, and the same held-out tasks at the same
-    checks, so that they can be compared task by task. Raises `ConfigError` for what is no experiment.
+    checks, so that they can be compared task by task. Raises `ConfigError` for an invalid experiment.
     """
     check_experiment(config)
     learning = config.learning
@@ -60,31 +60,31 @@ def plan_learn(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
 
 
 def check_experiment(config: RunConfig) -> None:
-    """Raises `ConfigError` for fields that contradict each other, or an experiment."""
+    """Raises `ConfigError` for fields that contradict each other or that experiments do not support."""
     learning, model = config.learning, config.model
     if config.run.samples != 1:
-        raise ConfigError("run.samples: an experiment takes 1; for more rollouts raise learning.replicates")
+        raise ConfigError("run.samples: must be 1 in an experiment; for more rollouts raise learning.replicates")
     if config.suite.count:
-        raise ConfigError("suite.count: an experiment takes its tasks from learning.rounds, round_size and worlds")
+        raise ConfigError("suite.count: not used by experiments; set learning.rounds, round_size and worlds")
     if learning.rounds % learning.blocks:
         raise ConfigError(
-            f"learning.rounds: {learning.rounds} rounds cannot be shared among {learning.blocks} blocks; give a "
+            f"learning.rounds: {learning.rounds} rounds cannot be divided into {learning.blocks} blocks; use a "
             f"multiple of {learning.blocks}"
         )
     if not learning.adapters:
         return
     if model.adapter:
-        raise ConfigError("model.adapter: give the weights there or in learning.adapters, not in both")
+        raise ConfigError("model.adapter: set either model.adapter or learning.adapters, not both")
     if model.provider in ("scripted", "replay") and any(learning.adapters):
-        raise ConfigError(f"learning.adapters: provider `{model.provider}` has no weights that an adapter could change")
+        raise ConfigError(f"learning.adapters: provider `{model.provider}` has no weights to adapt")
     if model.merge and len(learning.adapters) > 1:
-        raise ConfigError("model.merge: a server holds one set of merged weights; with learning.adapters leave it out")
+        raise ConfigError("model.merge: a server holds one set of merged weights; set it to false for several adapters")
 
 
 def _checks(learning: LearningConfig) -> frozenset[int]:
-    """The rounds before which the held-out tasks are run; `learning.rounds` is after the last one.
+    """The rounds before which the held-out tasks are run; `learning.rounds` means after the last one.
 
-    Each border between two blocks has one, whatever `every` says: transfer is what changes from border to border.
+    There is always a check between two blocks, whatever `every` says: transfer is the change between those checks.
     """
     if not learning.heldout.tasks:
         return frozenset()
@@ -96,11 +96,11 @@ def _checks(learning: LearningConfig) -> frozenset[int]:
 def _schedule(
     config: RunConfig, suite: Suite, load: Callable[[int, int], list[Task]], replicate: int, world: int
 ) -> _Schedule:
-    """The tasks of a replicate and world, each world's in its block, in the order that `learning.order` says."""
+    """The tasks of a replicate and world: one block per world, ordered by `learning.order`."""
     learning, seed = config.learning, _seed(config, replicate)
     first = config.suite.world + world * learning.blocks
     if first + learning.blocks > 1 and load(seed, 0)[0] == load(seed, 1)[0]:
-        raise ConfigError(f"learning.worlds: {suite.name} has no worlds, all have the same tasks; use 1, in 1 block")
+        raise ConfigError(f"learning.worlds: all worlds of {suite.name} have the same tasks; use 1 world and 1 block")
     arrange = partial(order_of, learning.order, replicate=replicate, replicates=learning.replicates)
     worlds = [first + block for block in arrange(learning.blocks, seed=(config.suite.seed, "blocks", world))]
     training: list[Task] = []
@@ -108,9 +108,7 @@ def _schedule(
     for each in worlds:
         tasks, count = load(seed, each), _training_count(learning)
         if learning.order != "drawn" and len({task.metadata.get("epoch") for task in tasks}) > 1:
-            raise ConfigError(
-                f"learning.order: {suite.name} drifts at a task; only in the order `drawn` it is one point"
-            )
+            raise ConfigError(f"learning.order: {suite.name} drifts at a given task, which needs the order `drawn`")
         training += [tasks[place] for place in arrange(count, seed=(config.suite.seed, each))]
         heldout.append(tasks[count:])
     size = learning.round_size
@@ -119,7 +117,7 @@ def _schedule(
 
 
 def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
-    """A world's tasks: those to learn from, then the held-out ones."""
+    """A world's tasks: the training tasks, then the held-out ones."""
     training, heldout = _training_count(config.learning), config.learning.heldout.tasks
     try:
         with wrap_suite_errors(suite.name):
@@ -128,22 +126,22 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
         if not heldout or not str(error).startswith("suite.count"):
             raise
         raise ConfigError(
-            f"learning.heldout.tasks: {training} tasks to learn from and {heldout} held-out ones are too many: {error}"
+            f"learning.heldout.tasks: {training} training tasks and {heldout} held-out tasks are too many: {error}"
         ) from None
 
 
 def _training_count(learning: LearningConfig) -> int:
-    """Tasks of one world that a lane learns from."""
+    """Training tasks per world of a lane."""
     return learning.rounds // learning.blocks * learning.round_size
 
 
 def _seed(config: RunConfig, replicate: int) -> int:
-    """Draws a replicate's tasks; where only their order differs, those of all."""
+    """The seed of a replicate's tasks; the same for all replicates if they differ only in order."""
     drawn = replicate if config.learning.order == "drawn" else 0
     return int.from_bytes(hashlib.sha256(f"{config.suite.seed}/{drawn}".encode()).digest()[:4], "big")
 
 
 def _known(rules: Sequence[Library]) -> list[Library]:
-    """What an oracle knows in each block: the rules of all its worlds. Where places of two worlds have the same name,
-    those of the world that it is in."""
+    """An oracle's library in each block: the rules of all its worlds. If two worlds have a skill of the same name, the
+    current world's is used."""
     return [Library({n: s for each in (*rules, now) for n, s in each.skills.items()}.values()) for now in rules]

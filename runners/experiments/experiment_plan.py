@@ -1,4 +1,4 @@
-"""What an experiment will be, told before it starts: its size, what it can detect, and what it may spend."""
+"""The plan of an experiment before it starts: its size, statistical power and budget."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,12 +11,12 @@ from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.tables import counted
 
 CURVE_LANES = 20
-"""Lanes of an arm with which a curve is usually identified (docs/statistics.md)."""
+"""Lanes per arm with which a curve is usually identified (docs/statistics.md)."""
 
 
 class Power(Struct, frozen=True):
-    """What a comparison of two arms will detect: `power` is the probability that the expected effect is significant.
-    `pairs` are tasks under both arms, of `tasks` different ones, in `lanes` of `worlds`; `sentence` says all of it."""
+    """The power of a comparison of two arms: the probability that the expected effect is significant. `pairs` counts
+    tasks run under both arms, `tasks` the distinct ones, in `lanes` and `worlds`; `sentence` is a summary."""
 
     of: str
     pairs: int
@@ -31,8 +31,9 @@ class Power(Struct, frozen=True):
 
 
 class ExperimentPlan(Struct, frozen=True, kw_only=True):
-    """The plan of an experiment. `lanes` counts all lanes, `lanes_per_arm` those of an arm under the same weights;
-    `learnt` and `heldout` are tasks of one lane. A check at the number of rounds is after the last one."""
+    """The plan of an experiment. `lanes` counts all lanes, `lanes_per_arm` those of an arm with the same weights.
+    `learnt` and `heldout` are training and held-out tasks per lane. A check at the number of rounds is after the last
+    one."""
 
     arms: Sequence[str]
     weights: Sequence[str]
@@ -59,13 +60,13 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     __repr__ = __str__
 
     def lines(self) -> Iterator[str]:
-        """For a person."""
+        """The plan as text."""
         factors = [f"{counted(len(self.arms), 'arm')} ({', '.join(self.arms)})", counted(self.replicates, "replicate")]
         factors.append(counted(self.worlds, "world") + (f" of {self.blocks} blocks" if self.blocks > 1 else ""))
         if len(self.weights) > 1:
             factors.append(f"{len(self.weights)} weights ({', '.join(name or 'no adapter' for name in self.weights)})")
         yield f"plan: {' x '.join(factors)} = {counted(self.lanes, 'lane')}"
-        yield f"a lane: {counted(self.rounds, 'round')} of {counted(self.round_size, 'task')}, order: {self.order}"
+        yield f"per lane: {counted(self.rounds, 'round')} of {counted(self.round_size, 'task')}, order: {self.order}"
         if self.heldout:
             before = ", ".join(str(check) for check in self.checks[:-1])
             yield f"held out: {counted(self.heldout, 'task')}, before round {before} and after the last"
@@ -75,15 +76,15 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
             yield f"power {power.of}: {power.sentence}"
         if self.power:
             yield f"  assumed: {self.power[0].assumed}"
-        few = "; expect it to be not identified" if self.lanes_per_arm < CURVE_LANES else ""
-        yield f"curve: {counted(self.lanes_per_arm, 'lane')} an arm, where a fit takes about {CURVE_LANES}{few}"
+        few = "; probably not identified" if self.lanes_per_arm < CURVE_LANES else ""
+        yield f"curve: {counted(self.lanes_per_arm, 'lane')} per arm; a fit needs about {CURVE_LANES}{few}"
         if self.budget:
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
 
 
 def pooled_power(plans: Sequence[ExperimentPlan]) -> list[Power]:
-    """Of the comparisons of several runs pooled, each world of each run being a unit, for the rates that the first of
-    them expects: over all rounds, and after learning. Empty where they compare nothing."""
+    """The power of the pooled comparisons of several runs: over all rounds, and after learning. Units are the worlds of
+    each run; the expected rates are those of the first run. Empty if the runs compare nothing."""
     by_part: dict[str, list[Power]] = {}
     for plan in plans:
         for one in plan.power:
@@ -106,7 +107,7 @@ def _pool(each: Sequence[Power]) -> Power:
 
 
 def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, finished: int) -> ExperimentPlan:
-    """The plan of an experiment's `lanes`, of whose episodes `finished` are there already."""
+    """The plan of an experiment with these `lanes`, of which `finished` episodes are done."""
     learning, lane = config.learning, lanes[0]
     weights = weights_of("learn", config)
     each = learning.replicates * learning.worlds
@@ -133,12 +134,12 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
 
 
 def _comparison_power(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:
-    """Of the comparisons that the run makes, over the units that `compare` takes."""
+    """The power of the run's comparisons, over the same units as `compare`."""
     from hermes_lab.analysis.stats import power
     from hermes_lab.analysis.stats.paired import MIN_LANES
 
     expect, learning = config.learning.expect, config.learning
-    # Replicates share their tasks where these differ in their order alone.
+    # Replicates that differ only in task order share their tasks.
     shared = learning.order != "drawn" and learning.replicates > 1
     clusters = None if shared else power.Lanes(lanes)
     if learning.worlds >= MIN_LANES:
@@ -150,7 +151,7 @@ def _comparison_power(config: RunConfig, lanes: int, learnt: int, heldout: int) 
             rates = (distinct, expect.baseline, expect.effect)
             value, sentence = power.power_of_pairs(*rates, lanes=clusters), power.sentence(*rates, lanes=clusters)
             if shared:
-                sentence += f"; {pairs} pairs, but replicates may answer alike: each of {distinct} tasks counts once"
+                sentence += f"; {pairs} pairs, but replicates share tasks, so each of {distinct} tasks counts once"
             assumed = power.assumptions(lanes=clusters)
             found.append(Power(of, pairs, distinct, lanes, learning.worlds, *rates[1:], value, sentence, assumed))
     return found

@@ -1,4 +1,4 @@
-"""What only the suite knows of a run: which rules held in its worlds, and what its held-out tasks have as answers."""
+"""Ground truth of a run, from its suite: the rules of its worlds and the answers of its held-out tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,13 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import read_manifest
-from hermes_lab.protocols import RuleAwareSuite, Suite
+from hermes_lab.protocols import Suite
 from hermes_lab.records import read_attempts
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.reload import config_of, lanes_of
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library, load_snapshot
+from hermes_lab.suites import RuleAwareSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.answers import answer_key
 from hermes_lab.types import Skill, Task, TaskInfo
@@ -34,7 +35,7 @@ class _Snapshot(Struct, frozen=True):
 
 
 class _LaneEpisode(Struct, frozen=True, kw_only=True):
-    """A view of an `Episode` that holds what its lane met, and with which library."""
+    """The fields of an `Episode` that tell which rules a lane met, and with which library."""
 
     v: int = 1
     lane: str
@@ -48,17 +49,17 @@ class _LaneEpisode(Struct, frozen=True, kw_only=True):
 
 
 def library_claims(run: Path) -> list[LibraryClaims] | None:
-    """What the libraries of a run tell of its rules: for every lane that may have skills, at the beginning of each
-    round and after the last one. None where the suite cannot tell.
+    """The rules that the libraries of a run state: for each lane with skills, at the start of each round and after the
+    last one. None if the suite does not expose its rules.
 
-    Raises `ConfigError` where the run cannot be read, or its suite is no longer there.
+    Raises `ConfigError` if the run cannot be read, or its suite is no longer available.
     """
     suite = load_suite(config_of(run).suite)
     if not isinstance(suite, RuleAwareSuite):
         return None
     lanes: dict[str, dict[tuple[int, str], _LaneEpisode]] = {}
     for met in read_attempts(run, _LaneEpisode):
-        if met.phase == "learn":  # of two records of one task the last
+        if met.phase == "learn":  # a later record of a task replaces the earlier one
             lanes.setdefault(met.lane, {})[met.round, met.task_id] = met
     reader = _Reader(suite, run)
     return [claims for name in sorted(lanes) for claims in _lane_claims(reader, name, list(lanes[name].values()))]
@@ -94,7 +95,7 @@ def _lane_claims(reader: "_Reader", name: str, episodes: list[_LaneEpisode]) -> 
 
 @dataclass
 class _Reader:
-    """Asks the suite, each question once. Ids of rules have their world before them: worlds may share names."""
+    """Caches queries to the suite. Rule ids are prefixed with their world, since worlds may share names."""
 
     suite: RuleAwareSuite
     run: Path
@@ -110,7 +111,7 @@ class _Reader:
         return self.snapshot((self.run / "lanes" / lane / "home" / "skills").resolve().name)
 
     def rules(self, split: str, numbers: Mapping[int, int]) -> frozenset[str]:
-        """The rules in force in all worlds; `numbers` has the number of the next task of each."""
+        """The rules in force in all worlds; `numbers` maps each world to the number of its next task."""
         return frozenset(
             rule
             for world, number in numbers.items()
@@ -118,7 +119,7 @@ class _Reader:
         )
 
     def claims(self, library: Library, name: str, split: str, numbers: Mapping[int, int]) -> tuple[str, ...]:
-        """What a skill tells. What is true of one world is no untrue word about another."""
+        """The rules that a skill states. A rule that is true in one world does not count as wrong in another."""
         of_world = [self._ask(library, name, split, world, number) for world, number in numbers.items()]
         true = [claims for claims in of_world if any(claims)]
         return tuple(claim for claims in true for claim in claims) if true else max(of_world, key=len, default=())
@@ -137,21 +138,22 @@ def _rule_ids(world: int, rules: Sequence[str] | frozenset[str]) -> Iterator[str
 
 
 class LeakScan(Struct, frozen=True, kw_only=True):
-    """Each lane's last library against the answers of its held-out tasks. `answers` of the `tasks` are known, and
-    `findable` of them hold a literal by which a leak would be found."""
+    """The search of each lane's final library for answers of its held-out tasks. Of `tasks`, `answers` have a known
+    answer, and `findable` have one with a literal that a leak could be recognised by."""
 
     lanes: int
     tasks: int
     answers: int
     findable: int
     leaks: dict[str, tuple[Leak, ...]]
-    """By lane, of those lanes that have some."""
+    """By lane; only lanes with leaks."""
 
 
 def scan_leaks(run: Path) -> LeakScan | None:
-    """None where the run holds out no tasks. The answers are made in sandboxes, in a second or so for ten tasks.
+    """Searches a run's skills for leaked answers; None if the run holds out no tasks. The answers are computed in
+    sandboxes, about 0.1 s per task.
 
-    Raises `ConfigError` where the run cannot be read, `InfraError` where a sandbox fails.
+    Raises `ConfigError` if the run cannot be read, `InfraError` if a sandbox fails.
     """
     config = config_of(run)
     if read_manifest(run).command != "learn" or not config.learning.heldout.tasks:
@@ -172,12 +174,12 @@ def scan_leaks(run: Path) -> LeakScan | None:
 
 
 async def _make_answers(config: RunConfig, suite: Suite, tasks: Sequence[Task]) -> dict[str, Answer]:
-    """By task, the answers that the suite knows."""
+    """The known answers by task id."""
     answers: dict[str, Answer] = {}
-    scheduler = anyio.Semaphore(config.run.concurrency)
+    slots = anyio.Semaphore(config.run.concurrency)
 
     async def make(task: Task) -> None:
-        async with scheduler:
+        async with slots:
             if key := await answer_key(suite, task, partial(open_sandbox, config.sandbox)):
                 answers[task.id] = Answer(task_id=task.id, answer=key.answer, known=key.known)
 
@@ -197,12 +199,12 @@ def _last_skills(run: Path, lane: Lane) -> list[Skill]:
 
 
 def from_suite(runs: list[Path]) -> "FromSuite":
-    """What only the suite knows, of one run. Where it cannot be asked, the page is complete without it."""
+    """The report's ground-truth section for a single run. If the suite is unavailable, the report works without it."""
     from hermes_lab.analysis.report.findings import FromSuite
     from hermes_lab.analysis.skill_effects.capture import captures
 
     if len(runs) > 1:
-        return FromSuite(searched="this is done of one run at a time")
+        return FromSuite(searched="only available for a single run")
     try:
         claims = library_claims(runs[0])
         scan = scan_leaks(runs[0])
@@ -212,10 +214,10 @@ def from_suite(runs: list[Path]) -> "FromSuite":
     if scan is None:
         return FromSuite(captures=found, searched="the run holds out no tasks")
     leaks = [
-        f"{lane}: {leak.skill} tells {', '.join(leak.literals)}, of the answer of {leak.task_id}"
+        f"{lane}: {leak.skill} contains {', '.join(leak.literals)} from the answer of {leak.task_id}"
         for lane, several in scan.leaks.items()
         for leak in several
     ]
     against = f"against the answers of {scan.findable} of {scan.tasks} held-out tasks"
-    searched = f"The last libraries of {scan.lanes} lanes {against}"
+    searched = f"The final libraries of {scan.lanes} lanes {against}"
     return FromSuite(captures=found, leaks=leaks, searched=searched)

@@ -1,4 +1,4 @@
-"""A study: the same experiment on several suites, each with several agents, as one file says it."""
+"""Studies: the same experiment on several suites with several agents, defined in one file."""
 
 import os
 import re
@@ -14,24 +14,24 @@ from hermes_lab.config.sources import load_section
 from hermes_lab.errors import ConfigError
 
 MODEL_URL, MODEL_NAME = "HERMES_LAB_MODEL_URL", "HERMES_LAB_MODEL_NAME"
-"""The environment's variables that put any OpenAI-compatible endpoint in the place of a study's variants."""
+"""Environment variables that replace a study's variants by an OpenAI-compatible endpoint."""
 
 
 class StudyConfig(Section):
-    """The file of `hermes-lab study`. Sources are YAML files and `key=value` overrides, as of `experiment -c`."""
+    """The file of `hermes-lab study`. Sources are YAML files and `key=value` overrides, as for `experiment -c`."""
 
     out: OutputPath
     """The folder of all runs."""
     shared: tuple[Source, ...] = ()
     """Sources of every run."""
     parts: dict[str, tuple[Source, ...]]
-    """What is worked on, such as a family of tasks: a name, and its sources. Each part has a report of its own."""
+    """What is varied between reports, such as the suite: a name and its sources. Each part has its own report."""
     variants: dict[str, tuple[Source, ...]]
-    """Who works on it, such as weights: a name, and its sources."""
+    """What is varied within a report, such as the weights: a name and its sources."""
     compare: tuple[str, str] | None = None
-    """Two variants, `[before, after]`, that are compared in each part."""
+    """Two variants, `[before, after]`, to compare in each part."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Parts that are answered for together, too, each world of each part counting as one: a name, and the parts."""
+    """Parts to analyse together as well: a name and the parts. Each world of each part counts as one unit."""
 
     @field_validator("parts", "variants")
     @classmethod
@@ -40,18 +40,18 @@ class StudyConfig(Section):
             raise ValueError("give at least one")
         for name in sources:
             if not name or name != Path(name).name or name.startswith("."):
-                raise ValueError(f"{name!r} is no name of a folder")
+                raise ValueError(f"{name!r} is not a valid folder name")
         return sources
 
     @model_validator(mode="after")
     def _check_names(self) -> "StudyConfig":
         for name in self.compare or ():
             if name not in self.variants:
-                raise ValueError(f"compare: there is no variant {name!r}; there are: {', '.join(self.variants)}")
+                raise ValueError(f"compare: no variant {name!r}; choose from {', '.join(self.variants)}")
         for group, parts in self.groups.items():
             for part in parts:
                 if part not in self.parts:
-                    raise ValueError(f"groups.{group}: there is no part {part!r}; there are: {', '.join(self.parts)}")
+                    raise ValueError(f"groups.{group}: no part {part!r}; choose from {', '.join(self.parts)}")
         return self
 
 
@@ -65,7 +65,7 @@ class Run(NamedTuple):
 
 
 class Study(NamedTuple):
-    """What a file asks for, with the environment's endpoint in it."""
+    """The runs of a study, with the endpoint of the environment variables applied."""
 
     folder: Path
     runs: list[Run]
@@ -78,7 +78,7 @@ class Study(NamedTuple):
             yield part, [run for run in self.runs if run.part == part]
 
     def of(self, group: str) -> dict[str, list[tuple[str, Path]]]:
-        """The parts of a group with their run, by variant."""
+        """The parts of a group and their run folders, by variant."""
         found: dict[str, list[tuple[str, Path]]] = {}
         for run in self.runs:
             if run.part in self.groups[group]:
@@ -87,12 +87,12 @@ class Study(NamedTuple):
 
 
 def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] = os.environ) -> Study:
-    """Reads the file; `overrides` are of the file's own fields, or of every run where they are not.
+    """Reads a study's file. `overrides` set fields of the file, or else of every run.
 
-    Where the environment names an endpoint, that is the only variant, in a folder of its own: adapters are no part of
-    somebody else's model. Raises `ConfigError` with the file and line of a mistake.
+    If the environment names an endpoint, it is the only variant, in its own folder and without adapters, which only fit
+    the model they were trained on. Raises `ConfigError` with the file and line of a mistake.
     """
-    # A file may be called `out.yaml`: only what has a value is an override.
+    # A source without `=` is a file, even if it is called `out.yaml`.
     own = [source for source in overrides if "=" in source and re.split(r"[.=]", source)[0] in StudyConfig.model_fields]
     config = load_section(StudyConfig, [str(file), *own])
     of_every = [source for source in overrides if source not in own]
@@ -101,7 +101,7 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
     url, name = environment.get(MODEL_URL, ""), environment.get(MODEL_NAME, "")
     if bool(url) != bool(name):
         missing = MODEL_NAME if url else MODEL_URL
-        raise ConfigError(f"{missing} is not set; an endpoint is named by {MODEL_URL} and {MODEL_NAME}")
+        raise ConfigError(f"{missing} is not set; set both {MODEL_URL} and {MODEL_NAME}")
     if url:
         plain = name.replace("/", "-")
         folder = folder.with_name(f"{folder.name}-{plain}")

@@ -1,7 +1,7 @@
-"""Leave one out: the tasks of a run's lanes again, with the lane's last library and with that less one skill.
+"""Leave-one-out ablation: reruns the tasks of a run's lanes with the final library and without each skill.
 
-Each lane of the source becomes one lane `all` and one `without-<skill>` for each skill that its prompts name. They
-learn nothing: every task is a held-out one to them. What differs between the two sides of a pair is the one skill.
+Each lane of the source becomes one lane `all` and one `without-<skill>` for each skill that its prompts list. They do
+not learn: all their tasks are held out. The two sides of a pair differ only in the one skill.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import WHOLE, lane_key, lane_name, without
+from hermes_lab.manifest import same_tasks
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.folder import with_kept_suite
@@ -36,8 +37,7 @@ Blocks = Sequence[Sequence[Task]]
 
 @dataclass(frozen=True)
 class Source:
-    """An experiment and those of its lanes whose skills are left out one by one. `warning` says that it is not
-    finished, "" where it is."""
+    """An experiment and the lanes whose skills are ablated. `warning` is set if it is not finished."""
 
     run: Path
     warning: str
@@ -47,8 +47,8 @@ class Source:
 
 
 def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
-    """The lanes that RUN or RUN:LANE means; of a run those of the `arm`. Raises `ConfigError` where they have no skills
-    to leave out, or the suite no longer makes the tasks that they had."""
+    """Resolves RUN:LANE to a lane, or RUN to the lanes of an `arm`. Raises `ConfigError` for unknown lanes, for a run
+    that is not an experiment, and if the suite no longer generates the same tasks."""
     run, lane = Path(text), ""
     if not run.is_dir() and ":" in text:
         folder, _, lane = text.rpartition(":")
@@ -57,8 +57,8 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     manifest = opened.manifest
     if manifest.command != "learn":
         raise ConfigError(
-            f"{run}: is a run of `{manifest.command}`; uplift runs lanes of an `experiment` again (a library of your "
-            "own has the arm frozen)"
+            f"{run}: is a `{manifest.command}` run; uplift needs an experiment (use the arm `frozen` for your own "
+            "library)"
         )
     asked = load_config(overrides, manifest.config)
     config = with_kept_suite(
@@ -66,23 +66,23 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     )
     suite = load_suite(config.suite)
     lanes = lanes_of(run, config, suite)
-    if tasks_digest(lanes) != manifest.tasks_digest:
-        raise ConfigError(f"{run}: its tasks are not made any more: the suite, or what was overridden, has changed")
+    if not same_tasks(manifest.tasks_digest, tasks_digest(lanes)):
+        raise ConfigError(f"{run}: its tasks cannot be regenerated, since the suite or the overrides have changed")
     chosen = [each for each in lanes if (each.name == lane if lane else _is_of(each, arm))]
     if not chosen:
         known = ", ".join(each.name for each in lanes) if lane else ", ".join(dict.fromkeys(each.arm for each in lanes))
-        what = f"lane {lane!r}; there are: {known}" if lane else f"arm {arm!r}; --arm takes: {known}"
+        what = f"lane {lane!r}; choose from {known}" if lane else f"arm {arm!r}; choose --arm from {known}"
         raise ConfigError(f"{run}: has no {what}")
     return Source(run, opened.warning(), config, suite, chosen)
 
 
 def plan_uplift(source: Source, *, skills: Collection[str] = (), about: bool = False, most: int = 0) -> list[Lane]:
-    """The lanes of the leave-one-out run. `skills` are those to leave out, all that prompts name by default; `most` is
-    the number of tasks for each of them, 0 for all.
+    """The lanes of the leave-one-out run. `skills` are the skills to ablate (default: all that prompts list); `most` is
+    the number of tasks per skill, 0 for all.
 
-    A skill's tasks are the held-out tasks of the lane in whose prompt the skill is named: in the others nothing would
-    change. With `about`, or where a lane holds out none, they are those, held out or learnt from, in which the skill
-    was eligible or loaded when the source ran. Raises `ConfigError` where nothing is left to run.
+    A skill is tested on the held-out tasks whose prompt lists it; in the others nothing would change. With `about`, or
+    if the lane has no held-out tasks, it is tested on the tasks in which it was eligible or loaded in the source run.
+    Raises `ConfigError` if there is nothing to run.
     """
     last = {lane.name: _last(source.run, lane) for lane in source.lanes}
     every = Library(skill for knowledge in last.values() for skill in knowledge.library.skills.values())
@@ -91,12 +91,12 @@ def plan_uplift(source: Source, *, skills: Collection[str] = (), about: bool = F
     planned = [new for lane in source.lanes for new in _leave_out(source, lane, last[lane.name], skills, about, most)]
     if not planned:
         lanes = ", ".join(lane.name for lane in source.lanes)
-        raise ConfigError(f"{source.run}: no skill of {lanes} met a task, so there is nothing to run again")
+        raise ConfigError(f"{source.run}: no skill of {lanes} applies to a task, so there is nothing to rerun")
     return planned
 
 
 def libraries_digest(lanes: Sequence[Lane]) -> str:
-    """One digest over what every lane begins with."""
+    """A digest over the initial knowledge of all lanes."""
     parts = (f"{lane.library.snapshot}/{lane.notes.snapshot if lane.notes.memory else ''}" for lane in lanes)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
@@ -133,13 +133,13 @@ def _leave_out(
 
 
 def _named_in_prompts(source: Source, lane: Lane, library: Library) -> Mapping[str, Collection[str]]:
-    """By task, the skills that its prompt names."""
+    """The skills that each task's prompt lists."""
     most = source.config.skills.max_listed
     return {t.id: {s.name for s in choose(library, t.prompt, most)} for block in lane.heldout for t in block}
 
 
 def _about(source: Source, lane: Lane) -> Mapping[str, Collection[str]]:
-    """By task, the skills that were eligible or loaded when the source ran it."""
+    """The skills that were eligible or loaded in each task of the source run."""
     met: dict[str, set[str]] = defaultdict(set)
     for seen in read_seen(source.run):
         if seen.lane == lane.name and seen.status == "ok":
@@ -148,7 +148,7 @@ def _about(source: Source, lane: Lane) -> Mapping[str, Collection[str]]:
 
 
 def _blocks(lane: Lane) -> Blocks:
-    """The tasks to run again, by block: the held-out ones, else those learnt from."""
+    """The tasks to rerun, by block: the held-out ones if there are any, else the training tasks."""
     if lane.heldout:
         return lane.heldout
     blocks: list[list[Task]] = [[] for _ in range(lane.blocks)]
@@ -158,10 +158,10 @@ def _blocks(lane: Lane) -> Blocks:
 
 
 def _last(run: Path, lane: Lane) -> Knowledge:
-    """What a lane knew in the end."""
+    """The final knowledge of a lane."""
     home = run / "lanes" / lane.name / "home"
     if not (home / "skills").exists():
-        return Knowledge(Library())  # it never began
+        return Knowledge(Library())  # the lane never started
     notes = load_notes((home / "memory").resolve()) if (home / "memory").exists() else Notes()
     return Knowledge(load_snapshot(home / "skills"), notes)
 

@@ -1,6 +1,7 @@
-"""What a run's episodes are written as for others to read: a format a file, and the registry that names them.
+"""Export formats, one per module, and their registry.
 
-A format is a function over a `Source`. It names why it leaves an episode out, and never invents what was not recorded.
+A format is a function of a `Source`. It counts the episodes that it leaves out by reason, and never invents data that
+was not recorded.
 """
 
 from typing import Literal
@@ -13,8 +14,8 @@ Name = Literal["hermes", "openai", "atif", "hf", "sft", "preference", "groups"]
 FORMATS: dict[Name, Lines | Folder] = {
     "hermes": Lines("Hermes/ShareGPT conversations", hermes.rows),
     "openai": Lines("OpenAI messages with tools, as the model saw and wrote them", openai.rows),
-    "atif": Folder("Harbor's trajectories (ATIF v1.8), a file an episode", atif.write),
-    "hf": Folder("a Hugging Face dataset: Parquet and its card", hf.write),
+    "atif": Folder("Harbor's trajectories (ATIF v1.8), one file per episode", atif.write),
+    "hf": Folder("a Hugging Face dataset: Parquet and a dataset card", hf.write),
     "sft": Lines("conversations selected for fine-tuning", sft.rows),
     "preference": Lines("chosen and rejected samples of a task, for TRL", preference.rows),
     "groups": Lines("scored groups with token ids", groups.rows),

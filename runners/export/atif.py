@@ -1,4 +1,4 @@
-"""`atif`: Harbor's Agent Trajectory Interchange Format v1.8, one JSON file an episode."""
+"""`atif`: Harbor's Agent Trajectory Interchange Format v1.8, one JSON file per episode."""
 
 import hashlib
 import re
@@ -10,18 +10,18 @@ from typing import Any
 
 import msgspec
 
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.runners.export.metadata import metadata
 from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, Message, Step, ToolCall, ToolResult, Trajectory, Usage
 
 SCHEMA = "ATIF-v1.8"
 Tokens = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]
-"""Of one reply: the ids of its prompt, its own, and their log-probabilities."""
+"""Of one reply: the token ids of its prompt, its own token ids, and their log-probabilities."""
 
 
 def write(source: Source, folder: Path) -> int:
-    """A file for every finished episode, named after its key; gives their number."""
+    """Writes a file per finished episode, named after its key; returns their number."""
     count = 0
     for episode, trajectory in source.finished():
         document = msgspec.json.encode(trajectory_document(episode, trajectory))
@@ -31,13 +31,13 @@ def write(source: Source, folder: Path) -> int:
 
 
 def file_name(key: str) -> str:
-    """Readable, and different for different keys."""
+    """A readable and unique file name for an episode's key."""
     readable = re.sub(r"[^A-Za-z0-9.-]+", "_", key)[:120].lstrip(".")
     return f"{readable}-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
 
 
 def trajectory_document(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
-    """One ATIF document. What was not counted, such as tokens of a scripted model, is left out."""
+    """One ATIF document. Counts that were not recorded, such as tokens of a scripted model, are left out."""
     steps = list(_steps(trajectory))
     steps[0]["timestamp"] = episode.started_at
     model = episode.model
@@ -65,7 +65,7 @@ def trajectory_document(episode: Episode, trajectory: Trajectory) -> dict[str, A
 
 
 def _steps(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """A step a message, but that the results of an agent's calls are its observation."""
+    """One step per message, except that tool results become the observation of the step that made the calls."""
     calls = {step.message: step for step in trajectory.steps}
     tokens = dict(zip(calls, _tokens(trajectory), strict=False))
     summaries = {one.at: one for one in trajectory.compressions}
@@ -94,8 +94,8 @@ def _results_after(messages: Sequence[Message], index: int) -> Iterator[ToolResu
 def _agent_step(
     message: Message, results: Sequence[ToolResult], call: Step | None, tokens: Tokens | None, *, in_text: bool
 ) -> dict[str, Any]:
-    # Where calls stand in the text, it stays whole: it is what was sampled.
-    text = message.content if in_text else part(message.content).answer
+    # In the text format, keep the full text as sampled, including its calls.
+    text = message.content if in_text else split_reasoning(message.content).answer
     step: dict[str, Any] = {"source": "agent", "message": text, "llm_call_count": 1}
     if text != message.content:
         step["extra"] = {"content": message.content}
@@ -144,7 +144,7 @@ def _counted(usage: Usage, prefix: str = "") -> dict[str, Any]:
 
 
 def _tokens(trajectory: Trajectory) -> list[Tokens]:
-    """The tokens of each model call in order; nothing where they do not account for every call."""
+    """The tokens of each model call in order; empty unless they cover every call."""
     found: list[Tokens] = []
     for branch in trajectory.branches:
         at = 0

@@ -1,4 +1,4 @@
-"""The two kinds of formats: rows of JSON Lines, and folders."""
+"""The two kinds of export formats: JSON Lines and folders."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from hermes_lab.runners.export.source import Source
 
 @dataclass(frozen=True)
 class Lines:
-    """JSON Lines. `rows` yields anything that JSON can carry, and holds as few episodes as it can."""
+    """JSON Lines. `rows` yields objects that can be encoded as JSON, holding few episodes in memory."""
 
     about: str
     rows: Callable[[Source], Iterator[Any]]
@@ -18,7 +18,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder. `write` fills an empty one and gives the number of rows in it."""
+    """A folder. `write` fills an empty folder and returns the number of rows."""
 
     about: str
     write: Callable[[Source, Path], int]

@@ -7,7 +7,7 @@ from hermes_lab.types import Episode, ScoredGroup
 
 
 def rows(source: Source) -> Iterator[ScoredGroup]:
-    """One row a group; its members may stand anywhere in the log, so all of it is read first."""
+    """One row per group. Its members may be anywhere in the log, so the whole log is read first."""
     from hermes_lab.envs.groups import build_groups
 
     yield from build_groups(_scored(source))

@@ -17,8 +17,8 @@ def rows(source: Source) -> Iterator[dict[str, Any]]:
 
 
 def row(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
-    """One row. `completed`: the agent answered; `partial`: something else ended the episode. `prompt_index` is the
-    task's place in its lane."""
+    """One row. `completed`: the agent answered; `partial`: the episode ended otherwise. `prompt_index` is the task's
+    position in its lane."""
     stats = _tool_stats(trajectory)
     answered = trajectory.stop_reason == "answered"
     return {
@@ -40,9 +40,9 @@ def row(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def parse_row(row: Mapping[str, Any]) -> list[Message]:
-    """The messages of a row, ours or upstream's. Of a result it knows id, name, content and whether it is a failure.
+    """The messages of a row of ours or of upstream. Results have only id, name, content and whether they failed.
 
-    Raises `ValueError` or `KeyError` for what is no row.
+    Raises `ValueError` or `KeyError` for an invalid row.
     """
     meta = row["metadata"]
     turns = [(turn["from"], turn["value"]) for turn in row["conversations"]]
@@ -51,7 +51,7 @@ def parse_row(row: Mapping[str, Any]) -> list[Message]:
 
 
 def _tool_stats(trajectory: Trajectory) -> dict[str, dict[str, int]]:
-    """Counts for every tool that was offered; calls of anything else are counted as `unknown`."""
+    """Counts per offered tool; calls of other tools are counted as `unknown`."""
     offered = [tool["function"]["name"] for tool in trajectory.tools]
     stats = {name: {"count": 0, "success": 0, "failure": 0} for name in [*offered, "unknown"]}
     for message in trajectory.messages:

@@ -1,11 +1,11 @@
-"""The turns of a Hermes row: text in which calls, results and reasoning are marked by tags, and its reader.
+"""Writes and reads the turns of a Hermes row: text in which tags mark calls, results and reasoning.
 
-The text can be read back exactly because
+The text can be read back exactly:
 
-- inside JSON a `<` that begins a tag of the format is written as `\\u003c`;
-- in prose it is written as `&lt;`, and an `&lt;` that stood before such a tag already as `&amp;lt;`. What a model
-  sampled in the text format is kept as it is: there the tags are calls, and the lab's own parser reads them;
-- `thoughts` says of each gpt turn where its `<think>` block comes from.
+- In JSON, a `<` that starts a tag of the format is written as `\\u003c`.
+- In prose it is written as `&lt;`, and an existing `&lt;` before such a tag as `&amp;lt;`. Text sampled in the text
+  format is not escaped: there the tags are calls, which the lab's own parser reads.
+- `thoughts` records for each gpt turn where its `<think>` block comes from.
 """
 
 import json
@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from hermes_lab.models.hermes_format import parse_reply, render_results, render_tools
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.types import Message, ToolCall, ToolResult, Trajectory
 
 Turn = tuple[str, str]
-"""Who speaks (system, human, gpt or tool), and the text."""
+"""The speaker (system, human, gpt or tool), and the text."""
 Think = Literal["apart", "written", "opened"]
-"""`apart`: the block is no part of the message's content: it holds what the server gave as reasoning, or nothing.
+"""`apart`: the block is not part of the message's content; it has the reasoning that the server returned, or nothing.
 `written`: the model wrote the block. `opened`: the chat template wrote the opening tag, and the model the rest."""
 
 _TAG = r"/?(?:tool_call|tool_response|tools|think)>"
@@ -35,14 +35,14 @@ _ROLES = {"system": "system", "user": "human", "assistant": "gpt"}
 
 
 def write_turns(trajectory: Trajectory) -> Iterator[Turn]:
-    """One turn a message; but the results of one reply's calls are one turn in both tool formats."""
+    """One turn per message, except that all results of one reply's calls are a single turn."""
     native = trajectory.tool_format == "native"
     messages = trajectory.messages
     if native and trajectory.tools and (not messages or messages[0].role != "system"):
         yield "system", render_tools(trajectory.tools)
     for index, message in enumerate(messages):
         if message.results:
-            # In the native format each result is a message of its own; a row has one turn for all of them.
+            # In the native format each result is a separate message.
             if not messages[index - 1].results:
                 yield "tool", "\n".join(map(_response, _results_from(messages, index)))
         elif message.role == "assistant":
@@ -55,12 +55,12 @@ def write_turns(trajectory: Trajectory) -> Iterator[Turn]:
 
 
 def thoughts(trajectory: Trajectory) -> list[Think]:
-    """Of each gpt turn, where its `<think>` block comes from."""
+    """Where the `<think>` block of each gpt turn comes from."""
     return [_think(message, trajectory) for message in trajectory.messages if message.role == "assistant"]
 
 
 def read_turns(turns: Sequence[Turn], *, native: bool, thoughts: Iterable[Think]) -> list[Message]:
-    """The messages that `write_turns` was given."""
+    """The inverse of `write_turns`: the messages of the turns."""
     thinks = iter(thoughts)
     messages: list[Message] = []
     for index, (speaker, value) in enumerate(turns):
@@ -92,13 +92,13 @@ def _results_from(messages: Sequence[Message], index: int) -> Iterator[ToolResul
 
 
 def _native(message: Message, trajectory: Trajectory, results: Sequence[ToolResult]) -> str:
-    """Think block, prose, calls. A call whose result tells its id holds none."""
+    """Think block, prose, calls. A call's id is left out if its result has the same one."""
     ids = [result.call_id for result in results] + [""] * len(message.tool_calls)
     calls = [_call(call, id) for call, id in zip(message.tool_calls, ids, strict=False)]
     prose = message.content
     think = _think(message, trajectory)
     if think == "apart":
-        start = _block("" if part(prose).reasoning == message.reasoning else message.reasoning)
+        start = _block("" if split_reasoning(prose).reasoning == message.reasoning else message.reasoning)
     else:
         opening, thought, prose = _thinking(prose, think)
         start = f"{opening}{_escape(thought)}{_THOUGHT}"
@@ -107,7 +107,7 @@ def _native(message: Message, trajectory: Trajectory, results: Sequence[ToolResu
 
 
 def _text(message: Message, trajectory: Trajectory) -> str:
-    """The sampled text, after what its prompt or its server kept of the think block."""
+    """The sampled text, preceded by the part of the think block that the prompt or the server separated from it."""
     think = _think(message, trajectory)
     if think == "written":
         return message.content
@@ -121,7 +121,7 @@ def _think(message: Message, trajectory: Trajectory) -> Think:
     content = message.content
     head, closed, _ = content.partition(_THOUGHT)
     if trajectory.tool_format == "native":
-        inside = bool(closed) and part(content).reasoning == message.reasoning
+        inside = bool(closed) and split_reasoning(content).reasoning == message.reasoning
     else:
         read = parse_reply(content).reasoning
         inside = read == message.reasoning and bool(read or closed)
@@ -133,7 +133,7 @@ def _think(message: Message, trajectory: Trajectory) -> Think:
 
 
 def _thinking(content: str, think: Think) -> tuple[str, str, str]:
-    """What opens the block, the thought, and what follows the closing tag."""
+    """The opening of the block, the thought, and the text after the closing tag."""
     head, _, rest = content.partition(_THOUGHT)
     if think == "opened":
         return f"{_THINK}\n", head, rest
@@ -146,7 +146,7 @@ def _block(reasoning: str) -> str:
 
 
 def _call(call: ToolCall, result_id: str) -> str:
-    """A call that could not be parsed holds its text where the arguments would be an object."""
+    """A call as a tagged block. One that could not be parsed has its raw text in place of the arguments."""
     written: dict[str, Any] = {"name": call.name, "arguments": call.raw if call.error else call.arguments}
     if call.error:
         written["error"] = call.error
@@ -161,7 +161,7 @@ def _response(result: ToolResult) -> str:
 
 
 def _embedded(content: str) -> Any:
-    """The object or array that a content is, where its text can be had back from it; else the text."""
+    """The content as an object or array, if encoding that gives the same text; else the text."""
     try:
         value = json.loads(content, parse_constant=_refuse)
         same = isinstance(value, dict | list) and json.dumps(value, ensure_ascii=False) == content
@@ -171,7 +171,7 @@ def _embedded(content: str) -> Any:
 
 
 def _with_tools(content: str, tools: Sequence[Mapping[str, Any]]) -> str:
-    """The system prompt with the signatures, which a native endpoint puts there itself."""
+    """The system prompt with the tool signatures, which a native endpoint adds itself."""
     if tools or _tools_at(content) is not None:
         return f"{content}\n\n{render_tools(tools)}"
     return content
@@ -194,14 +194,14 @@ def _read_native(value: str, think: Think, ids: Sequence[str]) -> Message:
         text = text.removeprefix(f"{_THINK}\n") if think == "opened" else text
     else:
         text = _unescape(text)
-    reasoning = reasoning or part(text).reasoning
+    reasoning = reasoning or split_reasoning(text).reasoning
     written = [json.loads(block) for block in _CALL.findall(blocks)]
     calls = [_read_call(one, ids[i] if i < len(ids) else "") for i, one in enumerate(written)]
     return Message(role="assistant", content=text, tool_calls=tuple(calls), reasoning=reasoning)
 
 
 def _read_text(value: str, think: Think, *, answered: bool) -> Message:
-    """What was read as calls was answered; JSON that names no offered tool was text."""
+    """A sampled reply. Calls are only read if they were answered; otherwise the model's JSON was plain text."""
     reasoning, content = _split_block(value) if think == "apart" else ("", value)
     content = content.removeprefix(f"{_THINK}\n") if think == "opened" else content
     read = parse_reply(content)
@@ -214,7 +214,7 @@ def _read_text(value: str, think: Think, *, answered: bool) -> Message:
 
 
 def _split_block(text: str) -> tuple[str, str]:
-    """The reasoning of the block that a turn begins with, and the rest."""
+    """The reasoning of the block at the start of a turn, and the rest."""
     block, _, rest = text.removeprefix(f"{_THINK}\n").partition(f"{_THOUGHT}\n")
     return _unescape(block.removesuffix("\n")), rest
 
@@ -251,7 +251,7 @@ def _without_tools(value: str) -> list[Message]:
 
 
 def _tools_at(text: str) -> int | None:
-    """Where the signatures that end a text begin; they hold no line break but between them."""
+    """The start of the tool signatures at the end of a text, or None. A signature contains no line break."""
     at = text.rfind(f"{_BEFORE_TOOLS}\n")
     return at if at >= 0 and text.endswith(f"\n</tools>{_AFTER_TOOLS}") else None
 

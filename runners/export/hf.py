@@ -1,4 +1,4 @@
-"""`hf`: a folder that `datasets.load_dataset(path)` reads without code: a Parquet file a split, and a dataset card."""
+"""`hf`: a folder for `datasets.load_dataset(path)`: one Parquet file per split, and a dataset card."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from hermes_lab.runners.export.source import Source
 from hermes_lab.types import Episode, Trajectory
 
 _BATCH = 500
-"""Rows of a Parquet row group: all that is held in memory of a split."""
+"""Rows per Parquet row group, and the most rows of a split in memory."""
 
 _COLUMNS = {
     "episode": "string",
@@ -37,7 +37,7 @@ _COLUMNS = {
     "snapshot": "string",
     "config_digest": "string",
 }
-"""Of the metadata, what one filters and groups by, with its Arrow type."""
+"""Metadata that are columns, for filtering and grouping, with their Arrow types."""
 
 _CARD = """\
 ---
@@ -53,10 +53,10 @@ configs:
 {total} episodes of the Hermes Lab run `{name}`; config digest `{digest}`. A row is one episode:
 
 - `messages`: role, content, reasoning_content, tool_calls (arguments as JSON text) and tool_call_id, as the model saw
-  and wrote them; what a message does not have is empty
+  and wrote them; absent fields are empty
 - `tools`: the OpenAI function schemas of the requests, as JSON text
-- `score` and `success` of the first submission, `accepted` of the last one; null where nothing judged them
-- `metadata`: everything else that is known of the episode, as JSON text; the columns beside it repeat parts of it
+- `score` and `success` of the first submission, `accepted` of the last one; null without a verifier
+- `metadata`: all metadata of the episode as JSON text; some of it is repeated as columns
 
 ```python
 from datasets import load_dataset
@@ -67,7 +67,7 @@ episodes = load_dataset("{name}")
 
 
 def write(source: Source, folder: Path) -> int:
-    """Fills `folder`; gives the number of rows. A task's split is its row's split."""
+    """Fills `folder`; returns the number of rows. Rows are split by the task's split."""
     arrow = _arrow()
     splits: dict[str, _Split] = {}
     with ExitStack() as files:
@@ -87,12 +87,12 @@ def write(source: Source, folder: Path) -> int:
 
 
 def split_name(split: str) -> str:
-    """A name that `datasets` takes."""
+    """A split name that is valid for `datasets`."""
     return re.sub(r"\W+", "_", split, flags=re.ASCII).strip("_") or "train"
 
 
 class _Split:
-    """The rows of one split on their way into its file."""
+    """Writes the rows of one split to its file."""
 
     def __init__(self, arrow: ModuleType, path: Path) -> None:
         self._arrow = arrow
@@ -109,7 +109,7 @@ class _Split:
         self._file.close()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Takes one row."""
+        """Adds a row."""
         self._rows.append(row)
         self.count += 1
         if len(self._rows) == _BATCH:
@@ -121,7 +121,7 @@ class _Split:
 
 
 def _arrow() -> ModuleType:
-    """pyarrow, which has no types, comes with an extra, and takes half a second to import."""
+    """Imports pyarrow lazily: it is an optional dependency without type hints, and takes half a second to import."""
     try:
         return import_module("pyarrow")
     except ImportError:
@@ -129,7 +129,7 @@ def _arrow() -> ModuleType:
 
 
 def _schema(arrow: Any) -> Any:
-    """Types that never depend on an episode: what has a schema of its own is JSON text."""
+    """A fixed schema for all episodes: fields whose structure varies are JSON text."""
     text = arrow.string()
     call = {"id": text, "type": text, "function": arrow.struct({"name": text, "arguments": text})}
     message = {"role": text, "content": text, "reasoning_content": text}

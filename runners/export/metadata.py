@@ -1,4 +1,4 @@
-"""What every format says of an episode beside its conversation."""
+"""The metadata of an episode, the same in every format."""
 
 from typing import Any
 
@@ -8,11 +8,10 @@ from hermes_lab.types import Episode, Trajectory
 
 
 def metadata(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
-    """The same keys in every row, null where there is nothing, so that tables of rows have one schema.
+    """The same keys in every row, null if missing, so that tables have one schema.
 
-    `score` and `success` are of the first submission, `accepted` is of the last one. Where `compressions` is not empty
-    the messages are still the whole log in order: each entry says which of them the model saw no more.
-    """
+    `score` and `success` are of the first submission, `accepted` is of the last one. Compressed conversations still
+    have all messages in order: each entry of `compressions` tells which of them the model no longer saw."""
     return {
         "episode": episode.key,
         "suite": episode.suite,

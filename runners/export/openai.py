@@ -1,4 +1,4 @@
-"""`openai`: a row an episode, `{"messages", "tools", "metadata"}`."""
+"""`openai`: one row per episode, `{"messages", "tools", "metadata"}`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +20,8 @@ def rows(source: Source) -> Iterator[dict[str, Any]]:
 
 
 def _malformed(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """Native calls whose arguments were no JSON. The wire carries them without arguments, as the model saw them in its
-    next prompts; what it wrote is here."""
+    """Native calls whose arguments are not valid JSON. The messages have them without arguments, as the model saw them
+    in later prompts; `raw` is what it wrote."""
     if trajectory.tool_format == "hermes":
         return []
     return [

@@ -1,4 +1,4 @@
-"""Where an export goes: a file or a folder that is there whole or not at all, or standard output."""
+"""The target of an export: a file or folder, written atomically, or standard output."""
 
 import os
 import shutil
@@ -14,33 +14,33 @@ from hermes_lab.errors import ConfigError
 
 STDOUT = Path("-")
 _MARK = ".hermes-lab-export"
-"""Lies in every folder that an export wrote, so that `--force` never removes anything else."""
+"""A marker in every exported folder, so that `--force` never removes anything else."""
 _ROWS = ({"conversations", "prompt_index"}, {"messages", "metadata"}, {"chosen"}, {"token_ids", "advantages"})
-"""Fields by which the rows of an export are known."""
+"""Fields that identify the rows of an export."""
 _encoder = msgspec.json.Encoder()
 
 
 def check_out(out: Path, run: Path, *, folder: bool, force: bool) -> None:
-    """Raises `ConfigError` where the export may not go to `out`."""
+    """Raises `ConfigError` if the export cannot be written to `out`."""
     if out == STDOUT:
         if folder:
-            raise ConfigError("-o -: this format is a folder; name one")
+            raise ConfigError("-o -: this format writes a folder; give one")
         return
     if out.resolve().is_relative_to((run / "episodes").resolve()):
-        raise ConfigError(f"{out}: is in the run's own log; write the export elsewhere")
+        raise ConfigError(f"{out}: is inside the run's own log; write the export elsewhere")
     if not os.path.lexists(out) or (folder and out.is_dir() and not any(out.iterdir())):
         return
     if folder != out.is_dir() or not (out.is_dir() or out.is_file()):
         wanted = "folder" if folder else "file"
-        raise ConfigError(f"{out}: is there and is no {wanted}, which this format writes; name another")
+        raise ConfigError(f"{out}: exists and is not a {wanted}, which this format writes; choose another --out")
     if not force:
-        raise ConfigError(f"{out}: is there already; name another, or overwrite it with --force")
+        raise ConfigError(f"{out}: already exists; choose another --out, or overwrite it with --force")
     if not ((out / _MARK).exists() if folder else _is_export(out)):
-        raise ConfigError(f"{out}: holds something else than an export; name another {'folder' if folder else 'file'}")
+        raise ConfigError(f"{out}: is not an export, so it is not overwritten; choose another --out")
 
 
 def _is_export(path: Path) -> bool:
-    """Whether a file is empty, or its first line a row of some export."""
+    """Whether a file is empty, or its first line is a row of an export."""
     with path.open("rb") as file:
         line = file.readline(1 << 26)
     try:
@@ -51,7 +51,7 @@ def _is_export(path: Path) -> bool:
 
 
 def write_lines(rows: Iterable[Any], out: Path) -> int:
-    """Writes JSON Lines; gives their number."""
+    """Writes JSON Lines; returns the number of lines."""
     if out == STDOUT:
         return _write(rows, sys.stdout.buffer)
     out = out.resolve()
@@ -66,7 +66,7 @@ def write_lines(rows: Iterable[Any], out: Path) -> int:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """An empty folder to fill, which takes the place of `out` at the end of the block."""
+    """Yields an empty folder to fill, which replaces `out` at the end of the block."""
     out = out.resolve()
     with _temporary(out) as path:
         path.mkdir()
@@ -82,7 +82,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _temporary(out: Path, kind: str = "tmp") -> Iterator[Path]:
-    """A free name beside `out`; what is there in the end is removed."""
+    """A temporary path next to `out`, removed at the end."""
     out.parent.mkdir(parents=True, exist_ok=True)
     path = out.with_name(f".{out.name}.{os.getpid()}.{kind}")
     try:

@@ -15,9 +15,9 @@ Messages = list[dict[str, Any]]
 
 
 def rows(source: Source) -> Iterator[dict[str, Any]]:
-    """`{"prompt", "chosen", "rejected", "tools", "metadata"}`, at most one pair a prompt.
+    """`{"prompt", "chosen", "rejected", "tools", "metadata"}`, at most one pair per prompt.
 
-    The log is read twice, so that only pairs whose second half is still to come are held.
+    Reads the log twice, to keep only incomplete pairs in memory.
     """
     from hermes_lab.training.pairs import find_pairs, join_pairs
 
@@ -41,9 +41,9 @@ def _row(chosen: Episode, rejected: Episode) -> dict[str, Any]:
 
 
 def _halves(trajectory: Trajectory) -> tuple[Messages, Messages]:
-    """What stands before the first reply, and all from it to the last one.
+    """The messages before the first reply, and those from it to the last reply.
 
-    Templates take a call's arguments as an object, where the wire has text.
+    Chat templates expect a call's arguments as an object; requests have them as text.
     """
     replies = [index for index, message in enumerate(trajectory.messages) if message.role == "assistant"]
     messages = chat(trajectory)

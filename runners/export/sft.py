@@ -1,4 +1,4 @@
-"""`sft`: the conversations that `train sft` would select, with the turns that it would train."""
+"""`sft`: the conversations that `train sft` would select, with the turns that it would train on."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from hermes_lab.runners.export.source import Source
 
 
 def rows(source: Source) -> Iterator[dict[str, Any]]:
-    """One row a distinct conversation, by digest: a selection is of the whole run, so all of it is read first."""
+    """One row per distinct conversation, ordered by digest. The selection covers the whole run, which is read first."""
     from hermes_lab.training.select import select_rows
 
     selected = select_rows([source.run])

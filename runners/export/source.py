@@ -1,4 +1,4 @@
-"""The episodes of a run as a format reads them."""
+"""The episodes of a run, as input for export formats."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,23 +10,23 @@ from hermes_lab.types import Episode, Trajectory
 
 
 class Finished(NamedTuple):
-    """An episode that was not errored, and what happened in it."""
+    """An episode without an error, and its trajectory."""
 
     episode: Episode
     trajectory: Trajectory
 
 
 class Budget(NamedTuple):
-    """Tokens that a conversation may have, as this tokenizer counts them; a longer one is compressed to fit."""
+    """The maximum tokens of a conversation, and the tokenizer that counts them; longer ones are compressed."""
 
     tokens: int
     tokenizer: Any
 
 
 class Source:
-    """A run's episodes, one after the other. `left_out` counts, by reason, those that are not in the export.
+    """A run's episodes. `left_out` counts those that are not exported, by reason.
 
-    `seen` is called for every episode that is read. `compressed` counts those that were brought within the `budget`.
+    `seen` is called for every episode that is read. `compressed` counts those that were compressed to the `budget`.
     """
 
     def __init__(self, run: Path, seen: Callable[[], None] = lambda: None, budget: Budget | None = None) -> None:
@@ -37,7 +37,7 @@ class Source:
         self._seen = seen
 
     def finished(self) -> Iterator[Finished]:
-        """Every finished episode. An errored one has no trajectory and no score: it is left out."""
+        """Every finished episode. Errored ones have no trajectory and no score, and are left out."""
         for episode in read_episodes(self.run):
             self._seen()
             if episode.trajectory is None:

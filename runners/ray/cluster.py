@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster, and what the cluster has."""
+"""Connecting to a Ray cluster, and its resources."""
 
 import logging
 import math
@@ -16,13 +16,13 @@ _REACH_SECONDS = 10.0
 
 @contextmanager
 def ray_cluster(address: str) -> Iterator[None]:
-    """A connection to the cluster; one that is there already is used, and left."""
+    """Connects to the cluster. An existing connection is reused and stays open."""
     if ray.is_initialized():
         yield
         return
-    # Not Ray's own default, which joins any cluster that somebody left on this machine.
+    # Ray's own default would join any cluster that is still running on this machine.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray asks the network otherwise
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray sends usage statistics
     try:
         _reach(address)
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -35,29 +35,29 @@ def ray_cluster(address: str) -> Iterator[None]:
 
 
 def _reach(address: str) -> None:
-    """Raises `OSError` where nobody listens at HOST:PORT, which Ray would wait for many minutes."""
+    """Raises `OSError` if nothing listens at HOST:PORT; Ray would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
 
 
 def room_for(cpus: float, resources: dict[str, float], node: str) -> int:
-    """How many workers the cluster can hold, by all that its nodes have."""
+    """How many workers fit on the cluster, by the total resources of its nodes."""
     needs = {"CPU": cpus, **resources}
     there = [has for number, has in _nodes() if node in ("", number)]
     return sum(min(math.floor(has.get(name, 0.0) / amount) for name, amount in needs.items()) for has in there)
 
 
 def _nodes() -> list[tuple[str, dict[str, float]]]:
-    """The id of each living node, and all that it has."""
+    """The id and total resources of each node that is alive."""
     return [(node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
 def what_it_has() -> str:
-    """The nodes for a person, without what Ray gives each to name it by."""
+    """The nodes' resources as text, without the resources that Ray adds to identify nodes."""
     return "; ".join(", ".join(f"{n} {has[n]:g}" for n in sorted(has) if ":" not in n) for _, has in _nodes())
 
 
 def one_line(error: Exception) -> str:
-    """What an error of Ray says, without its pages of advice."""
+    """The start of Ray's error message as one line; the rest is often pages of advice."""
     return " ".join(str(error).split())[:300]

@@ -1,4 +1,4 @@
-"""The refits of a bootstrap, spread over a Ray cluster: the same numbers as here."""
+"""Bootstrap refits on a Ray cluster, with the same results as in one process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ from hermes_lab.analysis.fitting.likelihood import Counts
 from hermes_lab.runners.ray.cluster import ray_cluster
 
 _DRAWS = 200
-"""Of one task: some tenths of a second."""
+"""Draws per Ray task: a few tenths of a second."""
 
 
 @contextmanager
 def refits_on_ray() -> Iterator[Refit]:
-    """The `refit` of `hermes_lab.analysis.fitting.fit` on the cluster of $RAY_ADDRESS, or of this machine, for the time
-    of the block."""
+    """Yields a version of `hermes_lab.analysis.fitting.fit.refit` that runs on the cluster of $RAY_ADDRESS, or on a
+    local one."""
     with ray_cluster(""):
         remote = ray.remote(refit)
 

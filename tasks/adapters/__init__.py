@@ -1,1 +1,1 @@
-"""Third-party suites, each by an adapter with a `load()`."""
+"""Adapters of third-party suites, each with a `load()`."""

@@ -1,4 +1,4 @@
-"""The entries of BFCL's multi-turn categories, read from the files that bfcl-eval brings."""
+"""The entries of BFCL's multi-turn categories, from the data files of bfcl-eval."""
 
 import ast
 import importlib
@@ -17,7 +17,7 @@ VERSION = "2026.3.23"
 
 
 class Function(NamedTuple):
-    """A function as BFCL documents it, in terms of JSON schema, and the backend that has it."""
+    """A function as BFCL documents it, with its parameters as JSON schema, and its backend."""
 
     name: str
     description: str
@@ -32,7 +32,7 @@ class Function(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One entry. `turns` are what the user says, "" where held-out functions come; `raw` is what the checker reads."""
+    """One entry. `turns` are the user messages, "" where held-out functions are added; `raw` is for the checker."""
 
     id: str
     category: str
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 @cache
 def read_entries(category: str) -> tuple[Entry, ...]:
-    """All entries of a category. Raises `ConfigError` where bfcl-eval is missing."""
+    """All entries of a category. Raises `ConfigError` if bfcl-eval is not installed."""
     stem = f"BFCL_v4_multi_turn_{category}.json"
     solutions = {row["id"]: row["ground_truth"] for row in _rows(stem, "possible_answer")}
     return tuple(_entry(raw, category, solutions[raw["id"]]) for raw in _rows(stem))
@@ -75,7 +75,7 @@ def _functions(backend: str) -> tuple[Function, ...]:
     return tuple(
         Function(
             row["name"],
-            # As BFCL tells models whose schemas have no place for what comes back.
+            # BFCL does the same for models whose schemas cannot describe results.
             f"{row['description']} The response field has the following schema: {json.dumps(row['response'])}",
             _json_schema(row["parameters"]),
             backend,
@@ -85,7 +85,7 @@ def _functions(backend: str) -> tuple[Function, ...]:
 
 
 def _json_schema(node: dict[str, Any]) -> dict[str, Any]:
-    """BFCL's types (`dict`, `float`, `tuple`) in the words of JSON schema, at every depth."""
+    """Translates BFCL's types (`dict`, `float`, `tuple`) to JSON schema, recursively."""
     from bfcl_eval.constants.type_mappings import GORILLA_TO_OPENAPI
 
     schema = dict(node)
@@ -98,7 +98,7 @@ def _json_schema(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def backend_class(backend: str) -> type:
-    """The Python class that runs a backend's functions."""
+    """The Python class that implements a backend."""
     from bfcl_eval.constants.executable_backend_config import CLASS_FILE_PATH_MAPPING
 
     found: type = getattr(importlib.import_module(CLASS_FILE_PATH_MAPPING[backend]), backend)
@@ -106,7 +106,7 @@ def backend_class(backend: str) -> type:
 
 
 def solve(entry: Entry, turn: int) -> tuple[Action, ...]:
-    """The packaged solution of a turn as tool calls: every argument by its name."""
+    """The packaged solution of a turn as tool calls with named arguments."""
     backends = {f.name: f.backend for fs in (entry.functions, *entry.held_out.values()) for f in fs}
     return tuple(_move(call, backends) for call in entry.solution[turn])
 

@@ -1,8 +1,7 @@
-"""Runs packaged tests of HumanEval, apart from the harness: `python -I -S _humaneval_runner.py < orders > results`.
+"""Runs packaged tests of HumanEval outside the harness: `python -I -S _humaneval_runner.py < orders > results`.
 
-An order is a program, its test and the name of what is tested, as JSON; a result is how the test ended, and the calls
-it made. The candidate is the program's own function, or, where the order has `answers`, those of one that ran
-elsewhere.
+An order is a program, its test and the name of the tested function, as JSON. A result is how the test ended, and the
+calls it made. The candidate is the function of the program, or a replay of the order's `answers`.
 """
 
 import ast
@@ -15,14 +14,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_SECONDS = 2  # of the processor: a loaded machine kills nothing
+_SECONDS = 2  # of CPU time, so that a loaded machine kills nothing
 _PATIENCE = 60
 _MEMORY = 1 << 30
 _CALLS = 2000
 
 
 def main() -> None:
-    """Each order in a process of its own."""
+    """Runs each order in its own process."""
     json.dump([_apart(order) for order in json.load(sys.stdin)], sys.stdout)
 
 
@@ -45,7 +44,7 @@ def _apart(order: dict[str, Any]) -> dict[str, Any]:
 
 def run(order: dict[str, Any]) -> dict[str, Any]:
     """How one test ends: passed, failed, or with an error."""
-    random.seed(0)  # some tests draw their inputs
+    random.seed(0)  # some tests have random inputs
     calls: list[str] = []
     names: dict[str, Any] = {}
     try:
@@ -71,7 +70,7 @@ def _recorded(function: Callable[..., Any], calls: list[str]) -> Callable[..., A
 
 
 def _replayed(order: dict[str, Any]) -> Callable[..., Any]:
-    """The answers in their order; to other arguments there is none."""
+    """Replays the answers in order; raises on other arguments."""
     told = iter(zip(order["calls"], order["answers"], strict=True))
 
     def candidate(*arguments: Any) -> Any:

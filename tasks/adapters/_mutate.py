@@ -1,4 +1,4 @@
-"""Small mistakes in a function: one edit of the text each, at a place that the syntax tree gives."""
+"""Mutants of a function: one small edit of the source each, located by the syntax tree."""
 
 import ast
 import re
@@ -21,20 +21,20 @@ _NAMED = dict(map(str.split, _TWINS)) | {other: one for one, other in map(str.sp
 
 
 class Edit(NamedTuple):
-    """`old` at an offset of the text becomes `new`."""
+    """Replaces `old` at an offset of the source with `new`."""
 
     at: int
     old: str
     new: str
 
     def made(self, text: str) -> str:
-        """The text with the mistake in it."""
+        """The edited source."""
         return text[: self.at] + self.new + text[self.at + len(self.old) :]
 
 
 def edits(source: str, since: int) -> tuple[Edit, ...]:
-    """Every mistake that can be made from line `since` on, counted from 1, in the order of the text."""
-    if not source.isascii():  # the tree counts in bytes
+    """All possible edits from line `since` on (from 1), in source order."""
+    if not source.isascii():  # offsets of the tree are in bytes
         return ()
     lines = [0]
     for line in source.splitlines(keepends=True):
@@ -67,7 +67,7 @@ def _edits_of(node: ast.AST, source: str, lines: list[int]) -> Iterator[Edit]:
 def _between(
     left: ast.AST, right: ast.AST, swap: tuple[str, str] | None, source: str, lines: list[int]
 ) -> Iterator[Edit]:
-    """The operator stands between its operands, beside brackets and blanks only."""
+    """The operator between two operands; only brackets and blanks may surround it."""
     start, end = _span(left, lines)[1], _span(right, lines)[0]
     if swap and (match := re.fullmatch(rf"[\s)]*({re.escape(swap[0])})[\s(]*", source[start:end])):
         yield Edit(start + match.start(1), *swap)

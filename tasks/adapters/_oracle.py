@@ -1,7 +1,7 @@
-"""The packaged solution of a task, spoken by a scripted model through the whole real agent.
+"""Runs the packaged solution of a task through the real agent, as a scripted model.
 
-`hermes-lab run -c suite.name=bfcl -c model.provider=scripted -c model.name=hermes_lab.tasks.adapters._oracle:oracle`
-runs it as any other model."""
+hermes-lab run -c suite.name=bfcl -c model.provider=scripted -c model.name=hermes_lab.tasks.adapters._oracle:oracle
+"""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from hermes_lab.agent.loop import CONCLUDE
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import Policy, ScriptedModel, TaskAwarePolicy
@@ -17,23 +16,24 @@ from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.family import Action
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult
 
 
 class Part(NamedTuple):
-    """What the solution does between two words of the user: its calls, one a reply, then an answer."""
+    """What the solution does between two user messages: its calls, one per reply, then an answer."""
 
     calls: tuple[Action, ...]
     answer: str = "Done."
 
 
 Script = Callable[[Task], tuple[Part, ...]]
-"""An adapter's `script`: the packaged solution of one of its tasks. It may make what the task only names."""
+"""An adapter's `script`: the packaged solution of one of its tasks, which it may generate."""
 
 
 def oracle() -> TaskAwarePolicy:
-    """`model.name: hermes_lab.tasks.adapters._oracle:oracle`. An adapter's tasks are done by its script; an empty one
-    answers at once."""
+    """`model.name: hermes_lab.tasks.adapters._oracle:oracle`. Follows the adapter's script; without parts it answers at
+    once."""
     return TaskAwarePolicy(_policy)
 
 
@@ -43,7 +43,7 @@ def _policy(task: Task) -> Policy:
 
 
 def _next(parts: tuple[Part, ...], messages: Sequence[Message]) -> Message:
-    """The turn that follows: where the script is stands in the conversation."""
+    """The next message; the conversation tells how far the script has run."""
     said = [n for n, m in enumerate(messages) if m.role == "user" and not m.results and m.content != CONCLUDE]
     replies = sum(message.role == "assistant" for message in messages[said[-1] :])
     part = parts[len(said) - 1] if len(said) <= len(parts) else Part(())
@@ -55,7 +55,7 @@ def _next(parts: tuple[Part, ...], messages: Sequence[Message]) -> Message:
 
 
 def flaw(task: Task) -> str:
-    """Why the package itself has no solution of a task; empty where it has."""
+    """Why the package has no solution for a task; empty if it has one."""
     tell: Callable[[Task], str] = getattr(
         importlib.import_module(f"hermes_lab.tasks.adapters.{task.suite}"), "flaw", lambda _: ""
     )
@@ -64,7 +64,7 @@ def flaw(task: Task) -> str:
 
 @dataclass(frozen=True)
 class Proof:
-    """What the packaged solutions score, a row a task."""
+    """The results of packaged solutions, one row per task."""
 
     suite: str
     rows: tuple[tuple[Task, Episode], ...]
@@ -76,33 +76,33 @@ class Proof:
 
     @property
     def solved(self) -> int:
-        """Those that the suite's own judge accepts."""
+        """The tasks whose solutions the suite accepts."""
         return sum(bool(episode.success) for _, episode in self.rows)
 
     @property
     def calls(self) -> int:
-        """Tool calls that were executed and did not fail."""
+        """Successful tool calls."""
         return sum(result.ok for _, episode in self.rows for result in _results(episode))
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Each task that is not accepted though its package knows a solution, with the reason."""
+        """Tasks that are not accepted although the package has a solution, with the reason."""
         return tuple(f"{t.id}: {_why(episode)}" for t, episode in self.rows if not episode.success and not flaw(t))
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """Each task that is not accepted since its package knows no solution, with the reason."""
+        """Tasks that are not accepted because the package has no solution, with the reason."""
         return tuple(f"{t.id}: {flaw(t)}" for t, episode in self.rows if not episode.success and flaw(t))
 
     def sentence(self) -> str:
-        """The proof in one line."""
+        """A summary in one line."""
         calls = sum(len(_results(episode)) for _, episode in self.rows)
         done = f", {self.calls} of {calls} calls ran" if calls else ""
         return f"{self.suite}: {self.solved} of {self.total} packaged solutions are accepted{done}"
 
 
 async def prove(suite: Suite, tasks: Sequence[Task], open_sandbox: Callable[[], Sandbox]) -> Proof:
-    """Runs the packaged solution of each task through `run_episode`, as a model would run it."""
+    """Runs the packaged solution of each task through `run_episode`."""
     config = RunConfig.model_validate({"agent": {"max_iterations": 500}})
     context = RolloutContext(config, config_digest(config), suite, ScriptedModel(oracle(), name="oracle"), open_sandbox)
     rows = []

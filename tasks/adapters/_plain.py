@@ -1,4 +1,4 @@
-"""Answers that a scorer may read with `eval`: plain data and arithmetic only, so that no answer runs in the harness."""
+"""Restricts answers that a scorer passes to `eval` to plain data and arithmetic: no code runs in the harness."""
 
 import ast
 from collections.abc import Collection
@@ -29,7 +29,7 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Po
 
 
 def is_data(text: str) -> bool:
-    """Whether `eval` of it can do no more than build lists of constants, or fail ("0 1" is no Python)."""
+    """Whether `eval` can only build lists of constants, or fail ("0 1" is not Python)."""
     tree = _parsed(text)
     if tree is None:
         return len(text) <= _LONGEST
@@ -38,13 +38,13 @@ def is_data(text: str) -> bool:
 
 
 def is_formula(text: str, functions: Collection[str] = FUNCTIONS) -> bool:
-    """Whether it is arithmetic over numbers, names and calls of `functions`, of a size that can be computed."""
+    """Whether the text is arithmetic over numbers, names and calls of `functions`, small enough to compute."""
     tree = _parsed(text)
     return tree is not None and _is_formula(tree, functions, powers=2)
 
 
 def _is_formula(node: ast.expr, functions: Collection[str], powers: int) -> bool:
-    """`powers`: how many may stand inside each other."""
+    """`powers`: how deep powers may nest."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int | float) and abs(node.value) < 1e100
     if isinstance(node, ast.Name):
@@ -65,7 +65,7 @@ def _is_formula(node: ast.expr, functions: Collection[str], powers: int) -> bool
 
 
 def _is_small(exponent: ast.expr) -> bool:
-    """Whether no number in it is large, and none grows."""
+    """Whether all numbers are small and stay small."""
     return all(
         not isinstance(node, ast.Pow | ast.BitXor | ast.Mult)
         and not (isinstance(node, ast.Constant) and not _within(node.value))
@@ -84,7 +84,7 @@ def _is_sign(node: ast.AST) -> bool:
 
 
 def _parsed(text: str) -> ast.expr | None:
-    """The expression that a text is; None for anything else, which `eval` refuses too."""
+    """The text as an expression; None if it is not one, which `eval` rejects too."""
     if len(text) > _LONGEST:
         return None
     try:

@@ -1,8 +1,7 @@
-"""BFCL multi-turn (Berkeley Function Calling Leaderboard v4, bfcl-eval, Apache-2.0): a user who goes on, and tools with
-a state.
+"""BFCL multi-turn (Berkeley Function Calling Leaderboard v4, bfcl-eval, Apache-2.0): user turns and stateful tools.
 
-Its executable backends run in this process, one set for each episode, and its own checker judges: it executes what the
-agent called once more beside the packaged solution, and compares states and answers after every turn.
+Its executable backends run in this process, one set per episode. Its own checker judges: it executes the agent's calls
+again, next to the packaged solution, and compares states and answers after every turn.
 """
 
 import copy
@@ -14,7 +13,8 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.errors import ConfigError, ToolError
-from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.protocols import Workspace
+from hermes_lab.suites import Turn
 from hermes_lab.tasks.adapters._bfcl_entries import CATEGORIES, Entry, Function, backend_class, read_entries, solve
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.draws import Draws
@@ -26,7 +26,7 @@ FLAWS = {"multi_turn_miss_func_49": "its packaged solution calls `tail` two turn
 
 
 def load() -> "Bfcl":
-    """The suite. Raises `ConfigError` where bfcl-eval is missing."""
+    """The suite. Raises `ConfigError` if bfcl-eval is not installed."""
     read_entries(CATEGORIES[0])
     return Bfcl()
 
@@ -43,13 +43,13 @@ def script(task: Task) -> tuple[Part, ...]:
 
 
 class Bfcl:
-    """200 tasks a category, and each category a split. Seed 0 keeps their order, any other shuffles it."""
+    """200 tasks per category; each category is a split. Seed 0 keeps their order, others shuffle it."""
 
     name = "bfcl"
     splits = CATEGORIES
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-        """The first `count` tasks in the seed's order, all of them for a count of 0; `world` changes nothing."""
+        """The first `count` tasks in the order of the seed, all for a count of 0; `world` has no effect."""
         if split not in self.splits:
             raise ConfigError(f"suite.split: bfcl has no split {split!r}; there are: {', '.join(self.splits)}")
         entries = read_entries(split)
@@ -58,17 +58,17 @@ class Bfcl:
         chosen = Draws("bfcl", seed).shuffled(entries) if seed else entries
         return [_task(entry) for entry in chosen[: count or None]]
 
-    async def stage(self, task: Task) -> "BfclStage":
-        """Fresh backends in the state in which the entry begins."""
+    async def open_session(self, task: Task) -> "BfclStage":
+        """New backends in the initial state of the entry."""
         return await anyio.to_thread.run_sync(BfclStage, _entry(task))
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """The verdict on an episode in which nothing was called: there is no stage to judge by."""
-        return await (await self.stage(task)).verify(workspace, answer, attempt)
+        """The verdict on an episode without a session: no calls were made."""
+        return await (await self.open_session(task)).verify(workspace, answer, attempt)
 
 
 class BfclStage:
-    """The backends of one episode, and what was called in each turn."""
+    """The backends of one episode, and the calls of each turn."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
@@ -77,7 +77,7 @@ class BfclStage:
         self.tools = self._tools(entry.functions)
 
     async def next_user_turn(self, answer: str | None) -> Turn | None:
-        """The user's next turn; functions that were held out are described in it, and can be called from then on."""
+        """The next user message. It describes newly added functions, which can be called from now on."""
         number = len(self._called)
         if number == len(self._entry.turns):
             return None
@@ -87,7 +87,7 @@ class BfclStage:
         return Turn(_offered(late), self._tools(late))
 
     async def verify(self, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """What the packaged checker says, with its reason."""
+        """The verdict of the packaged checker, with its reason."""
         error = await anyio.to_thread.run_sync(_objection, self._entry, [list(turn) for turn in self._called])
         success = not error
         return Verdict(
@@ -95,7 +95,7 @@ class BfclStage:
         )
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
     def _tools(self, functions: tuple[Function, ...]) -> tuple[Tool, ...]:
         return tuple(given_tool(f.name, f.description, f.parameters, partial(self._call, f)) for f in functions)
@@ -141,7 +141,7 @@ def _offered(late: tuple[Function, ...]) -> str:
 
 
 def _answer(result: Any) -> dict[str, Any]:
-    """What a backend gave, as the packaged runner writes it down, in an object."""
+    """The result of a backend, formatted as by the packaged runner, in an object."""
     if not isinstance(result, dict):
         return {"result": result if isinstance(result, str) else str(result)}
     try:
@@ -152,17 +152,17 @@ def _answer(result: Any) -> dict[str, Any]:
 
 
 def _objection(entry: Entry, called: list[list[str]]) -> str:
-    """Why the packaged checker refuses these calls; "" where it accepts them."""
+    """Why the packaged checker rejects these calls; "" if it accepts them."""
     from bfcl_eval.eval_checker.multi_turn_eval import multi_turn_utils
     from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
 
-    if len(called) < len(entry.turns):  # so does the packaged runner
+    if len(called) < len(entry.turns):  # as the packaged runner does
         return f"multi_turn:force_terminated: {len(called)} of {len(entry.turns)} turns were played"
     model = f"hermes_lab_{secrets.token_hex(8)}"
     steps = [[[call] for call in turn] for turn in called]
     try:
         found = multi_turn_checker(steps, entry.solution, entry.raw, f"multi_turn_{entry.category}", model)
-    finally:  # it keeps its instances as variables of the module, by the name of the model
+    finally:  # it keeps instances in module variables, by model name
         for name in [name for name in vars(multi_turn_utils) if name.startswith(model)]:
             delattr(multi_turn_utils, name)
     return "" if found["valid"] else f"{found['error_type']}: {found['error_message']}"

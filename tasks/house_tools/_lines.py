@@ -1,56 +1,80 @@
-"""What the families here share: a table of rows becomes lines of text, and a place's custom changes them."""
+"""What the families here share: a table of rows becomes lines of text, and a site's rule changes them.
 
-from collections.abc import Callable, Mapping, Sequence
+A family is a folder with `words.yaml`, `rules.yaml` and `tool.yaml`. The program in the workspace is made of the last
+two. Its judge makes the lines itself, by the behaviors in Python: the two share no code, and a test compares them.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from textwrap import indent
+from typing import Any, Generic, TypeVar
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Criterion, Entity, H, Rule, RuleType, criterion, sentence
-from hermes_lab.tasks.house_tool import HouseTool, ToolInstance, flag_rule, tool_text
+from hermes_lab.tasks.family import Criterion, Entity, Rule, criterion
+from hermes_lab.tasks.house_tool import HouseTool, ToolInstance
+from hermes_lab.tasks.rules import Behavior, Convention, Literals, RuleTexts
+from hermes_lab.tasks.words import load_phrases, load_words, read_file
 
 LIMIT = 20_000
-Literals = Mapping[str, Any]
 R = TypeVar("R", bound=tuple[Any, ...])
+Line = Callable[[R], str]
+MakeLines = Callable[[Sequence[R], Literals], list[str]]
 
 
 @dataclass(frozen=True)
-class Custom(Generic[R]):
-    """How a place may want its lines. `flags` and `paraphrases` are format strings over what `draw` gives, from the
-    shape of the place; `lines` are the right ones."""
+class SiteConfig:
+    """The kinds of rows of a site: every one is in every file."""
 
-    flags: str
-    paraphrases: tuple[str, ...]
-    lines: Callable[[Sequence[R], Literals], list[str]]
-    draw: Callable[[Draws, Any], Literals] = lambda draws, site_config: {}
-    unseen: bool = False
+    kinds: tuple[str, ...]
 
 
-def one_of(name: str, text: str) -> Callable[[Draws, Any], Literals]:
-    """Draws a literal of that name from the words of a text."""
-    return lambda draws, site_config: {name: draws.choice(text.split())}
+LineBehavior = Behavior[SiteConfig, MakeLines[R]]
+LineConvention = Convention[SiteConfig, MakeLines[R]]
 
 
-def between(name: str, low: int, high: int) -> Callable[[Draws, Any], Literals]:
-    """Draws a literal of that name, both ends included."""
-    return lambda draws, site_config: {name: draws.integer(low, high)}
+class Lines(Generic[R]):
+    """Makes behaviors from the line of a row where no rule holds."""
+
+    def __init__(self, line: Line[R]) -> None:
+        self._line = line
+
+    def plain(self, rows: Iterable[R]) -> list[str]:
+        """The lines where no rule holds."""
+        return [self._line(row) for row in rows]
+
+    def those(self, which: Callable[[R, Literals], bool]) -> LineBehavior[R]:
+        """Only some of the rows."""
+        return Behavior(lambda rows, rule: self.plain(row for row in rows if which(row, rule)))
+
+    def by(self, key: Callable[[R, Literals], Any]) -> LineBehavior[R]:
+        """Sorted rows."""
+        return Behavior(lambda rows, rule: self.plain(sorted(rows, key=lambda row: key(row, rule))))
+
+    def each(self, line: Callable[[R, Literals], str]) -> LineBehavior[R]:
+        """Another line for each row."""
+        return Behavior(lambda rows, rule: [line(row, rule) for row in rows])
+
+    def all(self, change: Callable[[list[str], Literals], list[str]]) -> LineBehavior[R]:
+        """A change to the plain lines as a whole."""
+        return Behavior(lambda rows, rule: change(self.plain(rows), rule))
 
 
-def rules_of(call: str, customs: Mapping[str, Custom[Any]]) -> dict[str, RuleType]:
-    """The types of rules; `call` is tool and command."""
-    return {
-        name: flag_rule(call, custom.flags, custom.paraphrases, custom.draw, unseen=custom.unseen)
-        for name, custom in customs.items()
-    }
+def twice_each(draws: Draws, values: Sequence[str], count: int) -> list[str]:
+    """`count` of the `values`, at least two of each."""
+    return draws.shuffled([*values, *values, *(draws.choice(values) for _ in range(count - 2 * len(values)))])
 
 
-class Columns(NamedTuple):
-    """What a family's rows are called in its file, and where its tool lies."""
+def spread(draws: Draws, count: int, some: Sequence[int], low: int, high: int) -> list[int]:
+    """`count` whole numbers: `some`, and others of low..high."""
+    return draws.shuffled([*some, *(draws.integer(low, high) for _ in range(count - len(some)))])
 
-    names: tuple[str, ...]
-    folder: Path
+
+def unsorted(*columns: Sequence[Any]) -> bool:
+    """Whether no column is in order, so that sorting by any of them makes a difference."""
+    return all(list(column) != sorted(column) for column in columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,36 +84,76 @@ class Table(ToolInstance, Generic[R]):
     rows: tuple[R, ...]
 
 
-class LineTool(HouseTool[H, Table[R]], Generic[H, R]):
-    """A family whose tool reads a CSV file and writes lines, which are judged as they are."""
+@dataclass(frozen=True)
+class Tool:
+    """What `tool.yaml` says: the parts of the program, and two of its calls."""
 
-    domain = "house_tools"
-    customs: Mapping[str, Custom[R]]
-    requests: ClassVar[Mapping[str, tuple[str, ...]]]
-    """Requests by split, over `{place}`, `{file}` and `{command}`."""
-    columns: ClassVar[Columns]
+    about: str
+    verb: str
+    answer: str
+    items: str
+    """What the rows are, in the name of their file."""
+    does: str
+    file: str
+    out: str
+    rows: str
+    """The variable that holds the rows."""
+    function: str
+    made: str
+    body: str
+    """The code that makes `lines` of the rows, by the options `asked`."""
 
-    def rows(self, site_config: H, draws: Draws) -> tuple[R, ...]:
-        """The rows of one piece of work, on which every custom of the place makes a difference."""
+
+class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
+    """A family whose tool reads a CSV file with `columns` and writes lines, which are compared as they are.
+
+    Besides its vocabularies, `words.yaml` has `kinds` by split. Prompts are over `{place}`, `{file}` and `{command}`.
+    """
+
+    conventions: Mapping[str, LineConvention[R]]
+
+    def __init__(
+        self,
+        module_file: str,
+        columns: tuple[str, ...],
+        lines: Lines[R],
+        conventions: Mapping[str, LineConvention[R]],
+    ) -> None:
+        tool = load_words(module_file, Tool, name="tool")
+        super().__init__(module_file, conventions, tool.verb, tool.answer)
+        self._columns, self._lines, self._items = columns, lines, tool.items
+        self._kinds = load_phrases(module_file, "kinds")
+        self.tool_text = render_tool(self.tool, tool, conventions)
+        """The program as it lies in every workspace."""
+
+    def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[R, ...] | None:
+        """The rows of one file, on which every rule of the site makes a difference; None to draw again."""
         raise NotImplementedError
 
-    def plain(self, rows: Sequence[R]) -> list[str]:
-        """The lines where no custom holds."""
-        raise NotImplementedError
+    def file_of(self, entity: Entity) -> str:
+        """The name of every file that a site sends."""
+        return f"{entity.slug(self._items)}.csv"
+
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
+        """Three kinds."""
+        return SiteConfig(tuple(draws.sample(self._kinds[entity.split], 3)))
 
     def right(self, instance: Table[R], rule: Rule | None) -> list[str]:
         """The lines where `rule` holds."""
-        return self.customs[rule.type].lines(instance.rows, dict(rule.literals)) if rule else self.plain(instance.rows)
+        if rule is None:
+            return self._lines.plain(instance.rows)
+        return self.conventions[rule.type].apply(instance.rows, dict(rule.literals))
 
-    def instance(self, entity: Entity, site_config: H, draws: Draws) -> Table[R]:
+    def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Table[R]:
         """A request, the file and the tool."""
-        file, rows = self.file_of(entity), self.rows(site_config, draws)
-        words = {"place": entity.called(self.noun), "file": file, "command": self.command(file)}
-        table: list[tuple[Any, ...]] = [self.columns.names, *rows]
+        file, rows = self.file_of(entity), None
+        while rows is None:
+            rows = self.draw_rows(site_config.kinds, draws)
+        table: list[tuple[Any, ...]] = [self._columns, *rows]
         text = "".join(",".join(map(str, row)) + "\n" for row in table)
         return Table(
-            request=sentence(entity.phrase(draws, self.requests).format(**words), file),
-            files={self.tool: tool_text(self.columns.folder), file: text},
+            request=self.ask(entity, draws, file, file=file, command=self.command(file)),
+            files={self.tool: self.tool_text, file: text},
             inputs=(self.tool, file),
             outputs=(self.answer,),
             file=file,
@@ -99,7 +163,7 @@ class LineTool(HouseTool[H, Table[R]], Generic[H, R]):
     async def judge(
         self, instance: Table[R], rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges the lines by those that the harness makes itself, not with the tool."""
+        """Compares the lines with those that the harness makes itself, not with the tool's."""
         text = await read_text(workspace, self.answer, LIMIT)
         found = [line.rstrip() for line in text.splitlines() if line.strip()] if text else []
         return (
@@ -107,3 +171,20 @@ class LineTool(HouseTool[H, Table[R]], Generic[H, R]):
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion("correct", found == self.right(instance, rule), f"{self.answer} is not right", ruled=True),
         )
+
+
+def render_tool(name: str, tool: Tool, conventions: Mapping[str, LineConvention[Any]]) -> str:
+    """The program of a family: the frame that all share, with the parts of `tool.yaml` and an option for each rule."""
+    slots = {"tool": name, **vars(tool)}
+    slots["body"] = indent(tool.body, "    ").rstrip()
+    slots["options"] = "".join(_option(each.texts) for each in conventions.values())
+    text = read_file(__file__, "tool.txt")
+    for slot, value in slots.items():
+        text = text.replace(f"<{slot}>", value)
+    return text
+
+
+def _option(texts: RuleTexts) -> str:
+    flag = texts.flags.split()[0]
+    arguments = {name: value if name == "type" else json.dumps(value) for name, value in texts.option.items()}
+    return f'    add("{flag}", {", ".join(f"{name}={value}" for name, value in arguments.items())})\n'

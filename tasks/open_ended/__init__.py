@@ -1,1 +1,1 @@
-"""Open-ended tasks: a module a story, each composed of families of several domains."""
+"""Open-ended tasks: one YAML file per story, each made of families from several domains."""

@@ -1,4 +1,4 @@
-"""Reads HTML as a tree of elements: text and attributes only, nothing is run or fetched."""
+"""Parses HTML into a tree of elements with text and attributes. Runs and fetches nothing."""
 
 import re
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from html.parser import HTMLParser
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 DEEPEST = 60
 MOST = 5_000
-"""Elements of a page that is judged."""
+"""Limit of elements per page."""
 LONGEST = 60_000
-"""Characters of such a page."""
+"""Limit of characters per page."""
 _TOKEN = re.compile(r"""[^<]++|<!--.*?-->|<[/!]?[A-Za-z](?:"[^"]*+"|'[^']*+'|[^<>"'])*+>""", re.DOTALL)
-"""A text, a comment or a tag, each with its end."""
+"""A text, or a complete comment or tag."""
 
 
 @dataclass
 class Element:
-    """A tag, its attributes, and what is inside."""
+    """A tag with its attributes and content."""
 
     tag: str
     attributes: dict[str, str] = field(default_factory=dict)
@@ -25,16 +25,16 @@ class Element:
 
     @property
     def children(self) -> "list[Element]":
-        """The elements right inside."""
+        """The direct child elements."""
         return [each for each in self.inside if isinstance(each, Element)]
 
     @property
     def text(self) -> str:
-        """All text inside, with single spaces."""
+        """All text in the element, with whitespace collapsed."""
         return " ".join("".join(each if isinstance(each, str) else f" {each.text} " for each in self.inside).split())
 
     def find(self, tag: str) -> "Iterator[Element]":
-        """All elements of that tag, however deep inside."""
+        """All descendants with that tag."""
         for child in self.children:
             if child.tag == tag:
                 yield child
@@ -42,10 +42,11 @@ class Element:
 
 
 def read_html(text: str) -> Element | None:
-    """The root of a page, which itself has no tag; None for a page too deep or too large, with a character reference
-    of too many digits, or with a tag or a comment that does not end, over which `HTMLParser` would take quadratic time.
+    """The root of a page, an element without a tag.
 
-    Comments are no text, nor is what stands in `script`, `style` and `template`.
+    None for a page that is too deep or too large, has a character reference with too many digits, or an unclosed tag or
+    comment, on which `HTMLParser` takes quadratic time. Comments and the content of `script`, `style` and `template` do
+    not count as text.
     """
     if len(text) > LONGEST or not _is_closed(text):
         return None
@@ -103,7 +104,7 @@ class _Builder(HTMLParser):
         self._count += 1
         if self._count > MOST:
             raise _TooMuch
-        # The first of two attributes counts, as in browsers.
+        # Of two attributes with one name the first counts, as in browsers.
         element = Element(tag, {name: value or "" for name, value in reversed(attrs)})
         self._open[-1].inside.append(element)
         return element

@@ -1,4 +1,4 @@
-"""Reads Markdown reports: headings, tables and lines, whatever else there may be."""
+"""Parses headings, tables and lines of Markdown reports, and ignores everything else."""
 
 import re
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 @dataclass
 class Part:
-    """A heading and what stands under it. Before the first heading the level is 0."""
+    """A heading with its content. The part before the first heading has level 0."""
 
     level: int
     title: str
     lines: list[str] = field(default_factory=list)
     tables: list[list[Row]] = field(default_factory=list)
-    """Without the rulers between head and body."""
+    """Rows of each table, without the delimiter row."""
 
 
 def read_parts(text: str) -> list[Part]:
-    """The parts of a report. What is fenced or in a comment does not count."""
+    """The parts of a report. Fenced blocks and comments are skipped."""
     parts = [Part(0, "")]
     fence, in_table = "", False
     for line in _COMMENT.sub("", text).splitlines():
@@ -49,14 +49,14 @@ def read_parts(text: str) -> list[Part]:
 
 
 def share_right(found: Sequence[Row], right: Sequence[Row]) -> tuple[float, str]:
-    """How many of the rows stand where they should, as a share, and in words."""
+    """The share of rows in the right position, in 0..1, and the same in words."""
     same = sum(a == b for a, b in zip(found, right, strict=False))
     most = max(len(found), len(right))
     return (same / most if most else 1.0), f"{same} of {most} rows are right"
 
 
 def _heading(line: str) -> Part | None:
-    """The part that a line begins, if it does. Hashes may close a heading too."""
+    """A new part if the line is a heading. Headings may end with hashes."""
     level = len(line) - len(line.lstrip("#"))
     title = line[level:]
     if not 1 <= level <= 6 or title[:1] not in (" ", "\t"):

@@ -1,7 +1,7 @@
-"""Reads workbooks: the cells of each sheet, with number formats and formulas. Nothing is worked out.
+"""Reads the cells of workbooks, with number formats and formulas. Evaluates nothing.
 
-An archive that is too large when unpacked, is encrypted, names a file twice or follows other bytes is no workbook, nor
-is XML with a document type: so no entity can be declared, let alone expanded.
+Rejects archives that unpack to too much data, are encrypted, contain a file twice or have leading bytes, and XML with a
+document type, so that no entity is declared or expanded.
 """
 
 import io
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 LARGEST = 2_000_000
-"""Bytes of all files of the archive, unpacked."""
+"""Limit of bytes of all files in the archive, unpacked."""
 MOST_FILES, MOST_SHEETS, LAST_ROW, LAST_COLUMN = 100, 20, 1_000, 50
 
 _BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 14: "mm-dd-yy"}
@@ -36,7 +36,7 @@ _BROKEN = (
 
 
 class Cell(NamedTuple):
-    """What a cell holds: an empty one None."""
+    """A cell; the value of an empty one is None."""
 
     value: str | float | None = None
     format: str = "General"
@@ -44,14 +44,14 @@ class Cell(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """A sheet, from the first row and column; rows end with their last cell."""
+    """A sheet, from the first row and column on; rows end with their last non-empty cell."""
 
     name: str
     rows: tuple[tuple[Cell, ...], ...]
 
 
 def read_workbook(data: bytes) -> tuple[Sheet, ...] | None:
-    """The sheets in their order; None for anything that is no sound workbook."""
+    """The sheets in order; None if the data is not a valid workbook."""
     try:
         parts = _unpack(data)
         shared = (
@@ -76,7 +76,7 @@ def _unpack(data: bytes) -> dict[str, bytes]:
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError("an unusual compression")
             with archive.open(info) as file:
-                # What the archive says of its sizes need not be true.
+                # The sizes in the directory of the archive may be false.
                 parts[info.filename] = file.read(LARGEST + 1)
             if len(parts[info.filename]) != info.file_size:
                 raise ValueError("a false size")
@@ -91,7 +91,7 @@ def _parse(data: bytes) -> ElementTree.Element:
 
 
 def _sheets(parts: dict[str, bytes]) -> list[tuple[str, str]]:
-    """The name of each sheet, and its file."""
+    """The name and file of each sheet."""
     targets = {}
     for relation in _parse(parts["xl/_rels/workbook.xml.rels"]):
         targets[relation.attrib["Id"]] = posixpath.normpath(posixpath.join("/xl", relation.attrib["Target"]))[1:]
@@ -129,7 +129,7 @@ def _rows(sheet: ElementTree.Element, shared: list[str], formats: list[str]) -> 
 
 
 def _places(sheet: ElementTree.Element) -> Iterator[tuple[int, int, ElementTree.Element]]:
-    """Every cell with its row and column, from 1. References may be left out where cells follow each other."""
+    """Every cell with its row and column, from 1. Adjacent cells may omit their references."""
     row = 0
     for line in sheet.iterfind("{*}sheetData/{*}row"):
         row = int(line.get("r", row + 1))
@@ -169,6 +169,6 @@ def _cell(element: ElementTree.Element, shared: list[str], formats: list[str]) -
 
 
 def _text(item: ElementTree.Element) -> str:
-    """The text of a string, plain or in runs."""
+    """The text of a plain or rich string."""
     runs = [item.find("{*}t"), *item.iterfind("{*}r/{*}t")]
     return "".join(run.text or "" for run in runs if run is not None)

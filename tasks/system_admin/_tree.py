@@ -1,4 +1,4 @@
-"""What lies in a folder of the workspace: kinds, modes, links and sizes, as `find` tells them."""
+"""Lists a folder of the workspace: kinds, modes, links and sizes, as `find` reports them."""
 
 import shlex
 from collections.abc import Iterable
@@ -12,25 +12,25 @@ _FIELDS = 7
 
 
 class Node(NamedTuple):
-    """One entry of a tree; nothing is followed to tell it."""
+    """One entry of a tree; links are not followed."""
 
     kind: str
     """`f`, `d`, `l`, or another letter of find(1)."""
     mode: str
-    """Octal and without zeros in front: `644`, `4755`."""
+    """Octal, without leading zeros: `644`, `4755`."""
     links: int
     inode: str
-    """The same for all names of one file."""
+    """Device and inode: the same for all names of one file."""
     size: int
     target: str
-    """Where a link points."""
+    """The target of a symbolic link."""
 
 
 async def survey(workspace: Workspace, paths: Iterable[str]) -> dict[str, Node]:
-    """Everything at and below `paths`, by path; nothing at all where it is too much to be told.
+    """Everything at and below `paths`, by path; empty if the listing is too long or times out.
 
-    The command begins in the workspace with the first environment and while processes of the agent stand still; the
-    program and all that it loads are the system's, so no file of the workspace has a say in it.
+    The command runs in the initial environment while processes of the agent are stopped. The program and its libraries
+    are the system's, so no file of the workspace can affect it.
     """
     where = " ".join(map(shlex.quote, paths))
     told = await workspace.exec(f"/usr/bin/find {where} -printf '{_FORM}' 2>/dev/null", SECONDS, fresh=True)

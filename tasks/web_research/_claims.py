@@ -1,4 +1,4 @@
-"""What research ends in: a value, and a quoted line for each page that it rests on."""
+"""The result of research: a value, and a quoted line from each page that supports it."""
 
 import json
 import re
@@ -10,8 +10,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, TypeVar
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily
+from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Action, Criterion, Family, Rule, RuleType, TaskInstance, criterion
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion
+from hermes_lab.tasks.rules import Convention, Literals, rule_types
+from hermes_lab.tasks.web_research._site import delivery
+from hermes_lab.tasks.words import load_words
 from hermes_lab.types import Page
 
 ANSWER = "answer.json"
@@ -21,7 +26,7 @@ _MOST_SOURCES = 30
 
 
 class Source(NamedTuple):
-    """A page that a value rests on. `needle` is what a quote from it must hold, `line` where that stands."""
+    """A page that supports a value. A quote must contain `needle`, which is part of `line`."""
 
     url: str
     line: str
@@ -30,7 +35,7 @@ class Source(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A value with `decimals` decimals, and what it rests on."""
+    """A value with `decimals` decimals, and its sources."""
 
     number: Decimal
     decimals: int
@@ -38,7 +43,7 @@ class Claim(NamedTuple):
 
 
 class Cite(NamedTuple):
-    """How a source is written: its address, and its quote between two marks."""
+    """How a source is cited: its URL, and its quote between two marks."""
 
     url: str
     source: Source
@@ -51,7 +56,7 @@ class Cite(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A claim as `answer.json` must hold it. `exact`: each character of the value counts, not only its number."""
+    """A claim as `answer.json` must state it. `exact`: the value is compared as text, not as a number."""
 
     value: str
     cites: tuple[Cite, ...]
@@ -59,74 +64,68 @@ class Written(NamedTuple):
 
 
 def written(claim: Claim) -> Written:
-    """The obvious form: plain digits and whole addresses."""
+    """The default form: plain digits and full URLs."""
     return Written(f"{claim.number:.{claim.decimals}f}", tuple(Cite(source.url, source) for source in claim.sources))
 
 
-@dataclass(frozen=True)
-class Selection:
-    """A rule about what counts: `claim` makes the value from a scene of the family and the rule's literals."""
-
-    rule: RuleType
-    claim: Callable[[Any, Mapping[str, Any]], Claim]
-
-
-@dataclass(frozen=True)
-class Form:
-    """A rule about how an answer is written."""
-
-    rule: RuleType
-    write: Callable[[Claim, Mapping[str, Any]], Written]
-
-
-def rules_of(selections: Mapping[str, Selection], forms: Mapping[str, Form]) -> Mapping[str, RuleType]:
-    """All rules of a family, by name."""
-    return {
-        **{name: each.rule for name, each in selections.items()},
-        **{name: each.rule for name, each in forms.items()},
-    }
+Selections = Mapping[str, Convention[Any, Callable[[Any, Literals], Claim]]]
+"""Rules about what counts: each makes the claim from a task instance and the literals of the rule."""
+Forms = Mapping[str, Convention[Any, Callable[[Claim, Literals], Written]]]
+"""Rules about how an answer is written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question(TaskInstance):
-    """One thing to find out."""
+    """One question."""
 
+    outputs: tuple[str, ...] = (ANSWER,)
     query: str
     reads: tuple[tuple[str, ...], ...]
-    """The pages that somebody reads who works on it, call by call: an address is known from the pages before."""
+    """The URLs to read, call by call: earlier pages link to later ones."""
 
 
 H = TypeVar("H")
 Q = TypeVar("Q", bound=Question)
 
 
-class Research(Family[H, Q]):
-    """A family whose tasks are questions over a corpus. A rule is a `Selection` or a `Form`."""
+class Research(DataFamily[H, Q]):
+    """A family whose tasks are questions over a corpus. A rule is one of its `selections` or `forms`.
 
-    domain = "web_research"
-    selections: Mapping[str, Selection]
-    forms: Mapping[str, Form]
-    results: int = 10
-    """Pages that a search is asked for: enough to have those that are read."""
+    `words.yaml` is in the folder of the module, which passes its `__file__`.
+    """
+
+    results = 10
+    """Results per search: enough to include the pages to read."""
+
+    def __init__(self, module_file: str, selections: Selections, forms: Forms) -> None:
+        super().__init__(module_file, {**rule_types(selections), **rule_types(forms)})
+        self._selections = selections
+        self._forms = forms
+        self._lines = load_words(module_file, dict[str, str], "lines")
+
+    def ask(self, entity: Entity, draws: Draws, *paths: str, complaint: str = "", **names: Any) -> str:
+        """The prompt: a request, and how to deliver the answer."""
+        request = super().ask(entity, draws, *paths, complaint=complaint, **names)
+        return f"{request} {delivery(entity, draws, self._lines)}"
 
     @abstractmethod
     def plain(self, instance: Q) -> Claim:
-        """The claim where no rule holds."""
+        """The claim without a rule."""
 
     def find(self, instance: Q, rule: Rule | None) -> Written:
-        """The right answer where `rule` holds."""
+        """The expected answer under `rule`."""
         literals = dict(rule.literals) if rule else {}
-        if rule and rule.type in self.selections:
-            return written(self.selections[rule.type].claim(instance, literals))
+        if rule and rule.type in self._selections:
+            return written(self._selections[rule.type].apply(instance, literals))
         claim = self.plain(instance)
         if rule is None:
             return written(claim)
-        return self.forms[rule.type].write(claim, literals)
+        return self._forms[rule.type].apply(claim, literals)
 
     async def judge(
         self, instance: Q, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges `answer.json` by the pages of the scene, which the workspace never held."""
+        """Judges `answer.json` by the pages of the instance, which are not in the workspace."""
         found = await read_json(workspace, ANSWER, limit=50_000)
         value, given = _read(found)
         right = self.find(instance, rule)
@@ -139,7 +138,7 @@ class Research(Family[H, Q]):
         )
 
     def solve(self, instance: Q, rule: Rule | None) -> tuple[Action, ...]:
-        """A search, the pages, and the answer."""
+        """A search, the pages to read, and the answer."""
         right = self.find(instance, rule)
         sources = [{"url": cite.url, "quote": cite.quote} for cite in right.cites]
         content = json.dumps({"value": right.value, "sources": sources}, ensure_ascii=False) + "\n"
@@ -150,19 +149,19 @@ class Research(Family[H, Q]):
         )
 
     def steps(self, instance: Q, rule: Rule | None) -> list[tuple[str, ...]]:
-        """What is read, call by call: at last what is cited and was not read yet."""
+        """The URLs to read, call by call; the last call reads what is cited and not read yet."""
         steps = list(instance.reads)
         seen = {url for step in steps for url in step}
         left = [cite.source.url for cite in self.find(instance, rule).cites if cite.source.url not in seen]
         return steps + ([tuple(left)] if left else [])
 
     def explore(self, instance: Q) -> tuple[Action, ...]:
-        """Nothing: the work itself begins with a search."""
+        """Nothing: `solve` begins with a search."""
         return ()
 
 
 def _read(found: object) -> tuple[str | None, list[tuple[str, str]]]:
-    """The value and the (url, quote) pairs of an answer; None and nothing where it has another form."""
+    """The value and the (url, quote) pairs of an answer; None and [] if it has the wrong form."""
     if not isinstance(found, dict) or found.keys() != {"value", "sources"}:
         return None, []
     value, sources = found["value"], found["sources"]
@@ -183,8 +182,8 @@ def _is_text(value: object) -> bool:
 
 
 def _quoted(given: Sequence[tuple[str, str]], pages: Sequence[Page]) -> Criterion:
-    """Whether every quote stands word for word in a line of the page that it is from, whatever marks are around it
-    and however the address is written."""
+    """Whether every quote is verbatim from a line of its page, whatever marks surround it and however the URL is
+    written."""
     wrong = 0
     for url, quote in given:
         page = _page(url, pages)
@@ -194,18 +193,18 @@ def _quoted(given: Sequence[tuple[str, str]], pages: Sequence[Page]) -> Criterio
 
 
 def _page(cited: str, pages: Sequence[Page]) -> Page | None:
-    """The page whose address stands in `cited`; the longest address of several."""
+    """The page whose URL is in `cited`; of several the one with the longest URL."""
     held = [page for page in pages if page.status < 400 and page.url.partition("://")[2] in cited]
     return max(held, key=lambda page: len(page.url), default=None)
 
 
 def _stands(quote: str, text: str) -> bool:
-    # A quote without line breaks that stands in the text stands in one line of it.
+    # A quote without line breaks that is in the text is in one line of it.
     return len(quote) >= _SHORTEST_QUOTE and "\n" not in quote and quote in text
 
 
 def _cited(given: Sequence[tuple[str, str]], right: Sequence[Cite]) -> bool:
-    """Whether the sources are the right ones, in any order: each once, each with a quote that shows what counts."""
+    """Whether exactly the expected sources are cited, once each and in any order, with quotes of the evidence."""
     quotes = dict(given)
     if len(quotes) < len(given) or quotes.keys() != {cite.url for cite in right}:
         return False

@@ -110,7 +110,7 @@ def test_command_prints_the_sentence_the_pairs_and_the_curve() -> None:
     done = CliRunner().invoke(app, ["power", "--pairs", "100"])
     lines = done.stdout.splitlines()
     assert lines[0] == sentence(100, 0.6, 0.16)
-    assert lines[1].startswith("probability 0.8 takes 118 pairs; the smallest effect that 100 detect so often: +17")
+    assert lines[1].startswith("power 0.8 needs 118 pairs; smallest effect that 100 pairs detect with this power: +17")
     assert any(line.split()[:2] == ["200", "0.96"] for line in lines)
     assert "correlation within a pair 0.2" in lines[-1]
 

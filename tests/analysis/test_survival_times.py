@@ -15,7 +15,7 @@ SimulateRun = Callable[..., pd.DataFrame]
 
 
 def simulate(
-    runs: int, *, truth: np.ndarray = TRUTH, tasks: int = 60, budget: float = 40.0, seed: int = 0, draws: int = 60
+    runs: int, *, truth: np.ndarray = TRUTH, tasks: int = 60, budget: float = 40.0, seed: int = 0, draws: int = 0
 ) -> TimeFit:
     n = np.tile(np.arange(float(tasks)), runs)
     noise = np.random.default_rng(seed).standard_normal(n.size)
@@ -24,8 +24,13 @@ def simulate(
     return fit_time_curve(n, np.minimum(seconds, budget), seconds > budget, cluster, draws=draws)
 
 
-def test_known_curve_is_found_behind_the_budget() -> None:
-    fit = simulate(20)
+@pytest.fixture(scope="module")
+def known() -> TimeFit:
+    return simulate(20, draws=60)
+
+
+def test_known_curve_is_found_behind_the_budget(known: TimeFit) -> None:
+    fit = known
     assert fit.identified, fit.reason
     assert fit.censored > 20
     for estimate, truth in zip(fit.estimates, TRUTH, strict=True):
@@ -93,14 +98,14 @@ def test_mostly_cut_off_times_are_given_as_the_reason() -> None:
 
 
 def test_few_runs_have_no_interval() -> None:
-    fit = simulate(4)
+    fit = simulate(4, draws=60)
     assert fit.reason == "fewer than 5 runs (4)"
     assert all(estimate.interval is None for estimate in fit.estimates)
     assert fit.sentence() == "not identified: fewer than 5 runs (4)"
 
 
-def test_saving_ends_at_the_floor() -> None:
-    fit = simulate(20)
+def test_saving_ends_at_the_floor(known: TimeFit) -> None:
+    fit = known
     early, late = fit.saved(10), fit.saved(1e6)
     initial, floor = fit.parameters_P[:2]
     assert early.share < late.share == pytest.approx(1 - floor / initial)
@@ -113,14 +118,14 @@ def test_bootstrap_resamples_runs_and_not_episodes() -> None:
     pace = np.where(run % 2, 2.0, 0.5)
     seconds = pace * median(TRUTH, n) * np.exp(0.1 * np.random.default_rng(0).standard_normal(n.size))
     whole = np.zeros(n.size, bool)
-    wide, narrow = (fit_time_curve(n, seconds, whole, c, draws=60).estimates[0] for c in (run, np.arange(n.size)))
+    wide, narrow = (fit_time_curve(n, seconds, whole, c, draws=30).estimates[0] for c in (run, np.arange(n.size)))
     assert wide.interval is not None
     assert narrow.interval is not None
     assert wide.interval.width > 2 * narrow.interval.width
 
 
-def test_band_holds_the_curve() -> None:
-    fit, n_N = simulate(20), np.linspace(0, 59, 12)
+def test_band_holds_the_curve(known: TimeFit) -> None:
+    fit, n_N = known, np.linspace(0, 59, 12)
     low_N, high_N = fit.band(n_N)
     assert np.all((low_N < fit.predict(n_N)) & (fit.predict(n_N) < high_N))
     assert fit.report()["censored"] == fit.censored
@@ -144,5 +149,6 @@ def test_times_that_cannot_be_fitted_are_refused(seconds: list[float], censored:
 
 
 def test_few_values_of_experience_are_given_as_the_reason() -> None:
-    assert simulate(30, tasks=3).reason == "fewer than 4 values of experience (3)"
-    assert math.isfinite(simulate(30, tasks=3).log_likelihood)
+    fit = simulate(30, tasks=3)
+    assert fit.reason == "fewer than 4 values of experience (3)"
+    assert math.isfinite(fit.log_likelihood)

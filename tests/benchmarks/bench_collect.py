@@ -105,8 +105,8 @@ async def collect(base_url: str) -> None:
         ]
     )
     async with open_rollouts(config, log=Path("unused"), say=print) as opened:
-        watched = Watched(opened.lab.model)
-        rollouts = Rollouts(replace(opened.lab, model=watched), Library())
+        watched = Watched(opened.context.model)
+        rollouts = Rollouts(replace(opened.context, model=watched), Library())
         tasks = rollouts.tasks(split="train", count=TASKS, seed=0)
         episodes: list[Any] = []
 

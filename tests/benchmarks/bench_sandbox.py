@@ -131,7 +131,7 @@ def _resident_mb() -> float:
 
 async def main(episodes: int, at_once: int) -> None:
     """Prints a line for each kind, and one for many at once where that was asked."""
-    bwrap = launch._find_bwrap(os.environ.get("PATH", os.defpath))
+    bwrap = launch.find_bwrap(os.environ.get("PATH", os.defpath))
     kinds: dict[str, Callable[[], Awaitable[None]]] = {
         "bare bash": lambda: bare(()),
         "bare bash in namespaces": lambda: bare((bwrap, *NAMESPACES)),

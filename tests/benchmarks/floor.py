@@ -1,7 +1,10 @@
 """The least that a rollout can cost: requests by aiohttp, one bash over pipes, a JSON line."""
 
 import asyncio
+import functools
 import json
+import subprocess
+import sys
 import tempfile
 from asyncio.subprocess import PIPE
 from collections.abc import Sequence
@@ -11,28 +14,23 @@ from typing import Any
 import aiohttp
 from loopback import COMMANDS, REQUESTS
 
-BWRAP = (
-    *(
-        "bwrap",
-        "--unshare-all",
-        "--as-pid-1",
-        "--die-with-parent",
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-    ),
-    *("--bind", "{folder}", "{folder}"),
-)
-"""Namespaces, and no restriction besides. Without --as-pid-1 bwrap does not wait for what runs inside, whose CPU time
-would then be in no account."""
+
+@functools.cache
+def in_bwrap() -> tuple[str, ...]:
+    """A command prefix for a new bubblewrap: namespaces, and no restriction besides; `{folder}` is what is writable.
+
+    Without --as-pid-1 bwrap does not wait for what runs inside, whose CPU time would then be in no account.
+    """
+    # The harness's own choice of a bwrap, asked in another process: the floor loads nothing of the harness.
+    find = "import os; from hermes_lab.sandbox.launch import find_bwrap; print(find_bwrap(os.environ.get('PATH', '')))"
+    bwrap = subprocess.check_output([sys.executable, "-c", find], text=True).strip()
+    isolation = "--unshare-all --as-pid-1 --die-with-parent --ro-bind / / --dev /dev --proc /proc"
+    return (bwrap, *isolation.split(), "--bind", "{folder}", "{folder}")
 
 
-async def bare(url: str, tasks: int, at_once: int, wrap: Sequence[str]) -> None:
-    """The task of the benchmarks without a harness; `wrap` is what bash runs in."""
+async def bare(url: str, tasks: int, at_once: int, isolated: bool) -> None:
+    """The task of the benchmarks without a harness: in a bare bash, or in one in a new bubblewrap."""
+    wrap = in_bwrap() if isolated else ()
     slots = asyncio.Semaphore(at_once)
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as base:

@@ -134,7 +134,7 @@ def test_a_server_that_came_back_under_another_address_is_the_same_model() -> No
 
 
 def test_the_same_episode_of_two_runs_is_no_group() -> None:
-    with pytest.raises(ConfigError, match=r"s\|t\|main\|0\|0: a sample of this task is there twice"):
+    with pytest.raises(ConfigError, match=r"s\|t\|main\|0\|0: duplicate sample of this task"):
         list(build_groups([rollout(0, 1.0), rollout(0, 0.0)]))
 
 

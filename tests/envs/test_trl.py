@@ -1,4 +1,4 @@
-"""What TRL is given: columns, rollouts by the trainer's own weights, a class whose methods are the agent's tools."""
+"""What TRL is given: columns, rollouts by the trainer's weights, a class whose methods are the agent's tools."""
 
 import inspect
 import json
@@ -220,7 +220,10 @@ def test_a_prompt_of_another_configuration_is_refused(rollout: RolloutFunc) -> N
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [("model.provider=vllm", "does not outlive a step"), ("model.adapter=mine", "the trainer's own weights")],
+    [
+        ("model.provider=vllm", "does not persist between trainer steps"),
+        ("model.adapter=mine", "the trainer's weights"),
+    ],
 )
 def test_a_model_that_is_not_the_trainers_is_refused(source: str, message: str, tasks: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):

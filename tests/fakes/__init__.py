@@ -1,1 +1,1 @@
-"""Test doubles of things outside this project."""
+"""Fakes of external services and other shared test helpers."""

@@ -1,4 +1,4 @@
-"""A registry's adapters without a training: the two files of PEFT, as a training of ours writes them, and a card."""
+"""Fake adapters for the registry, without training: PEFT's two files as our training writes them, and a card."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def safetensors(metadata: dict[str, str], weights: bytes = b"\0\0") -> bytes:
 def write_adapter(
     folder: Path, locked: LockedConfig, *, weights: bytes, metadata: dict[str, str] | None = None
 ) -> None:
-    """The two files, of the locked shape. `metadata` is what the weights say of their lock, by default the truth."""
+    """Writes the two files with the shapes of the lock. `metadata` describes the lock; by default it is correct."""
     config = {
         "peft_type": "LORA",
         "r": locked.lora_rank,
@@ -39,7 +39,7 @@ def write_adapter(
 
 
 def card_of(folder: Path, locked: LockedConfig, **fields: Any) -> Card:
-    """The card that a training would write."""
+    """The card that training would write."""
     usual: dict[str, Any] = {
         "name": folder.name,
         "digest": adapter_digest(folder),
@@ -65,7 +65,7 @@ def card_of(folder: Path, locked: LockedConfig, **fields: Any) -> Card:
 
 
 def make_adapter(root: Path, name: str = "sft", *, metadata: dict[str, str] | None = None, **fields: Any) -> Path:
-    """The next finished version of `name`; `fields` are of its card."""
+    """Writes the next finished version of `name`; `fields` are set on its card."""
     folder = new_version(root, name)
     locked = load_lock(LOCK)
     write_adapter(folder, locked, weights=folder.name.encode().ljust(20), metadata=metadata)

@@ -33,8 +33,8 @@ _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 @dataclass(frozen=True)
 class Reply:
-    """One scripted answer: content blocks, and how it ends. A `body` is sent as it stands, with `status`; `events` are
-    sent in place of those that a stream of the blocks would have."""
+    """One scripted reply: content blocks and a stop reason. A `body` is sent unchanged, with `status`; `events` replace
+    the events of the stream."""
 
     blocks: Sequence[dict[str, Any]] = ()
     stop_reason: str | None = ""
@@ -64,7 +64,7 @@ def tool_use(call_id: str, name: str, arguments: object) -> dict[str, Any]:
 
 
 class FakeAnthropicServer(ApiServer):
-    """Answers with `script`, in order and the last one for ever, or a function of the request's body."""
+    """Replies with the items of `script` in order, repeating the last one, or with a function of the request's body."""
 
     path = "/messages"
 
@@ -106,12 +106,12 @@ class FakeAnthropicServer(ApiServer):
 
 
 def error(kind: str, message: str) -> dict[str, Any]:
-    """An error in the API's shape."""
+    """An error in the API's format."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
 def message(body: Mapping[str, Any], reply: Reply, number: int) -> dict[str, Any]:
-    """A reply in the API's shape."""
+    """A reply in the API's format."""
     calls = any(block["type"] == "tool_use" for block in reply.blocks)
     stop_reason = ("tool_use" if calls else "end_turn") if reply.stop_reason == "" else reply.stop_reason
     usage = {
@@ -151,7 +151,7 @@ def stream(answer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _begun(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A block as it begins in a stream, and what comes after."""
+    """The start of a block in a stream, and its deltas."""
     if block["type"] == "text":
         return {**block, "text": ""}, [{"type": "text_delta", "text": part} for part in pieces_of(block["text"])]
     if block["type"] == "thinking":
@@ -167,7 +167,7 @@ def _begun(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
 
 
 def check(body: Mapping[str, Any], served: Sequence[str], issued: Sequence[Sequence[dict[str, Any]]]) -> None:
-    """Raises a `Refusal` for what the API refuses. `issued` are the contents of the replies that were given."""
+    """Raises a `Refusal` for requests that the API rejects. `issued` are the contents of earlier replies."""
     for name in sorted(set(body) - _FIELDS):
         _refuse(f"{name}: Extra inputs are not permitted")
     for name in ("model", "max_tokens", "messages"):
@@ -252,7 +252,7 @@ def _check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _check_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The turns: the API makes consecutive messages of one role a single one."""
+    """The turns: the API merges consecutive messages of the same role."""
     _require(messages, "messages: at least one message is required")
     turns: list[dict[str, Any]] = []
     for index, sent in enumerate(messages):
@@ -292,7 +292,7 @@ def _check_block(block: Mapping[str, Any], at: str, kinds: set[str]) -> None:
 
 
 def _check_calls(turns: Sequence[Mapping[str, Any]], has_tools: bool) -> None:
-    """Each call is answered at the beginning of the next turn, and each answer has its call in the turn before."""
+    """Checks that each call has its result at the start of the next turn, and vice versa."""
     asked: list[str] = []
     seen: set[str] = set()
     for index, turn in enumerate(turns):
@@ -323,7 +323,7 @@ def _check_calls(turns: Sequence[Mapping[str, Any]], has_tools: bool) -> None:
 def _check_thoughts(
     turns: Sequence[Mapping[str, Any]], body: Mapping[str, Any], issued: Sequence[Sequence[dict[str, Any]]]
 ) -> None:
-    """Thinking is signed; that of the last assistant turn has to be there, and as it was given."""
+    """Checks that thinking is signed, and that the last assistant turn has its thinking unchanged."""
     for index, turn in enumerate(turns):
         for number, block in enumerate(turn["content"]):
             if block["type"] == "thinking" and block.get("signature") != seal(block["thinking"]):

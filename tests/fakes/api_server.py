@@ -1,4 +1,4 @@
-"""What the strict fakes of native APIs share: a loopback server that checks requests and sends JSON or events."""
+"""Base of the strict API fakes: a loopback server that checks requests and sends JSON or events."""
 
 import hashlib
 import hmac
@@ -10,12 +10,12 @@ from aiohttp import web
 
 T = TypeVar("T")
 KEY = "the-key"
-"""The one key that the fakes take."""
+"""The only key that the fakes accept."""
 _SECRET = b"only the fakes know it"
 
 
 class Refusal(Exception):
-    """The request is refused: an HTTP status, the API's word for the kind of error, and the message."""
+    """A rejected request: the HTTP status, the API's name for the kind of error, and the message."""
 
     def __init__(self, status: int, kind: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class Refusal(Exception):
 
 
 def seal(content: str) -> str:
-    """A signature that only the fakes can make."""
+    """A signature that only the fakes can create."""
     return hmac.new(_SECRET, content.encode(), hashlib.sha256).hexdigest()
 
 
@@ -70,7 +70,7 @@ class ApiServer:
         raise NotImplementedError
 
     def next_of(self, script: Sequence[T] | Callable[[dict[str, Any]], T], body: dict[str, Any]) -> T:
-        """What the script answers: in order and the last one for ever, or by the request's body."""
+        """The next item of the script, repeating the last one, or the result of calling it with the request's body."""
         turn = self._answered
         self._answered += 1
         return script(body) if callable(script) else script[min(turn, len(script) - 1)]
@@ -105,5 +105,5 @@ class ApiServer:
 
 
 def pieces_of(text: str, length: int = 7) -> list[str]:
-    """A text in pieces, as a stream has it."""
+    """Splits a text into chunks, as in a stream."""
     return [text[i : i + length] for i in range(0, len(text), length)]

@@ -17,7 +17,7 @@ from hermes_lab.runners.cli import main
 
 
 def lab(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`hermes-lab` to its end: its exit code, and what it printed."""
+    """Runs `hermes-lab`; returns its exit code and output."""
     command = ["hermes-lab", *map(str, args)]
     out, errors = _Stream(), _Stream()
     with ExitStack() as around:
@@ -35,7 +35,7 @@ def lab(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[st
 
 
 class _Stream(io.TextIOWrapper):
-    """A file that is no terminal; what is written to its bytes is there, too."""
+    """A stream that is not a terminal; includes what is written to its binary buffer."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", newline="")
@@ -48,7 +48,7 @@ class _Stream(io.TextIOWrapper):
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Gives back the handlers that the command line replaces."""
+    """Restores the signal handlers that the command line replaces."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

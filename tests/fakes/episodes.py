@@ -1,4 +1,4 @@
-"""Made-up episodes, in the records that a real run writes."""
+"""Synthetic episodes, as records of a real run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ def conversation(prompt: str, result: ToolResult = RESULT) -> tuple[Message, ...
 
 
 def trajectory(messages: Sequence[Message], since: int = 0, **fields: Any) -> Trajectory:
-    """What an agent records of `messages`; a review keeps those from `since` on."""
+    """The trajectory that an agent records for `messages`; a review records those from `since` on."""
     steps = [Step(i, "stop", Usage()) for i, m in enumerate(messages) if m.role == "assistant" and i >= since]
     whole = Trajectory(
         messages=tuple(messages[since:]),
@@ -75,7 +75,7 @@ def episode(task_id: str, **fields: Any) -> Episode:
 
 
 def with_review(task_id: str) -> Episode:
-    """An episode whose conversation goes on in a review."""
+    """An episode whose conversation continues in a review."""
     done = conversation(f"Do {task_id}")
     review = (
         *done,
@@ -86,7 +86,7 @@ def with_review(task_id: str) -> Episode:
 
 
 def write_run(run: Path, *episodes: Episode) -> Path:
-    """Writes episodes to the log of a run folder."""
+    """Writes episodes to a run's log."""
 
     async def append() -> None:
         log = EpisodeLog(run)

@@ -14,7 +14,7 @@ SOLVED, GIVEN_UP = "Done.", "I cannot do that."
 
 
 class LedgerSampler:
-    """The script of a `FakeOpenAIServer`: knows the oracle's moves for `count` tasks of these seeds.
+    """The script of a `FakeOpenAIServer` that knows the oracle's actions for `count` tasks of these seeds.
 
     `hopeless`: no rollout solves anything, so that all rewards of a group are equal. `fail_next` replies are a 400,
     which stops a rollout; `delay` is that of every reply, in seconds.

@@ -1,4 +1,4 @@
-"""Random faults in JSON, as careless servers and proxies make them."""
+"""Random faults in JSON, as faulty servers and proxies produce them."""
 
 from collections.abc import Iterator
 from random import Random
@@ -11,7 +11,7 @@ _FIELDS = ("extra", "type", "content", "error", "usage", "index")
 
 
 def mutated(value: Any, random: Random) -> Any:
-    """A copy of the value with one to four faults: something is missing, null, of another type, twice, or elsewhere."""
+    """A copy of the value with one to four faults: a part is missing, null, of another type, duplicated, or moved."""
     spoiled = _copy(value)
     for _ in range(random.randint(1, 4)):
         if not (places := list(_places(spoiled))):
@@ -25,7 +25,7 @@ def _copy(value: Any) -> Any:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each container in the value, with each of its keys or indices."""
+    """Each container in the value with each of its keys or indices."""
     keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield value, key

@@ -1,4 +1,4 @@
-"""A learner that also keeps notes: a policy of which every round depends on all that the one before it left."""
+"""A learner that also keeps notes, so that every round depends on the skills and notes of the previous one."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from hermes_lab.types import Message, Task, ToolCall
 
 
 def note_taker() -> TaskAwarePolicy:
-    """`learner`, whose every review also makes a note of the task, and a skill that all reviews of its round make,
-    named by the notes that are there."""
+    """`learner`, whose reviews also write a note about the task, and a skill that all reviews of a round write, named
+    after the existing notes."""
     return TaskAwarePolicy(_noting)
 
 

@@ -23,7 +23,7 @@ LOGPROB = -0.25
 
 @dataclass(frozen=True)
 class Reply:
-    """One scripted answer. With a `status` other than 200, or a `body`, it is sent as it stands.
+    """One scripted reply. With a `status` other than 200, or a `body`, it is sent unchanged.
 
     `pieces` are a body too, sent one by one with a `pause` before each: chunked, where `headers` announce no
     Content-Length. `torn`: the connection is closed after them, before the body is whole.
@@ -47,7 +47,7 @@ Script = Sequence[str | Reply] | Callable[[dict[str, Any]], str | Reply]
 
 
 class FakeOpenAIServer:
-    """Answers with `script`, in order and the last one for ever, or a function of the request's body.
+    """Replies with the items of `script` in order, repeating the last one, or with a function of the request's body.
 
     `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; one that was unloaded is
     answered with 404; `answers_as` is what replies call their model in place of what was asked; `most_at_once` the
@@ -198,7 +198,7 @@ async def _send_pieces(request: web.Request, reply: Reply) -> web.StreamResponse
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port that nobody else gets: connections are refused, but while a server of ours is at it."""
+    """Reserves a port: connections are refused unless one of our servers listens on it."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.bind(("127.0.0.1", 0))
@@ -207,7 +207,7 @@ def reserved_port() -> Iterator[int]:
 
 @contextmanager
 def running(server: FakeOpenAIServer) -> Iterator[FakeOpenAIServer]:
-    """The server in a thread of its own."""
+    """Runs the server in a separate thread."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(server) as started:
         yield started
 

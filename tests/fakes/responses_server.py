@@ -86,7 +86,7 @@ def function_call(call_id: str, name: str, arguments: object) -> dict[str, Any]:
 
 
 class FakeResponsesServer(ApiServer):
-    """Answers with `script`, in order and the last one for ever, or a function of the request's body."""
+    """Replies with the items of `script` in order, repeating the last one, or with a function of the request's body."""
 
     path = "/responses"
 
@@ -123,7 +123,7 @@ class FakeResponsesServer(ApiServer):
 
 
 def response(body: Mapping[str, Any], reply: Reply, number: int) -> dict[str, Any]:
-    """A reply in the API's shape."""
+    """A reply in the API's format."""
     hidden = "reasoning.encrypted_content" not in body.get("include", [])
     output = [{k: v for k, v in item.items() if not (hidden and k == "encrypted_content")} for item in reply.items]
     usage = {
@@ -179,7 +179,7 @@ def _deltas(item: Mapping[str, Any], at: Mapping[str, Any]) -> Iterator[dict[str
 
 
 def check(body: Mapping[str, Any], served: Sequence[str], issued: Sequence[Sequence[dict[str, Any]]]) -> None:
-    """Raises a `Refusal` for what the API refuses. `issued` are the outputs of the replies that were given."""
+    """Raises a `Refusal` for requests that the API rejects. `issued` are the outputs of earlier replies."""
     _known(body, _FIELDS, "")
     _require("model" in body, "model", "Missing required parameter: 'model'.", "missing_required_parameter")
     if body["model"] not in served:
@@ -301,7 +301,7 @@ def _check_call_item(item: Mapping[str, Any], kind: str, at: str) -> None:
 
 
 def _check_calls(sent: Sequence[Mapping[str, Any]]) -> None:
-    """Each output comes after its call, and each call has one."""
+    """Checks that each output comes after its call, and each call has one."""
     asked: set[str] = set()
     answered: set[str] = set()
     for item in sent:
@@ -316,7 +316,7 @@ def _check_calls(sent: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _check_reasoning(sent: Sequence[Mapping[str, Any]], issued: Sequence[Sequence[dict[str, Any]]]) -> None:
-    """Reasoning stands before the item that it led to, and that item after it."""
+    """Checks that each reasoning item is directly before the item that it led to."""
     pairs = [pair for output in issued for pair in _pairs(output)]
     there = _pairs(sent)
     for reason, following in there:
@@ -331,7 +331,7 @@ def _check_reasoning(sent: Sequence[Mapping[str, Any]], issued: Sequence[Sequenc
 
 
 def _pairs(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The ids of each reasoning item and of the item after it; "" for what the model has not written."""
+    """The ids of each reasoning item and of the item after it; "" for items that the model did not write."""
     pairs = []
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":

@@ -1,4 +1,4 @@
-"""A small agent episode with one tool, `add`: whatever model plays it."""
+"""A small agent episode with one tool, `add`, for any model."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required
 
 
 class Sum:
-    """What `add` adds to. It only goes up: a negative number is a failing call."""
+    """The state of `add`. Adding a negative number fails."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -27,7 +27,7 @@ class Sum:
 
 
 async def play(model: ModelClient, *, tool_format: str = "native", prompts: Sequence[str] = PROMPTS) -> Trajectory:
-    """The episode: a submission for each of `prompts`."""
+    """Runs the episode with a submission for each of `prompts`."""
     config = AgentConfig.model_validate({"tool_format": tool_format, "max_seconds": 60})
     tools = (given_tool("add", "Adds to the sum.", SCHEMA, Sum().add),)
     toolbox = Toolbox((), ToolContext(None, None, SandboxConfig()), given=tools)
@@ -38,7 +38,7 @@ async def play(model: ModelClient, *, tool_format: str = "native", prompts: Sequ
 
 
 def recorded(trajectory: Trajectory) -> Episode:
-    """The episode as a run records it."""
+    """The episode as recorded in a run."""
     return Episode(
         **dict.fromkeys(("suite", "task_id", "lane", "config_digest", "started_at"), "x"),
         **dict.fromkeys(("round", "sample", "experience", "place"), 0),

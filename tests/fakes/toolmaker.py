@@ -1,4 +1,4 @@
-"""A policy that compiles a skill of which the first draft fails, and answers."""
+"""A policy that compiles a skill whose first draft fails, fixes it, and answers."""
 
 from collections.abc import Sequence
 

@@ -70,7 +70,7 @@ FAULTS = {
     "nested without end": Fault(Reply(body="[" * 100_000), "no JSON", passing=True),
     "nothing": Fault(Reply(body=""), "the reply is empty", passing=True),
     "an HTML page": Fault(
-        Reply(body=HTML, headers={"Content-Type": "text/html"}), "a page of HTML.*check model.base_url"
+        Reply(body=HTML, headers={"Content-Type": "text/html"}), "an HTML page.*check model.base_url"
     ),
     "an error with status 200": Fault(Reply(body={"error": {"message": "oh"}}), "an error: oh", passing=True),
     "another type, and garbage": Fault(

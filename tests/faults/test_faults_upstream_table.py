@@ -141,7 +141,7 @@ def test_other_data_under_the_same_name_are_refused_and_the_difference_named(
         file.write_bytes(kept)
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
-    assert "the suite's tasks are not those" in line
+    assert "the suite's tasks have changed since" in line
     assert (rows(finished.folder), len(finished.server.requests)) == (before, asked)
 
 
@@ -154,7 +154,7 @@ def test_an_endpoint_that_is_down_marks_nothing_done_and_resume_runs_both(tmp_pa
         (line,) = down.stderr.splitlines()
         assert down.returncode == 3
         assert line.startswith(f"hermes-lab: error: {base_url}: cannot connect: Connection refused")
-        assert "--resume goes on" in line
+        assert "--resume continues" in line
         assert (count(run), down.stdout) == (0, "")
         with running(FakeOpenAIServer(run_the_prompt, port=port)):
             up = lab(*args, "--resume")

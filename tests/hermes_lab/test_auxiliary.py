@@ -77,7 +77,7 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
 
 
 def test_an_auxiliary_server_is_not_started() -> None:
-    with pytest.raises(ConfigError, match="auxiliary: provider vllm"):
+    with pytest.raises(ConfigError, match="auxiliary: `vllm` is only supported for `model`"):
         load_config(["auxiliary.provider=vllm"])
 
 
@@ -86,7 +86,7 @@ async def test_the_auxiliary_model_is_opened_with_the_run() -> None:
     async with open_auxiliary(RunConfig(), say=print) as none:
         assert none is None
     wrong = ModelConfig(name="x", base_url="nonsense")
-    with pytest.raises(ConfigError, match=r"^auxiliary\.base_url: 'nonsense' is no http"):
+    with pytest.raises(ConfigError, match=r"^auxiliary\.base_url: 'nonsense' is not an http"):
         async with open_auxiliary(RunConfig(auxiliary=wrong), say=print):
             pass
     scripted = ModelConfig(provider="scripted", name="hermes_lab.tasks.learner:noop")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.agent.compress import SUMMARISE, SUMMARY, visible
 from hermes_lab.agent.loop import Agent
 from hermes_lab.config.schema import AgentConfig, SandboxConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.transcript import SUMMARISE, SUMMARY, visible
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from hermes_lab.agent.delegate import Delegation
-from hermes_lab.agent.loop import CONCLUDE, Agent
+from hermes_lab.agent.loop import Agent
 from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ContextFull, ModelError, SandboxError
 from hermes_lab.knowledge import Knowledge
@@ -23,6 +23,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, SkillEdit, ToolCall, ToolResult, Usage
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import anyio
 import pytest
 
-from hermes_lab.agent.loop import CONCLUDE, Agent
+from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS
 from hermes_lab.config.schema import AgentConfig, PriceConfig, SandboxConfig
 from hermes_lab.errors import ContextFull, ModelError, ToolError
@@ -16,6 +16,7 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, Recorded, ToolCall, ToolResult, Usage
 
 pytestmark = pytest.mark.anyio

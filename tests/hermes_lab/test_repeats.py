@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes_lab.agent.loop import CONCLUDE, Agent
-from hermes_lab.agent.repeats import MOST, Repeats
+from hermes_lab.agent.loop import Agent
+from hermes_lab.agent.repeats import DEFAULT_MAX_REPEATS, Repeats
 from hermes_lab.config.schema import AgentConfig, RunConfig, SandboxConfig
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Episode, Message, ModelIdentity, TaskInfo, ToolCall, ToolResult, Trajectory
 
 pytestmark = pytest.mark.anyio
@@ -66,16 +67,16 @@ def same(first: int, last: int) -> list[str]:
 async def test_a_call_without_effect_is_noted_and_then_ends_the_work(sandbox: Sandbox, tool_format: str) -> None:
     a = agent(sandbox, [sh("cat none")], tool_format=tool_format)
     assert await a.submit("Go.") == "repeated"
-    assert notes(a) == ["", *same(2, MOST)]
+    assert notes(a) == ["", *same(2, DEFAULT_MAX_REPEATS)]
     assert a.messages[-2].content == CONCLUDE
     assert a.trajectory("repeated").final_response == "This far."
     assert all("No such file" in r.content for m in a.messages for r in m.results)
 
 
 async def test_a_compact_prompt_has_neither_notes_nor_a_bound(sandbox: Sandbox) -> None:
-    a = agent(sandbox, [sh("cat none")], prompt="compact", max_iterations=MOST + 2)
+    a = agent(sandbox, [sh("cat none")], prompt="compact", max_iterations=DEFAULT_MAX_REPEATS + 2)
     assert await a.submit("Go.") == "max_iterations"
-    assert notes(a) == [""] * (MOST + 2)
+    assert notes(a) == [""] * (DEFAULT_MAX_REPEATS + 2)
     a = agent(sandbox, [sh("cat none")], prompt="compact", max_repeats=2)
     assert await a.submit("Go.") == "repeated"
     assert notes(a) == ["", ""]

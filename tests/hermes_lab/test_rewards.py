@@ -80,10 +80,10 @@ def test_one_term_more_leaves_the_score_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("override", "why"),
     [
-        ("reward.score=0", "reward: every weight is 0; give at least one"),
-        ("reward.tool_call=1", "no such field; there are: score, accepted, answered, tool_calls"),
-        ("reward.score=much", "reward.score: give a number"),
-        ("reward.score=.inf", "reward.score: give a number that is finite"),
+        ("reward.score=0", "reward: every weight is 0; set at least one"),
+        ("reward.tool_call=1", "unknown field; valid fields: score, accepted, answered, tool_calls"),
+        ("reward.score=much", "reward.score: must be a number"),
+        ("reward.score=.inf", "reward.score: must be a finite number"),
     ],
 )
 def test_a_wrong_weight_is_named(override: str, why: str) -> None:

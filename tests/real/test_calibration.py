@@ -1,6 +1,7 @@
 """The calibrated learner through the real command line, in worlds of every domain: what the lab measures is what must
 be. Lanes are independent, so every error bar is between lanes."""
 
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -41,15 +42,15 @@ def mean(frame: pd.DataFrame, **where: object) -> float:
 
 def test_in_every_domain_the_lab_measures_the_curve_that_is_known(tmp_path: Path) -> None:
     chances, deviations = [], []
-    for domain in DOMAINS:
+    # Uniform and Zipf in turn: how often places come up does not depend on the domain.
+    for domain, (seed, frequencies) in zip(DOMAINS, cycle(enumerate(("uniform", "zipf"))), strict=False):
         # Another seed for each: with the same one the slips would be the same draws, and errors go together.
-        for seed, frequencies in enumerate(("uniform", "zipf")):
-            world = (f"suite.name={domain}", f"suite.options.frequencies={frequencies}", f"suite.seed={seed}")
-            frame = learn(tmp_path / f"{domain}-{frequencies}", *world)
-            chances.append(check_thirds(frame))
-            deviations += list(frame[frame["arm"] == "on"].groupby("lane")["off"].mean())
-            late = frame[frame["number"] >= 7]
-            assert mean(late, arm="on") > mean(late, arm="off") + 0.15, (domain, frequencies)
+        world = (f"suite.name={domain}", f"suite.options.frequencies={frequencies}", f"suite.seed={seed}")
+        frame = learn(tmp_path / domain, *world)
+        chances.append(check_thirds(frame))
+        deviations += list(frame[frame["arm"] == "on"].groupby("lane")["off"].mean())
+        late = frame[frame["number"] >= 7]
+        assert mean(late, arm="on") > mean(late, arm="off") + 0.15, (domain, frequencies)
     # With its sign, over all lanes: a small error to one side everywhere shows here.
     assert stats.ttest_1samp(deviations, 0.0).pvalue > POOLED_FALSE_ALARM, f"all lanes: {np.mean(deviations):+.3f}"
     # Fisher's chi-square knows no sign: errors of some runs to either side show here.

@@ -1,7 +1,6 @@
 """The packaged model in a real vLLM: token fidelity, an adapter, and a clean end."""
 
 import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +10,12 @@ import pytest
 from lora import random_adapter
 
 from hermes_lab.agent.tokens import TokenTrace
-from hermes_lab.config.schema import ModelConfig, SamplingConfig, ServerConfig
+from hermes_lab.config.schema import ModelConfig, SamplingConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.client import EndpointClient
 from hermes_lab.models.hermes_format import render_tools
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.models.server import VllmServer
-from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.types import Message
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -37,22 +35,6 @@ TOOL = {
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def weights() -> Path:
-    pytest.importorskip("torch", reason="the packaged model is converted with torch")
-    return resolve(PACKAGED)
-
-
-@pytest.fixture(scope="module")
-async def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[VllmServer]:
-    log = tmp_path_factory.mktemp("vllm") / "server.log"
-    async with VllmServer(weights, ServerConfig(), name=PACKAGED, log=log) as server:
-        group = _group_of_child(server._process.pid)
-        assert sum(pgid == group for _, _, pgid in _processes()) >= 2
-        yield server
-    assert not any(pgid == group for _, _, pgid in _processes())
 
 
 @asynccontextmanager
@@ -101,14 +83,14 @@ async def test_a_prompt_without_room_for_the_reply_is_context_full(server: VllmS
 
 
 async def test_each_adapter_version_answers_under_its_own_name(
-    server: VllmServer, weights: Path, tmp_path: Path
+    server: VllmServer, packaged: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("peft")
     base = await _tokens(server)
     names, replies = [], []
     for version in (1, 2):
         folder = tmp_path / f"v{version}" / "tuned"
-        random_adapter(weights, folder, seed=version)
+        random_adapter(packaged, folder, seed=version)
         names.append((await server.load_adapter(folder)).name)
         replies.append(await _tokens(server, adapter=names[-1]))
     assert len(set(names)) == 2
@@ -121,11 +103,11 @@ async def test_each_adapter_version_answers_under_its_own_name(
 
 
 async def test_an_adapter_that_is_unloaded_under_way_is_no_answer(
-    server: VllmServer, weights: Path, tmp_path: Path
+    server: VllmServer, packaged: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("peft")
     for version in (1, 2):
-        random_adapter(weights, tmp_path / f"v{version}" / "tuned", seed=version)
+        random_adapter(packaged, tmp_path / f"v{version}" / "tuned", seed=version)
     async with client_of(server, "hermes", adapter=str(tmp_path / "v1" / "tuned")) as first:
         before = await first.generate(ASK, ())
         async with client_of(server, "hermes", adapter=str(tmp_path / "v2" / "tuned")) as second:
@@ -139,10 +121,10 @@ async def test_an_adapter_that_is_unloaded_under_way_is_no_answer(
 
 
 async def test_one_server_answers_under_several_weights_at_once(
-    server: VllmServer, weights: Path, tmp_path: Path
+    server: VllmServer, packaged: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("peft")
-    random_adapter(weights, tmp_path / "tuned", seed=3)
+    random_adapter(packaged, tmp_path / "tuned", seed=3)
     config = ModelConfig(base_url=server.base_url, sampling=SamplingConfig(max_tokens=32))
     replies: dict[str, str] = {}
     async with open_endpoints(config, ["", str(tmp_path / "tuned")], tool_format="hermes", concurrency=2) as clients:
@@ -162,15 +144,3 @@ async def test_one_server_answers_under_several_weights_at_once(
 async def _tokens(server: VllmServer, *, adapter: str = "") -> tuple[int, ...]:
     async with client_of(server, "hermes", adapter=adapter) as client:
         return (await client.generate(ASK, ())).token_ids
-
-
-def _group_of_child(parent: int) -> int:
-    """The process group that a child of `parent` leads."""
-    return next(pid for pid, ppid, pgid in _processes() if ppid == parent and pgid == pid)
-
-
-def _processes() -> list[tuple[int, int, int]]:
-    """Pid, parent and group of every process that runs."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=True)
-    rows = [line.split() for line in listed.stdout.splitlines()]
-    return [(int(pid), int(ppid), int(pgid)) for pid, ppid, pgid, state in rows if not state.startswith("Z")]

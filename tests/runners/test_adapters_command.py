@@ -73,7 +73,7 @@ def test_a_merge_needs_a_new_folder_and_the_base_that_was_trained_on(
 def test_a_foreign_adapter_is_merged_only_with_a_base(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_adapter(tmp_path)
     (folder / "card.json").unlink()
-    with pytest.raises(ConfigError, match=r"sft-v1 has no card that names its base model; give it with --base"):
+    with pytest.raises(ConfigError, match=r"sft-v1 has no card that names the base model; give it with --base"):
         run(capsys, "merge", folder, "-o", tmp_path / "out")
     with pytest.raises(ConfigError, match=r"'sft': no such adapter"):
         run(capsys, "show", "sft", "--root", tmp_path)

@@ -19,12 +19,11 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
 from hermes_lab.config.sources import load_config
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ConfigError, ModelError, StoreError
 from hermes_lab.runners import terminal
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.commands import chat as chat_command
 from hermes_lab.sessions import SessionStore
-from hermes_lab.sessions.database import StoreError
 
 LONGEST = 60.0
 
@@ -58,7 +57,7 @@ def test_one_prompt_prints_the_answer_alone_and_shows_the_calls_beside_it(capsys
     assert out == "It is **42**.\n\x1b[31mred\n"
     assert re.search(r"^terminal .*echo 6\*7", err, re.MULTILINE)
     assert "\x1b" not in err
-    assert err.count("are lost") == 1
+    assert err.count("are deleted") == 1
     (info,) = SessionStore().latest()
     assert f"--session {info.id}" in err
     names = [tool["function"]["name"] for tool in server.requests[0]["tools"]]
@@ -113,13 +112,13 @@ def test_an_endpoint_that_is_not_there_is_one_line_and_leaves_no_session(capsys:
     assert out == ""
     assert len(err.splitlines()) == 1
     assert "cannot connect" in err
-    assert "kept" not in err
+    assert "saved" not in err
     assert "give -c" not in err
     assert SessionStore().latest() == []
 
 
 def test_who_waits_for_an_endpoint_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "_SOON", 0)
+    monkeypatch.setattr(terminal, "_SLOW_SECONDS", 0)
     with running(FakeOpenAIServer([])) as server:
         pass
     assert chat(server, "hello", "-c", "model.max_retries=1") == 3
@@ -140,11 +139,11 @@ def test_a_model_that_fails_before_its_first_reply_leaves_no_trace_and_one_that_
 ) -> None:
     with running(FakeOpenAIServer([Reply(status=400, body={"error": {"message": "no"}})])) as server:
         assert chat(server, "hello", "--session", "new") == 3
-    assert "the message was not sent; give it again" in capsys.readouterr().err
+    assert "turn discarded; send the message again" in capsys.readouterr().err
     assert SessionStore().latest() == []
     with running(FakeOpenAIServer([calls("terminal", command="true"), Reply(status=400)])) as server:
         assert chat(server, "hello", "--session", "new") == 3
-    assert "kept as far as it came" in capsys.readouterr().err
+    assert "the partial turn is saved" in capsys.readouterr().err
     assert SessionStore().find("new").length == 4
 
 
@@ -251,16 +250,16 @@ def test_a_person_talks_answers_questions_interrupts_compresses_and_leaves(at_te
         person.types("work\n")
         person.waits_for("sleep 1000")
         person.types("\x03")
-        assert "the turn is kept" in person.waits_for("> ")
+        assert "the partial turn is saved" in person.waits_for("> ")
         person.types("are you there?\n")
         person.waits_for("Here I am.")
         person.waits_for("> ")
         person.types("unlucky\n")
         shown = person.waits_for("> ")
         assert "out of order" in shown
-        assert "not sent" in shown
+        assert "turn discarded" in shown
         person.types("/compress\n")
-        assert "now a summary" in person.waits_for("> ")
+        assert "now summarised" in person.waits_for("> ")
         person.types("really\n")
         person.waits_for("Sure?")
         person.waits_for("? ")
@@ -299,7 +298,7 @@ def test_an_interrupted_prompt_keeps_the_turn_and_exits_130() -> None:
             while "sleep 1000" not in (line := process.stderr.readline()):
                 assert line
             process.send_signal(signal.SIGINT)
-            assert "kept" in process.stderr.read()
+            assert "partial turn is saved" in process.stderr.read()
         assert process.returncode == 130
     (info,) = SessionStore().latest()
     assert (info.opening, info.length) == ("from a pipe", 4)

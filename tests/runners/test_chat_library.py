@@ -101,7 +101,7 @@ def test_a_compile_is_one_change_and_a_call_is_a_use(home: Path, capsys: pytest.
     (entry,) = json.loads(capsys.readouterr().out)["skills"]
     assert (entry["name"], entry["uses"]) == ("add-up", 1)  # a turn that used it
     app(["skills", "health", "--json"], standalone_mode=False)
-    assert "nothing judged the outcome" in capsys.readouterr().out
+    assert "no outcome was judged" in capsys.readouterr().out
 
 
 def test_a_call_of_a_compiled_skill_keeps_it_from_growing_stale(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,7 @@ def test_process_writes_what_a_server_would_get_and_a_page(model: FakeOpenAIServ
 def test_process_without_a_usable_group_is_a_failure(model: FakeOpenAIServer, tmp_path: Path) -> None:
     short = ("-c", "env.max_token_length=10")
     done = env(tmp_path, "process", model.base_url, "-n", "2", "-o", "groups.jsonl", *short, "-q")
-    assert (done.returncode, done.stderr) == (1, "hermes-lab: error: no group could be used, for the reasons above\n")
+    assert (done.returncode, done.stderr) == (1, "hermes-lab: error: no usable group, for the reasons above\n")
     assert "0 groups (0 sequences) sent, refused: longer than 10 tokens 2" in done.stdout
 
 
@@ -160,11 +160,11 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("model.provider=scripted", "model.provider: scripted samples no tokens"),
+        ("model.provider=scripted", "model.provider: scripted returns no token ids"),
         ("model.token_ids=false", "model.token_ids: must be true"),
         ("suite.split=heldout", "suite.split: heldout is what `env evaluate` judges by"),
         ("env.group_size=0", "env.group_size: "),
-        ("model.base_url=http://127.0.0.1:9/v1", "is the address of model.base_url, too"),
+        ("model.base_url=http://127.0.0.1:9/v1", "is also the address of model.base_url"),
     ],
 )
 def test_a_configuration_without_groups_is_refused(tmp_path: Path, override: str, said: str) -> None:
@@ -211,7 +211,7 @@ def test_an_override_of_a_locked_value_is_refused(lock: Path, override: str, fie
 
 
 def test_a_server_of_its_own_is_refused_under_a_lock(lock: Path) -> None:
-    with pytest.raises(ConfigError, match="the rollout server is locked at"):
+    with pytest.raises(ConfigError, match="locks the rollout server to"):
         load_locked(["model.provider=vllm"], lock)
 
 

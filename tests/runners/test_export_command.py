@@ -40,7 +40,7 @@ def test_what_is_there_stays_unless_forced(run: Path, tmp_path: Path, format: An
     out = tmp_path / "out"
     export(run, format, out)
     before = contents(out)
-    with pytest.raises(ConfigError, match=r"is there already.*--force"):
+    with pytest.raises(ConfigError, match=r"already exists.*--force"):
         export(make_run(tmp_path / "other", episode("t", started_at="2026-01-01")), format, out)
     assert contents(out) == before
     export(tmp_path / "other", format, out, force=True)
@@ -68,7 +68,7 @@ def test_force_removes_nothing_but_an_export(run: Path, tmp_path: Path) -> None:
     tasks.write_text('{"prompt": "Go."}\n')
     places = [(mine, "atif"), (mine, "openai"), (mine / "thesis.tex", "atif"), (tasks, "openai")]
     for out, format in (*places, (Path(os.devnull), "openai")):
-        with pytest.raises(ConfigError, match=r"holds something else|no file|no folder"):
+        with pytest.raises(ConfigError, match=r"is not an export|not a file|not a folder"):
             export(run, format, out, force=True)  # type: ignore[arg-type]
     assert names(mine) == ["tasks.jsonl", "thesis.tex"]
 
@@ -108,7 +108,7 @@ def test_standard_output_takes_rows_but_no_folder(run: Path) -> None:
     assert done.returncode == 0
     assert [parse_row(json.loads(line)) != [] for line in done.stdout.split("\n") if line] == [True] * 6
     assert done.stderr == "6 rows in standard output; episodes left out: 1 errored\n"
-    with pytest.raises(ConfigError, match="name one"):
+    with pytest.raises(ConfigError, match="give one"):
         export(run, "hf", Path("-"))
 
 

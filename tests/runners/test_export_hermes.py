@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.models.hermes_format import parse_reply, render_results, render_tools
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.runners.export.hermes import parse_row, row
 from hermes_lab.types import Message, ToolCall, ToolResult, Trajectory
 from hermes_lab.types.trajectory import ToolFormat
@@ -60,7 +60,7 @@ def native_turn(draw: st.DrawFn) -> list[Message]:
     broken = st.builds(ToolCall, ids, names, st.just({}), names, texts)
     calls = draw(st.lists(good | broken, max_size=3))
     content = draw(texts)
-    reasoning = part(content).reasoning or draw(texts)
+    reasoning = split_reasoning(content).reasoning or draw(texts)
     reply = Message(role="assistant", content=content, tool_calls=tuple(calls), reasoning=reasoning)
     answers = draw(results(calls)) if draw(st.booleans()) else []
     return [

@@ -89,7 +89,7 @@ def test_plain_output_is_a_line_a_series_and_the_picture(run: Path) -> None:
     assert lines[0].startswith("skills off: not identified: the constant model is as good")
     assert lines[1].startswith("skills on: initial 0.")
     assert lines[1].endswith("over 24 runs of 3 worlds")
-    assert lines[2] == f"picture: {run / 'plots' / 'learning-curve.png'}"
+    assert lines[2] == f"plot: {run / 'plots' / 'learning-curve.png'}"
     assert (run / "plots" / "learning-curve.png").is_file()
 
 
@@ -148,12 +148,12 @@ def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--curve", "spline"), "no such curve; there are apex, changepoint"),
-        (("--phase", "heldout"), "no held-out episode is scored; learning.heldout.tasks adds"),
-        (("--pool", "--curve", "best"), "one curve for all of them; name it with --curve"),
+        (("--curve", "spline"), "no such curve; choose from apex, changepoint"),
+        (("--phase", "heldout"), "no held-out episode is scored; set learning.heldout.tasks"),
+        (("--pool", "--curve", "best"), "all groups share one form; choose it with --curve"),
         (("--pool", "--by", "family"), "partial pooling needs at least 3 groups"),
-        (("--pool", "--executor", "ray"), "pooled curves are fitted here"),
-        (("--pool", "--interval", "wald"), "pooled curves have intervals of their own"),
+        (("--pool", "--executor", "ray"), "pooled curves are fitted in this process"),
+        (("--pool", "--interval", "wald"), "pooled curves have their own intervals"),
         (("--curve", "changepoint", "--interval", "profile"), "the likelihood jumps in change"),
     ],
 )

@@ -14,7 +14,6 @@ from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory.notes import Notes, merge_notes
-from hermes_lab.protocols import OracleSuite
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary, _Memory, _Review, _Skills
 from hermes_lab.runners.engine.lane_history import MergedNotes, describe_merge, keep_merge, read_history
@@ -22,6 +21,7 @@ from hermes_lab.runners.engine.lanes import LaneState, after_round, initial_libr
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import placebo, placebo_notes
+from hermes_lab.suites import OracleSuite
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.registry import load_suite
 from hermes_lab.types import Episode, MemoryWrite, SkillWrite
@@ -119,10 +119,10 @@ def test_a_kill_between_the_last_episode_and_its_border_loses_nothing(one_rule: 
 
 def test_only_lanes_that_learn_have_a_history_and_it_is_whole(one_rule: Path) -> None:
     for arm in ARMS:
-        borders = read_history(one_rule, f"{arm}-r0-w0")
+        merges = read_history(one_rule, f"{arm}-r0-w0")
         began = [episode.skills.snapshot for episode in lane(one_rule, arm)]
-        assert [border.before for border in borders] == (began if arm in ("on", "placebo") else [])
-        assert [border.after for border in borders][:-1] == [border.before for border in borders][1:]
+        assert [merge.before for merge in merges] == (began if arm in ("on", "placebo") else [])
+        assert [merge.after for merge in merges][:-1] == [merge.before for merge in merges][1:]
 
 
 def test_round_size_can_be_given_on_the_command_line(tmp_path: Path) -> None:
@@ -160,15 +160,15 @@ def test_a_skill_that_fails_leaves_the_prompts_until_it_is_written_again() -> No
     state, _ = after_round(LaneState(Knowledge()), "on", [wrote("a", write("x"))], RunConfig())
     assert list(state.knowledge.library.listed) == ["x"]
     failed = [summarize(f"t{n}", success=False, skills=_Skills(loaded=("x",))) for n in range(12)]
-    state, border = after_round(state, "on", failed, RunConfig())
+    state, merge = after_round(state, "on", failed, RunConfig())
     assert list(state.knowledge.library.listed) == []
     assert list(state.knowledge.library.skills) == ["x"]
-    (deprecated,) = border.deprecated
+    (deprecated,) = merge.deprecated
     assert (deprecated.name, deprecated.judged, deprecated.solved) == ("x", 12, 0)
     assert deprecated.high < RunConfig().skills.rewrite_below
-    assert describe_merge(border).endswith(": deprecated x, which solved 0 of 12")
-    state, border = after_round(state, "on", [wrote("b", write("x", "Better."))], RunConfig())
-    assert border.deprecated == ()
+    assert describe_merge(merge).endswith(": deprecated x, which solved 0 of 12")
+    state, merge = after_round(state, "on", [wrote("b", write("x", "Better."))], RunConfig())
+    assert merge.deprecated == ()
     assert list(state.knowledge.library.listed) == ["x"]
     assert state.uses == ()
     assert state.knowledge.learnt_from == {"x": ("rule of x",)}
@@ -177,23 +177,23 @@ def test_a_skill_that_fails_leaves_the_prompts_until_it_is_written_again() -> No
 def test_a_border_tells_which_write_was_dropped_and_for_whom() -> None:
     second = structs.replace(write("same", "Otherwise."), triggers=("another rule",))
     round_ = [wrote("a", write("same"), write("own")), wrote("b", second, write("other"))]
-    state, border = after_round(LaneState(Knowledge()), "on", round_, RunConfig())
-    assert [(w.name, w.won) for w in border.merged] == [("same", ""), ("own", ""), ("other", "")]
-    assert [(w.action, w.name, w.origin, w.model, w.won) for w in border.dropped] == [
+    state, merge = after_round(LaneState(Knowledge()), "on", round_, RunConfig())
+    assert [(w.name, w.won) for w in merge.merged] == [("same", ""), ("own", ""), ("other", "")]
+    assert [(w.action, w.name, w.origin, w.model, w.won) for w in merge.dropped] == [
         ("create", "same", "review", "m", round_[0].key)
     ]
-    assert (border.before, border.after) == (Library().snapshot, state.knowledge.library.snapshot)
+    assert (merge.before, merge.after) == (Library().snapshot, state.knowledge.library.snapshot)
     assert state.knowledge.learnt_from["same"] == ("rule of same",)  # of the text that is there
-    assert "created same, created own, created other; dropped 1 later write of same" in describe_merge(border)
+    assert "created same, created own, created other; dropped 1 later write of same" in describe_merge(merge)
 
 
 def test_a_border_tells_what_a_placebo_emptied_and_where_nothing_happened() -> None:
-    state, border = after_round(LaneState(Knowledge()), "placebo", [wrote("a", write("x"))], RunConfig())
-    assert border.emptied
-    assert border.after == state.knowledge.library.snapshot != Library().after(write("x")).snapshot
-    _, border = after_round(state, "placebo", [summarize("b")], RunConfig())
-    assert not border.emptied
-    assert describe_merge(border) == ""
+    state, merge = after_round(LaneState(Knowledge()), "placebo", [wrote("a", write("x"))], RunConfig())
+    assert merge.emptied
+    assert merge.after == state.knowledge.library.snapshot != Library().after(write("x")).snapshot
+    _, merge = after_round(state, "placebo", [summarize("b")], RunConfig())
+    assert not merge.emptied
+    assert describe_merge(merge) == ""
 
 
 def test_a_border_counts_the_notes_that_it_merged_and_dropped() -> None:
@@ -202,9 +202,9 @@ def test_a_border_counts_the_notes_that_it_merged_and_dropped() -> None:
         summarize("a", memory=_Memory((note("one"), note("three")))),
         summarize("b", memory=_Memory((note("one"), note("much too long")))),
     ]
-    state, border = after_round(LaneState(Knowledge()), "on", round_, config)
+    state, merge = after_round(LaneState(Knowledge()), "on", round_, config)
     assert state.knowledge.notes.memory == ("one", "three")
-    assert border.notes == MergedNotes("", state.knowledge.notes_snapshot, merged=2, dropped=2)
+    assert merge.notes == MergedNotes("", state.knowledge.notes_snapshot, merged=2, dropped=2)
     assert state.knowledge.notes == merge_notes(Notes(), (episode.notes for episode in round_), config.memory)
 
 
@@ -216,32 +216,32 @@ rounds = st.lists(st.lists(st.builds(write, names, bodies), max_size=3), min_siz
 @given(rounds)
 def test_the_writes_that_a_border_calls_merged_make_the_library_that_it_names(episodes: list[list[SkillWrite]]) -> None:
     finished = [wrote(str(number), *writes) for number, writes in enumerate(episodes)]
-    state, border = after_round(LaneState(Knowledge()), "on", finished, RunConfig())
+    state, merge = after_round(LaneState(Knowledge()), "on", finished, RunConfig())
     logged = [write for episode in finished for write in episode.writes]
-    merged = {(write.name, write.episode) for write in border.merged}
+    merged = {(write.name, write.episode) for write in merge.merged}
     library = Library()
     for each in (kept := [write for write in logged if (write.name, write.episode) in merged]):
         library = library.after(each)
-    assert border.after == state.knowledge.library.snapshot == library.snapshot
-    assert (len(kept), len(logged)) == (len(border.merged), len(border.merged) + len(border.dropped))
-    assert {(write.name, write.won) for write in border.dropped} <= merged
+    assert merge.after == state.knowledge.library.snapshot == library.snapshot
+    assert (len(kept), len(logged)) == (len(merge.merged), len(merge.merged) + len(merge.dropped))
+    assert {(write.name, write.won) for write in merge.dropped} <= merged
 
 
 def test_a_lanes_history_is_rewritten_only_where_it_differs(tmp_path: Path) -> None:
-    _, border = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
-    borders = [structs.replace(border, round=n, after=str(n)) for n in range(3)]
-    for each in (*borders, *borders[:2]):
+    _, merge = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
+    merges = [structs.replace(merge, round=n, after=str(n)) for n in range(3)]
+    for each in (*merges, *merges[:2]):
         keep_merge(tmp_path, "on", each)
-    assert read_history(tmp_path, "on") == borders
-    keep_merge(tmp_path, "on", structs.replace(borders[1], after="otherwise"))
+    assert read_history(tmp_path, "on") == merges
+    keep_merge(tmp_path, "on", structs.replace(merges[1], after="otherwise"))
     assert [each.after for each in read_history(tmp_path, "on")] == ["0", "otherwise"]
     assert read_history(tmp_path, "off") == []
 
 
-@pytest.mark.parametrize(("line", "message"), [("{}", "not a border of rounds"), ('"v":99', "version 99 is newer")])
+@pytest.mark.parametrize(("line", "message"), [("{}", "not a merge record"), ('"v":99', "version 99 is newer")])
 def test_a_line_that_is_no_border_is_named(tmp_path: Path, line: str, message: str) -> None:
-    _, border = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
-    keep_merge(tmp_path, "on", border)
+    _, merge = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
+    keep_merge(tmp_path, "on", merge)
     path = tmp_path / "lanes" / "on" / "history.jsonl"
     path.write_text(path.read_text().replace('"v":1', line) if "99" in line else line)
     with pytest.raises(ConfigError, match=rf"history\.jsonl:1: {message}"):
@@ -267,7 +267,7 @@ def test_what_an_arm_begins_with() -> None:
 
 def test_a_suite_that_cannot_tell_its_rules_has_no_oracle(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"prompt": "Go."}\n')
-    with pytest.raises(ConfigError, match="has no arm `oracle`"):
+    with pytest.raises(ConfigError, match="`oracle` is unavailable"):
         initial_library("oracle", Library(), JsonlSuite(tmp_path / "t.jsonl"), split="train", world=0)
 
 
@@ -322,6 +322,6 @@ def test_any_two_arms_are_compared(one_rule: Path) -> None:
     same = lab("compare", one_rule, one_rule, "--arms", "on")
     assert same.stdout.startswith(f"{one_rule}, on against {one_rule}, on: no difference shown: +0 points")
     both = lab("compare", one_rule, one_rule, "--arms", "off,on")
-    assert (both.returncode, "give one arm of two runs" in both.stderr) == (2, True)
+    assert (both.returncode, "with two runs, give one arm" in both.stderr) == (2, True)
     wrong = lab("compare", one_rule, "--arms", "placebo")
-    assert (wrong.returncode, "--arms: give two arms" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "--arms: give at least two" in wrong.stderr) == (2, True)

@@ -39,7 +39,7 @@ def test_a_budget_of_tasks_leaves_paired_rounds_and_a_larger_one_goes_on(tmp_pat
     first = lab(*SHAPE, "-c", "budget.tasks=20", "--out", out)
     assert first.returncode == 3
     assert first.stderr.splitlines()[-1] == (
-        f"budget.tasks is spent (20 of 20): 20 of {WANTED} episodes are kept; raise it and --resume"
+        f"budget.tasks is spent (20 of 20): 20 of {WANTED} episodes are kept; raise the budget and use --resume"
     )
     assert "% of budget.tasks" in first.stderr
     assert len(list(read_attempts(out, Episode))) == 20

@@ -63,11 +63,11 @@ def test_every_check_meets_the_snapshot_of_its_round_and_adds_nothing(run: Path)
     for episode in episodes:
         began[episode.lane, episode.round].add((episode.skills.snapshot, episode.experience))
     for lane in ("on-r0-w0", "on-r1-w0"):
-        borders = read_history(run, lane)
-        snapshots = [borders[0].before, *(border.after for border in borders)]
-        assert len(borders) == 4
+        merges = read_history(run, lane)
+        snapshots = [merges[0].before, *(merge.after for merge in merges)]
+        assert len(merges) == 4
         assert [began[lane, step] for step in range(5)] == [{(s, n)} for n, s in enumerate(snapshots)]
-        merged = {write.episode for border in borders for write in border.merged}
+        merged = {write.episode for merge in merges for write in merge.merged}
         assert merged
         assert merged <= {episode.key for episode in episodes if episode.phase == "learn"}
     heldout = [episode for episode in episodes if episode.phase == "heldout"]
@@ -92,8 +92,8 @@ def test_held_out_episodes_are_replayed_and_shown(run: Path) -> None:
         assert json.loads(said("replay", run, "--episode", episode.key, "--json"))["same"]
     shown = said("show", run, "--lane", "on-r0").splitlines()
     assert sum("held out: " in line for line in shown) == CHECKS * HELD_OUT
-    borders = [number for number, line in enumerate(shown) if line.startswith("--")]
-    assert "held out" in shown[borders[0] - 1], "a check stands before the border that ends its round"
+    merges = [number for number, line in enumerate(shown) if line.startswith("--")]
+    assert "held out" in shown[merges[0] - 1], "a check stands before the border that ends its round"
     assert len(json.loads(said("skills", "health", run, "--json"))["libraries"]) == 4
     assert "ledger" in said("skills", "diff", f"{run}:off-r0-w0", f"{run}:on-r0-w0")
     assert "created" in said("skills", "history", f"{run}:on-r0-w0")

@@ -11,11 +11,11 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from typer.testing import CliRunner
 
-from hermes_lab.agent.compress import SUMMARISE, SUMMARY, summary_request, visible
 from hermes_lab.errors import ConfigError, ContextFull
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
+from hermes_lab.transcript import SUMMARISE, SUMMARY, summary_request, visible
 from hermes_lab.types import Compression, Episode, Message, Usage
 
 
@@ -88,7 +88,7 @@ def test_a_tool_that_answers_otherwise_now_is_said_and_the_replay_goes_on(run: P
 
 
 def test_an_episode_that_is_not_there_is_named(run: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no 'nothing'"):
+    with pytest.raises(ConfigError, match="has no episode 'nothing'"):
         invoke("replay", str(run), "--episode", "nothing")
 
 

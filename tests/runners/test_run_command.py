@@ -96,26 +96,26 @@ def test_summary_is_over_the_whole_run(whole: Path) -> None:
     [
         (["run"], "--out"),
         (["run", "-c", "suite.name=nope", "--out", "OUT"], "nope"),
-        (["run", "-c", "model.nme=x", "--out", "OUT"], "override model.nme=x: model.nme: no such field"),
+        (["run", "-c", "model.nme=x", "--out", "OUT"], "override model.nme=x: model.nme: unknown field"),
         (["run", "-c", "absent.yaml", "--out", "OUT"], "absent.yaml: cannot be read"),
         (["summary", "OUT"], "no run here (no such folder)"),
         (["frobnicate"], "No such command"),
-        (["run", "-c", "sute.count=2", "--out", "OUT"], "override sute.count=2: sute: no such field"),
-        (["train", "sft", "-c", "configs/train/sft.yaml"], "data: must be given"),
-        ([*LEARN, "--out", "WHOLE"], "holds a run already; continue it with --resume"),
+        (["run", "-c", "sute.count=2", "--out", "OUT"], "override sute.count=2: sute: unknown field"),
+        (["train", "sft", "-c", "configs/train/sft.yaml"], "data: is required"),
+        ([*LEARN, "--out", "WHOLE"], "already holds a run; continue it with --resume"),
         ([*LEARN, "-c", "learning.rounds=4", "--out", "WHOLE", "--resume"], "learning.rounds=3, now 4"),
         (
             ["run", "-c", "suite.name=ledger", "-c", "suite.count=2", "--out", "WHOLE", "--resume"],
-            "was begun by `experiment`",
+            "was started by `experiment`",
         ),
         ([*LEARN, "--out", "OUT", "--resume"], "no run to resume"),
-        ([*LEARN, "-c", "learning.arms=[on,on]", "--out", "OUT"], "an arm stands there twice"),
+        ([*LEARN, "-c", "learning.arms=[on,on]", "--out", "OUT"], "an arm is listed twice"),
         ([*LEARN, "-c", "learning.arms=[]", "--out", "OUT"], "learning.arms"),
-        ([*LEARN, "-c", "suite.count=5", "--out", "OUT"], "suite.count: an experiment takes its tasks from"),
+        ([*LEARN, "-c", "suite.count=5", "--out", "OUT"], "suite.count: not used by experiments"),
         ([*LEARN, "-c", "agent.toolsets=[nope]", "--out", "OUT"], "no toolset 'nope'"),
         ([*LEARN, "-c", "agent.distribution=nope", "--out", "OUT"], "no distribution 'nope'; there are: default"),
-        ([*LEARN, "-c", "sandbox.backend=local", "--out", "OUT"], "allow that by sandbox.allow_local=true"),
-        ([*LEARN, "-c", "run.out=2026-13-45", "-c", "x=1", "--out", "OUT"], "x: no such field; there are: model"),
+        ([*LEARN, "-c", "sandbox.backend=local", "--out", "OUT"], "set sandbox.allow_local=true"),
+        ([*LEARN, "-c", "run.out=2026-13-45", "-c", "x=1", "--out", "OUT"], "x: unknown field; valid fields: model"),
     ],
 )
 def test_a_mistake_gets_one_line_and_exit_code_2(args: list[str], message: str, whole: Path, tmp_path: Path) -> None:
@@ -191,10 +191,10 @@ def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resu
     args += ["-c", f"skills.library={tmp_path}/skills"]
     assert lab(*args).returncode == 0
     skill.write_text(skill.read_text() + "More.\n")
-    assert "skills.library are not those" in lab(*args, "--resume").stderr
+    assert "skills.library have changed since" in lab(*args, "--resume").stderr
     skill.write_text(skill.read_text().removesuffix("More.\n"))
     (adapter / "adapter_model.safetensors").write_text("two")
-    assert "model.adapter are not those" in lab(*args, "--resume").stderr
+    assert "model.adapter have changed since" in lab(*args, "--resume").stderr
     (adapter / "adapter_model.safetensors").write_text("one")
     assert lab(*args, "--resume").returncode == 0
 

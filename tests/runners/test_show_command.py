@@ -93,7 +93,7 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dropped = Write("create", "tea", "review", "made-up|a|on-r0-w0|0|0", "m", won="made-up|z|on-r0-w0|0|0")
-    border = RoundMerge(
+    merge = RoundMerge(
         round=0,
         before="0" * 16,
         after="abcdef0123456789",
@@ -103,14 +103,14 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
         emptied=False,
         notes=MergedNotes("", "", 0, 0),
     )
-    keep_merge(run, "on-r0-w0", border)
+    keep_merge(run, "on-r0-w0", merge)
     lines = [" ".join(line.split()) for line in show(capsys, run, "--lane", "on").splitlines()[1:]]
     assert lines == [
         "1 on-r0-w0 0 solved after feedback - create tea (dropped) a",
         "-- on-r0-w0 0->1 library 00000000 -> abcdef01: created tea; dropped 1 later write of tea",
         "0 on-r0-w0 1 solved abcdef01 tea - b",
     ]
-    assert "before -> after; dropped at the round's border, since made-up|z|" in show(capsys, run, "-e", "1")
+    assert "before -> after; dropped when the round was merged, since made-up|z|" in show(capsys, run, "-e", "1")
     assert "--" not in show(capsys, run, "--lane", "off")
     (told,) = json.loads(show(capsys, run, "--json"))["borders"]["on-r0-w0"]
     assert told["dropped"][0]["won"] == dropped.won
@@ -152,12 +152,12 @@ def test_an_error_is_one_line_in_the_list_and_whole_with_its_traceback_alone(
 
 
 def test_an_episode_that_is_not_there_is_one_line(run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"--episode: .* holds no '9'"):
+    with pytest.raises(ConfigError, match=r"--episode: .* has no episode '9'"):
         app(["show", str(run), "-e", "9"], standalone_mode=False)
 
 
 def test_what_holds_no_such_lane_or_no_run_is_one_line(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--lane: none begins with 'nope'; there are: off-r0-w0, on-r0-w0"):
+    with pytest.raises(ConfigError, match="--lane: no lane starts with 'nope'; lanes: off-r0-w0, on-r0-w0"):
         app(["show", str(run), "--lane", "nope"], standalone_mode=False)
     with pytest.raises(ConfigError, match="no run here"):
         app(["show", str(tmp_path / "nope")], standalone_mode=False)

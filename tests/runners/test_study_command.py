@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from fakes.command import lab
@@ -25,11 +26,10 @@ def study_command(*args: str | Path, **environment: str) -> subprocess.Completed
     return lab("study", *args, **environment)
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    file = tmp_path / "study.yaml"
+def write_study(folder: Path) -> Path:
+    file = folder / "study.yaml"
     file.write_text(
-        f"out: {tmp_path}/runs\n"
+        f"out: {folder}/runs\n"
         f"shared: [{CONFIGS}/one-rule.yaml, 'learning.arms=[off,on]', learning.worlds=3]\n"
         "parts: {near: [suite.options.wording=near], varied: []}\n"
         "variants: {forgetful: [model.options.capture=0.0], attentive: []}\n"
@@ -39,17 +39,43 @@ def study(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -> None:
-    runs = [tmp_path / "runs" / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
-    stopped = study_command(study, "-c", "budget.tasks=10")
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return write_study(tmp_path)
+
+
+class Finished(NamedTuple):
+    """A study that a budget stopped in its first run and the same command finished, with its `--json` output."""
+
+    file: Path
+    said: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent / "runs"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    file = write_study(tmp_path_factory.mktemp("study"))
+    near = file.parent / "runs" / "near"
+    stopped = study_command(file, "-c", "budget.tasks=10")
     assert stopped.returncode == 3
-    assert stopped.stderr.splitlines()[-1] == f"the study stopped at {runs[0]}; run the same command again to continue"
-    assert not runs[1].exists()
-    done = study_command(study, "--json")
+    assert (
+        stopped.stderr.splitlines()[-1]
+        == f"the study stopped at {near}/forgetful; run the same command again to continue"
+    )
+    assert not (near / "attentive").exists()
+    done = study_command(file, "--json")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    return Finished(file, json.loads(done.stdout))
+
+
+def test_a_study_is_run_gone_on_with_and_answered(finished: Finished) -> None:
+    runs = [finished.folder / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
+    said = finished.said
     answers = said["parts"]
-    assert said["pictures"] == [str(tmp_path / "runs" / name) for name in ("study.png", "groups.png")]
+    assert said["pictures"] == [str(finished.folder / name) for name in ("study.png", "groups.png")]
     assert all(Path(picture).read_bytes().startswith(b"\x89PNG") for picture in said["pictures"])
     for run in runs:
         assert len(list(read_attempts(run, Episode))) == WANTED
@@ -64,7 +90,7 @@ def test_a_study_is_run_gone_on_with_and_answered(study: Path, tmp_path: Path) -
         page = Path(answer["report"])
         assert page == first.parent / "report.html"
         assert "<html" in page.read_text()[:200]
-    again = study_command(study)
+    again = study_command(finished.file)
     assert again.returncode == 0, again.stderr
     assert all(len(list(read_attempts(run, Episode))) == WANTED for run in runs)
     whole = answers[1]["verdicts"]["forgetful -> attentive"]["sentence"]
@@ -120,13 +146,15 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
     assert not (tmp_path / "runs").exists()
 
 
-def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(study: Path, tmp_path: Path) -> None:
+def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(
+    study: Path, finished: Finished, tmp_path: Path
+) -> None:
     runs = tmp_path / "runs"
     early = study_command(study, "--so-far")
     assert early.returncode == 2
     assert "no run of this study is finished" in early.stderr
-    assert study_command(study).returncode == 0
-    whole = json.loads(study_command(study, "--json").stdout)
+    shutil.copytree(finished.folder, runs)
+    whole = finished.said
     shutil.rmtree(runs / "varied" / "forgetful")
     episodes = next((runs / "near" / "attentive" / "episodes").glob("*.jsonl"))
     episodes.write_text("".join(episodes.read_text().splitlines(keepends=True)[:-1]))
@@ -137,7 +165,7 @@ def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(study: 
     assert said["parts"][1]["rates"]["attentive"] == whole["parts"][1]["rates"]["attentive"]
     assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]
     assert sorted(path for path in runs.rglob("episodes/*.jsonl")) == there
-    assert "not finished, and left out: " in study_command(study, "--so-far").stdout
+    assert "not finished, left out: " in study_command(study, "--so-far").stdout
 
 
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
@@ -175,10 +203,13 @@ def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_o
     ("change", "error"),
     [
         ("parts: {}", r"study.yaml:3: parts: give at least one"),
-        ("parts: {../up: []}", r"study.yaml:3: parts: '../up' is no name of a folder"),
-        ("parts: {near: []}\nextra: 1", r"study.yaml:4: extra: no such field; there are: out, shared, parts, variants"),
-        ("parts: {far: []}", r"groups.both wordings: there is no part 'near'; there are: far"),
-        ("part: {near: []}", r"parts: must be given \(wrong, too: part\)"),
+        ("parts: {../up: []}", r"study.yaml:3: parts: '../up' is not a valid folder name"),
+        (
+            "parts: {near: []}\nextra: 1",
+            r"study.yaml:4: extra: unknown field; valid fields: out, shared, parts, variants",
+        ),
+        ("parts: {far: []}", r"groups.both wordings: no part 'near'; choose from far"),
+        ("part: {near: []}", r"parts: is required \(also invalid: part\)"),
     ],
 )
 def test_a_file_that_is_none_is_told_by_line(study: Path, change: str, error: str) -> None:
@@ -206,5 +237,5 @@ def test_an_override_holds_in_parts_and_variants_that_say_otherwise_too(study: P
 
 def test_variants_that_are_compared_must_be_there(study: Path) -> None:
     study.write_text(study.read_text().replace("[forgetful, attentive]", "[forgetful, tuned]"))
-    with pytest.raises(ConfigError, match=r"compare: there is no variant 'tuned'; there are: forgetful, attentive$"):
+    with pytest.raises(ConfigError, match=r"compare: no variant 'tuned'; choose from forgetful, attentive$"):
         read_study(study, [], {})

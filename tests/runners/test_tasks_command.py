@@ -84,7 +84,7 @@ def test_sampled_rows_are_a_jsonl_suite_that_only_lacks_its_judge(tmp_path: Path
     assert all(task.files or task.setup for task in loaded)
     assert all("triggers" in task.metadata for task in loaded)
     again = tasks("sample", "dropins", "-n", "3", "-o", rows, code=2)
-    assert f"--out: {rows} is there already; --force overwrites it" in again.stderr
+    assert f"--out: {rows} already exists; --force overwrites it" in again.stderr
     tasks("sample", "dropins", "-n", "3", "-o", rows, "--force")
     refused = tasks("check", rows, code=2)
     assert "3 rows, 3 refused" in refused.stdout
@@ -112,15 +112,15 @@ def test_a_workspace_is_laid_out_as_the_agent_finds_it(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"run", "a", "link"}
     assert shown.stderr.endswith("rows.jsonl --split train --seed 0 --world 0 --task 0\n")
     again = tasks("sample", "ledger", "--workspace", folder, code=2)
-    assert f"--workspace: {folder} is there already" in again.stderr
+    assert f"--workspace: {folder} already exists" in again.stderr
 
 
 def test_a_workspace_comes_with_the_command_that_shows_its_task(tmp_path: Path) -> None:
     knob = ("-c", "suite.options.plain=1")
     laid = tasks("sample", "notices", "--seed", "3", *knob, "--workspace", tmp_path / "try")
     pages, where = laid.stderr.splitlines()
-    assert pages.endswith(" pages that an agent could search are not in the folder")
-    task_id, _, command = where.partition(" lies in ")
+    assert pages.endswith(" pages that an agent could search")
+    task_id, _, command = where.partition(" is in ")
     shown = tasks(*command.partition("hermes-lab tasks ")[2].split())
     assert shown.stdout.startswith(f"{task_id}  ")
     assert laid.stdout.strip() in shown.stdout
@@ -139,7 +139,7 @@ def test_check_proves_a_suite_and_prints_its_figures() -> None:
     first, second, third, *marks = done.stdout.splitlines()
     assert first.startswith("ledger (heldout): 2 tasks, sound; the rules are worth ")
     assert "ledger: oracle 1.00, no-op 0.00, naive " in second
-    assert "ms a verification" in second
+    assert "ms per verification" in second
     assert "tasks/s" in third
     assert [mark.split(":")[0].rpartition(" ")[0] for mark in marks] == [
         "repeatability",
@@ -180,12 +180,12 @@ def test_the_rubric_of_a_run_is_counted_from_its_episodes(tmp_path: Path) -> Non
             ("show", "ledger", "-c", "suite.options.rulled=3"),
             "option 'rulled', did you mean 'ruled'?; there are: ruled, ",
         ),
-        (("show", "ledger", "--split", "test"), "--split: ledger has no split 'test'; there are: train, validation"),
+        (("show", "ledger", "--split", "test"), "--split: ledger has no split 'test'; choose from train, validation"),
         (("check", "ledger", "--split", "test"), "--split: ledger has no split 'test'"),
         (("show", "ledger", "-c", "suite.options.pieces=9"), "suite.options.pieces: a task is about 9 places of 7"),
-        (("show", "ledger", "-c", "suite.name=repair"), "suite: it is named as the argument"),
+        (("show", "ledger", "-c", "suite.name=repair"), "suite: given as the argument"),
         (("show", "none.jsonl"), "suite.path: none.jsonl cannot be read"),
-        (("check",), "name a suite or a JSONL file"),
+        (("check",), "give a suite, a JSONL file"),
         (("check", "--runs", "nowhere"), "--runs: nowhere: no run here"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_task_beyond_the_end_of_a_file_names_the_option(tmp_path: Path) -> Non
 
 def test_play_needs_an_oracle(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"prompt": "Go."}\n')
-    assert "has no oracle to play" in tasks("show", tmp_path / "rows.jsonl", "--play", code=2).stderr
+    assert "--play: not available, since" in tasks("show", tmp_path / "rows.jsonl", "--play", code=2).stderr
     assert "> Go." in tasks("show", tmp_path / "rows.jsonl").stdout
 
 
@@ -215,7 +215,7 @@ def test_a_fit_says_that_the_rules_change_within_the_run(tmp_path: Path, at: int
     assert lab("learn", "-c", "configs/one-rule.yaml", *options, "--out", tmp_path / "run").returncode == 0
     fitted = lab("fit", tmp_path / "run", "--draws", "0")
     assert fitted.returncode == 0, fitted.stderr
-    assert (f"the rules change at task {at}: one curve does not describe this run" in fitted.stdout) == told
+    assert (f"the rules change at task {at}, so a single curve does not describe this run" in fitted.stdout) == told
 
 
 @pytest.mark.parametrize("command", ["list", "show", "sample", "rules", "check"])

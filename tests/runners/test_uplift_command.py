@@ -163,21 +163,21 @@ def test_mistakes_get_one_line(source: Path, uplift: Path, tmp_path: Path) -> No
     frozen = open_source(str(source), "frozen", [])
     with pytest.raises(ConfigError, match="did you mean memo"):
         plan_uplift(frozen, skills=["mem"])
-    with pytest.raises(ConfigError, match="so there is nothing to run again"):
+    with pytest.raises(ConfigError, match="so there is nothing to rerun"):
         plan_uplift(open_source(str(source), "off", []))
     for text, arm, override, told in (
         (tmp_path / "nothing", "on", [], r"nothing: no run here \(no such folder\)"),
-        (f"{source}:on-r0-w0", "on", [], "has no lane 'on-r0-w0'; there are: off-r0-w0, frozen-r0-w0"),
-        (source, "on", [], "has no arm 'on'; --arm takes: off, frozen"),
-        (source, "frozen", ["suite.seed=7"], "its tasks are not made any more"),
-        (uplift, "on", [], "is a run of `uplift`"),
+        (f"{source}:on-r0-w0", "on", [], "has no lane 'on-r0-w0'; choose from off-r0-w0, frozen-r0-w0"),
+        (source, "on", [], "has no arm 'on'; choose --arm from off, frozen"),
+        (source, "frozen", ["suite.seed=7"], "its tasks cannot be regenerated"),
+        (uplift, "on", [], "is a `uplift` run"),
     ):
         with pytest.raises(ConfigError, match=told):
             open_source(str(text), arm, override)
     for args, told in (
-        ((source, "--arm", "frozen"), "--out: say where"),
+        ((source, "--arm", "frozen"), "--out: give a folder"),
         ((tmp_path / "nope",), "nope: no run here (no such folder)"),
-        ((uplift, "--out", out), "is an uplift itself"),
+        ((uplift, "--out", out), "is an uplift run"),
         ((source, "--arm", "frozen", "--tasks", "3", "--out", uplift, "--resume"), "choose another --out"),
     ):
         with pytest.raises(ConfigError) as raised:
@@ -254,9 +254,9 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     told, _ = looked("skills", "effects", source)
     series, *cells = told.split("Cost, reviews included")[1].splitlines()[2].split("  ")
     assert [cell.strip() for cell in cells if cell.strip()][2:5] == ["-", "-", "-"], series
-    assert "gained by learning +0 points (no interval)" in told
-    assert f"frozen-r0-w0: memo tells {leak['literals'][0]} of {leak['task_id']}" in told
-    assert f"tell a rule that is not so: frozen-r0-w0: {plain.skill_name}" in told
+    assert "gain from learning +0 points (no interval)" in told
+    assert f"frozen-r0-w0: memo contains {leak['literals'][0]} from {leak['task_id']}" in told
+    assert f"state a wrong rule: frozen-r0-w0: {plain.skill_name}" in told
 
 
 def test_recall_rises_as_rules_are_met_and_written(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every family that there is keeps the law: without a sandbox, and played in one."""
 
+import pickle
 from collections.abc import Callable
 
 import pytest
@@ -51,6 +52,13 @@ async def test_a_story_proves_itself(story: str, open_sandbox: OpenSandbox) -> N
     suite = load_suite(SuiteConfig(name=story))
     report = await check_suite(suite, split="train", count=1, seed=0, world=0, open_sandbox=open_sandbox)
     assert report.failures == ()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_travels_to_another_process_by_name(family: str) -> None:
+    packed = pickle.dumps(load_family(family))
+    assert len(packed) < 200
+    assert type(pickle.loads(packed)) is type(load_family(family))
 
 
 def test_no_two_families_share_a_name_and_each_names_its_domain() -> None:

@@ -206,7 +206,7 @@ async def test_rows_that_are_no_tasks_are_refused_each_in_a_line(open_sandbox: O
         ),
         (
             {"prompt": "Try to make a.", "setup": "exit 3", "verify": "test -f a"},
-            "cannot be laid out: row-000009: setup 'exit 3' ended with exit code 3: it said nothing",
+            "cannot be laid out: row-000009: setup command 'exit 3' failed with exit code 3: no output",
         ),
         (
             {"prompt": "Say how many, and leave a.", "files": {"a": ""}, "verify": "test -f a", "expected_output": "1"},

@@ -267,7 +267,7 @@ def test_noop_answers_at_once() -> None:
 
 @pytest.mark.anyio
 async def test_a_chat_has_no_task_and_the_model_says_so() -> None:
-    with pytest.raises(ModelError, match="does tasks of a suite only"):
+    with pytest.raises(ModelError, match="works only on tasks of a suite"):
         await ScriptedModel(learner(), name="it").generate([Message(role="user", content="Hello.")], [])
 
 

@@ -1,9 +1,9 @@
 """docs/suites.md is true: its example runs, its gallery is what families draw today, its rows are rows."""
 
+import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -39,11 +39,16 @@ def test_a_gallery_is_replaced_between_its_markers() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_example_of_a_family_is_a_sound_suite(open_sandbox: OpenSandbox) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    module: dict[str, Any] = {"__name__": "greetings"}
-    exec(code, module)
-    suite = module["load"]()
+async def test_the_example_of_a_family_is_a_sound_suite(
+    open_sandbox: OpenSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "greetings").mkdir()
+    files = dict(re.findall(r"^`(greetings/\S+)`.*?:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
+    assert len(files) == 3
+    for path, text in files.items():
+        (tmp_path / path).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    suite = importlib.import_module("greetings").load()
     for split in suite.splits:
         report = await check_suite(suite, split=split, count=2, seed=0, world=0, open_sandbox=open_sandbox)
         assert report.failures == ()

@@ -3,9 +3,9 @@
 import pytest
 
 from hermes_lab.config.schema import SuiteConfig
-from hermes_lab.protocols import RuleAwareSuite
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.placebo import placebo
+from hermes_lab.suites import RuleAwareSuite
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import draw_rule
 from hermes_lab.tasks.learner import NOTHING_SPECIAL

@@ -43,7 +43,7 @@ def test_an_unknown_adapter_is_an_error_that_lists_the_known(tmp_path: Path) -> 
 def test_an_adapter_whose_weights_changed_is_refused(tmp_path: Path) -> None:
     weights = make(tmp_path) / "adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes() + b"more")
-    with pytest.raises(ConfigError, match="not those that were trained"):
+    with pytest.raises(ConfigError, match="not the trained ones"):
         find_adapter("sft", tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_a_broken_card_is_named(tmp_path: Path) -> None:
 
 def test_the_packaged_adapter_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "_PACKAGED_FOLDER", tmp_path / "packaged_adapter")
-    with pytest.raises(ConfigError, match=r"model.adapter: this installation brings no `packaged` adapter along"):
+    with pytest.raises(ConfigError, match=r"model.adapter: this installation has no bundled `packaged` adapter"):
         find_adapter("packaged", tmp_path)
     make(tmp_path).rename(tmp_path / "packaged_adapter")
     assert find_adapter("packaged", tmp_path) == tmp_path / "packaged_adapter"

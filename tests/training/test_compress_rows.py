@@ -210,7 +210,7 @@ def test_the_gate_compresses_only_where_a_person_says_so(tmp_path: Path) -> None
     (tmp_path / "run" / "episodes").mkdir(parents=True)
     config = load_train_config(["lock=l", f"data=[{tmp_path}/run]", "gate.compress=true"])
     assert config.gate.compress is True
-    with pytest.raises(ConfigError, match=r"gate\.compress: give true or false"):
+    with pytest.raises(ConfigError, match=r"gate\.compress: must be true or false"):
         load_train_config(["lock=l", f"data=[{tmp_path}/run]", "gate.compress=15250"])
 
 

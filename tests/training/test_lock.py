@@ -133,13 +133,13 @@ def test_a_file_without_a_digest_is_no_lock(lock: Path) -> None:
 
 
 def test_all_wrong_fields_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"lock: must be given \(wrong, too: data, lerning_rate\)"):
+    with pytest.raises(ConfigError, match=r"lock: is required \(also invalid: data, lerning_rate\)"):
         load_train_config(["lerning_rate=1"])
 
 
 def test_a_missing_field_is_named(lock: Path) -> None:
     lock.write_text("".join(line for line in lock.read_text().splitlines(True) if not line.startswith("seed")))
-    with pytest.raises(ConfigError, match="seed: must be given"):
+    with pytest.raises(ConfigError, match="seed: is required"):
         load_lock(lock)
 
 

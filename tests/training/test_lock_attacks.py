@@ -263,7 +263,7 @@ def edit(folder: Path, change: Callable[[dict], None]) -> None:  # type: ignore[
         (lambda c: c["locked"].pop("seed"), r"locked.seed is None, but was locked at 0"),
         (lambda c: c.update(lock_digest="0" * 64), rf"lock_digest is '{'0' * 64}', but the adapter was trained with"),
         (lambda c: c.update(base_model="other/model"), r"base_model is 'other/model', but locked at 'packaged'"),
-        (lambda c: c.update(digest="0" * 64), rf"digest is '{'0' * 64}', but the adapter's files are of"),
+        (lambda c: c.update(digest="0" * 64), rf"digest is '{'0' * 64}', but the adapter's files have the digest"),
     ],
 )
 def test_an_edited_card_cannot(tmp_path: Path, change: Callable[[dict], None], problem: str) -> None:  # type: ignore[type-arg]
@@ -281,7 +281,7 @@ def test_an_adapter_that_does_not_name_its_lock_is_held_to_its_digest(tmp_path: 
     folder = make_adapter(tmp_path, metadata={})
     identify(folder)
     edit(folder, lambda card: card["locked"].update(learning_rate=1.0))
-    with pytest.raises(ConfigError, match=r"locked: its values are not those of lock_digest .*" + REMEDY):
+    with pytest.raises(ConfigError, match=r"locked: its values do not match lock_digest .*" + REMEDY):
         identify(folder)
 
 

@@ -108,7 +108,7 @@ def test_every_file_of_a_tokenizer_is_in_its_digest(base: Path, name: str) -> No
 
 
 def test_a_folder_without_a_tokenizer_has_no_digest(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no tokenizer"):
+    with pytest.raises(ConfigError, match="contains no tokenizer"):
         weights.tokenizer_digest(tmp_path)
 
 

@@ -130,7 +130,7 @@ def test_a_proposal_that_appears_meanwhile_is_not_overwritten(monkeypatch: pytes
 
 HOSTILE = {
     "torn": (b"lock: locks/a.yaml\ndata: [runs/de", "expected"),
-    "empty": (b"", "must be given"),
+    "empty": (b"", "is required"),
     "no text": (b"\xff\xfe\x00", "not a text file"),
     "a list": (b"- lock\n", "expected a mapping"),
     "deep": (b"name: " + b"[" * 5_000 + b"]" * 5_000, "nested too deeply"),
@@ -141,7 +141,7 @@ HOSTILE = {
         b"lock: ''\nname: bad\ndata: [runs/demo]\ngrpo: {temperature: 9}\n",
         "grpo.temperature is locked",
     ),
-    "unknown": (b"lock: l\nname: bad\ndata: [../../../work/runs/demo]\nshell: reboot\n", "no such field"),
+    "unknown": (b"lock: l\nname: bad\ndata: [../../../work/runs/demo]\nshell: reboot\n", "unknown field"),
     "another name": (
         b"lock: ../../../work/locks/a.yaml\nname: good\ndata: [../../../work/runs/demo]\n",
         "is not that of the file",
@@ -199,7 +199,7 @@ def test_the_command_lists_how_each_is_started(capsys: pytest.CaptureFixture[str
     assert "no proposals" in capsys.readouterr().err
     proposal = write_proposal("sft", config(), "Good.")
     command()
-    assert capsys.readouterr().out == f"lessons  sft, waits for you\n  {proposal.command}\n"
+    assert capsys.readouterr().out == f"lessons  sft, not started\n  {proposal.command}\n"
 
 
 def test_a_path_with_a_blank_is_quoted_in_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

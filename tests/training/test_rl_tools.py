@@ -139,7 +139,7 @@ async def test_an_agent_looks_chooses_edits_and_proposes(use: Use, work: Path) -
 
 async def test_a_training_on_runs_is_proposed_with_a_parent(use: Use, work: Path) -> None:
     await use("rl_select_environment", environment="ledger", method="sft")
-    assert "data: must be given" in (await use("rl_start_training", reason=""))["error"]
+    assert "data: is required" in (await use("rl_start_training", reason=""))["error"]
     assert (await use("rl_edit_config", field="data", value=["demo"]))["config"]["data"] == ["runs/demo"]
     await use("rl_edit_config", field="parent", value="nobody")
     assert "no such adapter" in (await use("rl_start_training", reason=""))["error"]

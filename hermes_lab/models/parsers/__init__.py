@@ -1,7 +1,7 @@
-"""Parsers that read tool calls out of the raw text of a model, one file a family.
+"""Parsers for tool calls in a model's raw text, one file per model family.
 
-They are for servers that leave the calls in the text. A built-in parser is the function `parse` of the module with its
-name; third parties bring theirs by the entry point group `hermes_lab.tool_parsers`.
+They serve endpoints that leave calls in the text. A built-in parser is the function `parse` in the module of its name;
+third parties register theirs in the entry point group `hermes_lab.tool_parsers`.
 """
 
 import importlib
@@ -19,28 +19,28 @@ _ENTRY_POINTS = "hermes_lab.tool_parsers"
 
 
 class Parser(Protocol):
-    """Takes a reply's text apart.
+    """Parses a reply's text.
 
-    `schemas` are the OpenAI function schemas that the model was given; formats that write arguments as bare text read
-    the types from them. It never raises, whatever the text. A block that is not a valid call becomes a `ToolCall` with
-    `error` and `raw`; it is never guessed at, and the blocks around it stand. Ids are unique within the reply only.
+    `schemas` are the OpenAI function schemas given to the model; formats with untyped arguments take the types from
+    them. Parsers never raise. A block that is not a valid call becomes a `ToolCall` with `error` and `raw`, without
+    guessing, and other blocks are unaffected. Ids are unique only within the reply.
     """
 
     def __call__(self, text: str, schemas: Sequence[Mapping[str, Any]] = (), /) -> Reply: ...
 
 
 def names() -> list[str]:
-    """The names that `model.tool_parser` takes. Nothing is imported."""
+    """The valid values of `model.tool_parser`. Imports nothing."""
     return sorted(_built_in() | {point.name for point in entry_points(group=_ENTRY_POINTS)})
 
 
 def get(name: str) -> Parser:
-    """The parser of a family. Raises `ConfigError` for an unknown name."""
+    """The parser of a model family. Raises `ConfigError` for an unknown name."""
     if name in _built_in():
         return cast(Parser, importlib.import_module(f"{__name__}.{name}").parse)
     points = entry_points(group=_ENTRY_POINTS, name=name)
     if not points:
-        raise ConfigError(f"model.tool_parser: no parser {name!r}; there are: {', '.join(names())}")
+        raise ConfigError(f"model.tool_parser: no parser {name!r}; available: {', '.join(names())}")
     return cast(Parser, points[name].load())
 
 

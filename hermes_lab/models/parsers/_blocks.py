@@ -1,4 +1,4 @@
-"""The frame that all formats share: reasoning, then text with blocks of calls in it."""
+"""The structure shared by all formats: reasoning, then text containing blocks of calls."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from hermes_lab.models.parsers._values import (
     parse_arguments,
     skip_space,
 )
-from hermes_lab.models.reasoning import CLOSING, OPENING, part, tags
+from hermes_lab.models.reasoning import CLOSING, OPENING, split_reasoning, tags
 from hermes_lab.types import ToolCall
 
 _THINK = re.compile(rf"\s*+(?:{OPENING.pattern})", OPENING.flags)
@@ -25,7 +25,7 @@ _STRING = r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
 
 
 class Reply(NamedTuple):
-    """A reply taken apart: the text outside of calls and reasoning, the reasoning, and the calls in order."""
+    """A parsed reply: the text outside of calls and reasoning, the reasoning, and the calls in order."""
 
     content: str
     reasoning: str
@@ -33,7 +33,7 @@ class Reply(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The calls of one block, whose ids may be empty, and the index behind it. Without calls it is plain text."""
+    """The calls of one block (ids may be empty) and its end index. A block without calls is plain text."""
 
     calls: list[ToolCall]
     end: int
@@ -43,10 +43,10 @@ class Block(NamedTuple):
 class Grammar:
     """How a format marks its calls.
 
-    `opening` begins a block, and `closing` (a token, or "") ends it. `section` stands around the blocks and is no
-    content. `json_after_name` says that a bare name stands before the JSON of the arguments: such a block could stand
-    whole inside a JSON string, so that nothing in a string is taken for one. `think` and `thought` are the two ends of
-    the reasoning; a `thought` without width ends only reasoning that was begun.
+    `opening` starts a block, and `closing` (a token, or "") ends it. `section` surrounds the blocks and is not content.
+    `json_after_name`: a bare name precedes the JSON arguments, so a whole block could be part of a JSON string; blocks
+    inside strings are then ignored. `think` and `thought` open and close the reasoning; a zero-width `thought` only
+    closes reasoning that was opened.
     """
 
     opening: re.Pattern[str]
@@ -57,8 +57,8 @@ class Grammar:
     thought: re.Pattern[str] = CLOSING
 
     def end_of_unreadable(self, text: str, at: int) -> tuple[int, int]:
-        """Where the text of an unreadable block ends that is understood up to `at`, and where to go on: at its closing
-        token, else before the next block."""
+        """The end of an unreadable block that is understood up to `at`, and where to continue: at its closing token,
+        else at the next block."""
         for match in self._boundary.finditer(text, at):
             if match.lastgroup == "closing":
                 return match.span()
@@ -74,7 +74,7 @@ class Grammar:
 
 
 def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) -> Reply:
-    """Takes a reply apart; `read` gets the index behind an opening, and raises `ValueError` where no call stands."""
+    """Parses a reply; `read` gets the index after an opening, and raises `ValueError` if there is no call."""
     first, rest = _split_reasoning(text, grammar)
     rest = without_ends(rest)
     thoughts = [first]
@@ -93,7 +93,7 @@ def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) 
             found, at = read(rest, start)
         except ValueError as error:
             known = error.at if isinstance(error, Unreadable) else start
-            end, at = grammar.end_of_unreadable(rest, max(known, opening.start() + 1))  # an opening may have no width
+            end, at = grammar.end_of_unreadable(rest, max(known, opening.start() + 1))  # an opening may be zero-width
             found = [broken(str(error), rest[start:end])]
         if found:
             pieces.append(rest[begin : opening.start()])
@@ -106,21 +106,21 @@ def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) 
             pieces = [rest[: section.start()]]
         pieces = [part for piece in pieces for part in grammar.section.split(piece)]
     if not calls:
-        answer, reasoning, _ = part(text)
+        answer, reasoning, _ = split_reasoning(text)
         return Reply(answer.strip(), reasoning, ())
-    # An end token between two calls, or before more text, is no content.
+    # End tokens between calls or before more text are not content.
     pieces = [pieces[0], *(piece[skip_ends(piece, 0) :] for piece in pieces[1:])]
     content = "\n".join(stripped for piece in pieces if (stripped := piece.strip()))
     return Reply(content, "\n".join(filter(None, thoughts)), tuple(calls.values()))
 
 
 def broken(reason: str, raw: str) -> ToolCall:
-    """A call that could not be read, and why."""
+    """A call that could not be parsed, with the reason."""
     return ToolCall("", "", error=f"invalid tool call: {reason}", raw=raw.strip())
 
 
 def call_of(value: object, *, key: str = "arguments") -> ToolCall:
-    """The call that an object with `name` and `arguments` (or what stands for it) is. Raises `ValueError` where it is
+    """The call in an object with `name` and `arguments` (or an equivalent key). Raises `ValueError` if there is
     none."""
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, not {kind(value)}")
@@ -135,8 +135,8 @@ _BESIDE = frozenset({"name", "id", "type"})
 
 
 def _given(value: Mapping[str, Any], key: str) -> object:
-    """The arguments of a call, which models at times write under another key. A call never runs without arguments that
-    stand in it: raises `ValueError` where it is not clear which they are."""
+    """The arguments of a call, which models sometimes write under another key. Raises `ValueError` if it is ambiguous,
+    so that a call never runs without its arguments."""
     given = value.get(key)
     if not _is_empty(given):
         return given
@@ -155,7 +155,7 @@ def _is_empty(arguments: object) -> bool:
 
 
 def read_call(text: str, start: int, *, ending: re.Pattern[str], closing: str) -> Block:
-    """A block that is one object with `name` and `arguments`; `ending` must follow it."""
+    """Parses a block that is one object with `name` and `arguments`; `ending` must follow it."""
     value, end = read_object(text, start)
     after = expect(ending, text, end, closing=closing)
     try:
@@ -165,10 +165,10 @@ def read_call(text: str, start: int, *, ending: re.Pattern[str], closing: str) -
 
 
 def read_object(text: str, start: int) -> tuple[Any, int]:
-    """The JSON of a block that is JSON as a whole, and its end.
+    """Parses a block that is entirely JSON; returns it and its end.
 
-    Where it cannot be read, the next block is looked for from `start` on, also inside its strings: in a string the
-    quotes of a block would be escaped, so that it could not be read as one.
+    If it is invalid, the search for the next block continues from `start`, even inside its strings: the quotes of a
+    block in a string would be escaped, so it would not parse.
     """
     try:
         return decode(text, start)
@@ -179,9 +179,10 @@ def read_object(text: str, start: int) -> tuple[Any, int]:
 def read_named(
     text: str, start: int, *, header: re.Pattern[str], shape: str, ending: re.Pattern[str], closing: str = ""
 ) -> Block:
-    """A block whose `header` holds the name (and the id), then the JSON of the arguments; `ending` must follow.
+    """Parses a block whose `header` holds the name (and id), followed by JSON arguments and `ending`.
 
-    Where `closing` follows the header at once there are no arguments. `shape` says to the model how a block begins.
+    If `closing` follows the header directly, there are no arguments. `shape` describes the beginning of a block to the
+    model.
     """
     match = header.match(text, start)
     if not match or not can_be_carried(match.group()):
@@ -197,8 +198,7 @@ def read_named(
 
 
 def expect(ending: re.Pattern[str], text: str, at: int, *, closing: str = "") -> int:
-    """The index behind what must follow a call. Raises `Unreadable` where something else does. An end token ends a call
-    as well, whatever follows it."""
+    """The index after what must follow a call; an end token is also accepted. Raises `Unreadable` otherwise."""
     match = ending.match(text, at)
     if not match and (ended := skip_ends(text, at)) > at:
         match = ending.match(text, ended)
@@ -210,7 +210,8 @@ def expect(ending: re.Pattern[str], text: str, at: int, *, closing: str = "") ->
 
 
 def _split_reasoning(text: str, grammar: Grammar) -> tuple[str, str]:
-    """Templates may open `<think>` in the prompt, so that the reply holds the closing tag alone."""
+    """Splits off the reasoning. The template may have opened `<think>` in the prompt, so the reply may only have the
+    closing tag."""
     begun, ended = grammar.think.match(text), grammar.thought.search(text)
     head, rest = (text[: ended.start()], text[ended.end() :]) if ended else (text, "")
     if begun:
@@ -221,7 +222,7 @@ def _split_reasoning(text: str, grammar: Grammar) -> tuple[str, str]:
 
 
 def _number(calls: dict[str, ToolCall], found: list[ToolCall]) -> None:
-    """Adds calls under ids of their own: `call_0`, `call_1`, ... where the text gives none."""
+    """Adds calls, with ids `call_0`, `call_1`, ... if the text has none."""
     for call in found:
         call_id = call.id if call.id and call.id not in calls else f"call_{len(calls)}"
         calls[call_id] = msgspec.structs.replace(call, id=call_id)

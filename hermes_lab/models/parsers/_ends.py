@@ -1,24 +1,24 @@
-"""The tokens with which models end a turn. Some servers leave them in the text, behind a call too."""
+"""End-of-turn tokens. Some servers leave them in the text, even after a call."""
 
 import re
 
 from hermes_lab.models.reasoning import END_TOKENS
 
 END = rf"{END_TOKENS}|<\|(?:eom|call|end_of_turn)\|>|</longcat_s>"
-"""One of them. A part of a regular expression."""
+"""One end-of-turn token. Part of a regular expression."""
 _ENDS = re.compile(rf"(?:\s*+(?:{END}))++")
 _LAST = re.compile(rf"(?:{END})\Z")
 _LONGEST = 40
 
 
 def skip_ends(text: str, at: int) -> int:
-    """The index behind the end tokens that stand at `at`; `at` where there is none."""
+    """The index after the end tokens at `at`, or `at` itself."""
     ends = _ENDS.match(text, at)
     return ends.end() if ends else at
 
 
 def without_ends(text: str) -> str:
-    """`text` without the end tokens at its end."""
+    """`text` without trailing end tokens."""
     kept = end = len(text)
     while True:
         while end and text[end - 1].isspace():

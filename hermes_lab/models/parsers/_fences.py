@@ -1,4 +1,4 @@
-"""Calls that a model writes as bare JSON, where it should have put them in the tags of its format."""
+"""Calls written as bare JSON instead of in the tags of the format."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ _SHAPES = tuple({name, given} for name in ("name", "function") for given in ("ar
 
 
 class Found(NamedTuple):
-    """The calls, the text outside of them, and what of it stands after the last call."""
+    """The calls, the text outside of them, and the text after the last call."""
 
     calls: list[ToolCall]
     content: str
@@ -23,11 +23,11 @@ class Found(NamedTuple):
 
 
 def bare_calls(text: str, tools: Collection[str] | None = None) -> Found:
-    """The calls that end a text as bare JSON, each in a code fence of its own; or the text itself, where it is one.
+    """Calls as bare JSON at the end of a text, each in its own code fence, or as the whole text.
 
-    A call that is followed by other text is an example or a plan, and no call. With `tools`, the names of those that
-    are offered, calls after other text count where all of them name one; what is nothing but calls counts whatever it
-    names, where there are tools at all.
+    A call followed by other text is an example or a plan, and does not count. With `tools`, the offered names, calls
+    after other text count only if all of them name one; a text consisting only of calls counts in any case, unless no
+    tools are offered.
     """
     found = quoted_calls(text)
     named = tools is None or (all(call.name in tools for call in found.calls) if found.content else bool(tools))
@@ -35,8 +35,7 @@ def bare_calls(text: str, tools: Collection[str] | None = None) -> Found:
 
 
 def quoted_calls(text: str) -> Found:
-    """Each code fence whose whole content is one JSON object of a name and arguments, and nothing else; or the text
-    itself, where it is such an object as a whole. Any other JSON is text."""
+    """Code fences, or the whole text, whose entire content is one JSON object with a name and arguments."""
     bare = without_ends(text)
     if (whole := _call(bare, 0)) and not bare[whole[1] :].strip():
         return Found([whole[0]], "")
@@ -59,7 +58,7 @@ def quoted_calls(text: str) -> Found:
 
 
 def _call(text: str, start: int) -> tuple[ToolCall, int] | None:
-    """The call that the JSON from `start` on is, and its end; None where it is none."""
+    """The call in the JSON from `start` on, and its end; None if it is not a call."""
     at = skip_space(text, start)
     if not text.startswith("{", at):
         return None
@@ -71,7 +70,7 @@ def _call(text: str, start: int) -> tuple[ToolCall, int] | None:
 
 
 def _named(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The `name` and the arguments of a call, which models write in the shapes of several APIs; None for other JSON."""
+    """The `name` and arguments of a call in the shapes of several APIs; None for other JSON."""
     fields = {key: each for key, each in value.items() if (key, each) != ("type", "function")}
     if set(fields) == {"function"} and isinstance(fields["function"], dict):
         fields = fields["function"]

@@ -1,4 +1,4 @@
-"""Arguments as pairs of tagged text, a name and a value."""
+"""Arguments as tagged name-value pairs."""
 
 import re
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ from hermes_lab.types import ToolCall
 
 @dataclass(frozen=True)
 class Pairs:
-    """How a format writes a call's name and its pairs.
+    """How a format writes a call's name and pairs.
 
-    Nothing is escaped in such a format, so everything in a value is text until a `value_end` that another pair or the
-    end of the block follows; a value that does not end takes the rest of the reply with it. A value that holds a
-    `nested` call has two readings, that one and a call before it that was not closed, and neither is run. The
-    `closing` of the block must be there: without it nobody knows whether all pairs are.
+    Such formats have no escaping. Everything in a value is text up to a `value_end` followed by another pair or the end
+    of the block; an unterminated value takes the rest of the reply. A value containing a `nested` call is ambiguous (it
+    may also be an unclosed call followed by another), so neither is run. The `closing` of the block is required:
+    without it pairs may be missing.
     """
 
     header: re.Pattern[str]
@@ -35,10 +35,10 @@ class Pairs:
     nested: re.Pattern[str]
     shape: str
     own_lines: bool = False
-    """Values stand on lines of their own: one line break before and one after are not theirs."""
+    """Values are on their own lines; one line break before and after is not part of them."""
 
     def read(self, text: str, start: int, schemas: Schemas) -> Block:
-        """The call whose name is at `start`. Raises `Unreadable` where none is."""
+        """Parses the call whose name is at `start`. Raises `Unreadable` if there is none."""
         header = self.header.match(text, start)
         if not header:
             raise Unreadable(f"it must begin with {self.shape}", start)

@@ -1,4 +1,4 @@
-"""The JSON that models write, and text values that become JSON by a tool's schema."""
+"""Parses JSON written by models, and converts text values by a tool's schema."""
 
 import json
 import math
@@ -14,13 +14,13 @@ Schemas = Sequence[Mapping[str, Any]]
 UNCARRIABLE = "it holds a number or a character that JSON cannot carry"
 _WINDOW = 4096
 _SHOWN = 80  # characters of a name in a message
-_LONGEST_TOKEN = 16  # `-Infinity`, or an escaped surrogate pair: a window can cut a token that is shorter than this
+_LONGEST_TOKEN = 16  # `-Infinity`, or an escaped surrogate pair: a window may cut a token up to this length
 _SPACE = re.compile(r"\s*+")
 _REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 class Unreadable(ValueError):
-    """What stands there is no call. All text before `at` has been understood, and holds no other call."""
+    """The text is not a call. Everything before `at` has been parsed and contains no other call."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(reason)
@@ -28,10 +28,11 @@ class Unreadable(ValueError):
 
 
 def decode(text: str, start: int) -> tuple[Any, int]:
-    """One JSON value from `start` on, and its end. Raises `Unreadable`, also for what no record can hold.
+    """One JSON value from `start` on, and its end. Raises `Unreadable` for invalid JSON or values that records cannot
+    hold.
 
-    Line breaks inside strings are read as they stand: small models write them, and they have one meaning only. A key
-    that stands twice in an object has two meanings, and is refused.
+    Raw line breaks in strings are accepted: small models write them, and they are unambiguous. Duplicate keys are
+    ambiguous, and refused.
     """
     start = skip_space(text, start)
     value, end, faults = _scan(text, start)
@@ -45,9 +46,9 @@ def decode(text: str, start: int) -> tuple[Any, int]:
 
 
 def parse_arguments(arguments: object) -> dict[str, Any]:
-    """The arguments of a call: an object, or a string that holds one; nothing at all is no arguments.
+    """The arguments of a call: an object, a string containing one, or nothing for no arguments.
 
-    Raises `ValueError` saying what is wrong with them.
+    Raises `ValueError` saying what is wrong.
     """
     if isinstance(arguments, str):
         arguments = _loads(arguments) if arguments.strip() else {}
@@ -59,10 +60,10 @@ def parse_arguments(arguments: object) -> dict[str, Any]:
 
 
 def from_text(text: str, schema: object, root: Mapping[str, Any]) -> Any:
-    """A value that was written as bare text, as `schema` of a parameter says; `root` is what its `$ref`s point into.
+    """Converts bare text by the `schema` of a parameter; its `$ref`s point into `root`.
 
-    A string stays as it was written, also where it looks like JSON. What should be JSON and is not stays text as well:
-    validation then tells the model. Where a string is one choice of several, JSON of another choice is preferred.
+    A string stays as written, even if it looks like JSON. Invalid JSON stays a string too, and validation then tells
+    the model. If a string is one alternative of several, JSON of another alternative is preferred.
     """
     types = set(_types(schema, root, set())) or {"string"}
     if types == {"string"}:
@@ -84,7 +85,7 @@ def parameters_of(name: str, schemas: Schemas) -> Mapping[str, Any]:
 
 
 def can_be_carried(text: str) -> bool:
-    """Whether JSON can hold the text: not where it has a lone surrogate."""
+    """Whether JSON can represent the text; a lone surrogate cannot be."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -93,13 +94,13 @@ def can_be_carried(text: str) -> bool:
 
 
 def skip_space(text: str, at: int) -> int:
-    """The index of the first character from `at` on that is not white space."""
+    """The index of the first non-whitespace character from `at` on."""
     space = _SPACE.match(text, at)
     return space.end() if space else at
 
 
 def kind(value: object) -> str:
-    """What a JSON value is, in words."""
+    """The type of a JSON value, in words."""
     if value is None:
         return "null"
     return {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}.get(type(value), "a number")
@@ -109,17 +110,17 @@ def _loads(text: str) -> Any:
     try:
         value, end = decode(text, 0)
     except Unreadable as error:
-        raise ValueError(str(error)) from None  # its `at` is an index into this text alone
+        raise ValueError(str(error)) from None  # drops `at`, an index into this text only
     if text[end:].strip():
         raise ValueError("there is text after the JSON object")
     return value
 
 
 def _scan(text: str, start: int) -> tuple[Any, int, list[str]]:
-    """A value, its end, and what is wrong with it though it can be read.
+    """A value, its end, and what is wrong with it despite being readable.
 
-    Every error of `json` counts the lines of the whole document before it, so a text full of broken calls would take
-    quadratic time; windows that grow until they hold the value bound that.
+    Every error of `json` counts the lines of the whole document before it, so many broken calls would take quadratic
+    time. Growing windows avoid that.
     """
     size = _WINDOW
     while True:
@@ -150,7 +151,7 @@ def _end_of_string(text: str, at: int) -> int:
 
 
 def _decoder(faults: list[str]) -> json.JSONDecoder:
-    """Notes in `faults` what is not JSON, or has no one meaning, and reads on."""
+    """A decoder that collects in `faults` what is not JSON or ambiguous, and continues."""
 
     def constant(name: str) -> None:
         faults.append(f"{name} is not JSON")
@@ -158,7 +159,7 @@ def _decoder(faults: list[str]) -> json.JSONDecoder:
     def integer(digits: str) -> int:
         try:
             return int(digits)
-        except ValueError:  # more digits than Python converts
+        except ValueError:  # more digits than Python accepts
             faults.append(UNCARRIABLE)
             return 0
 
@@ -181,7 +182,7 @@ def _decoder(faults: list[str]) -> json.JSONDecoder:
 
 
 def _types(schema: object, root: Mapping[str, Any], seen: set[str]) -> Iterator[str]:
-    """The JSON types that a schema admits; none where it does not say."""
+    """The JSON types that a schema allows; none if it does not say."""
     schema = _mapping(schema)
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference not in seen:

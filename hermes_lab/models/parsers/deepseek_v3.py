@@ -21,7 +21,7 @@ GRAMMAR = Grammar(
     json_after_name=True,
 )
 NEXT = "<｜tool▁call▁end｜>|(?=<｜tool▁call▁begin｜>|<｜tool▁calls▁end｜>)|\\Z"
-"""What may follow a call: a regular expression."""
+"""Matches what may follow a call."""
 
 _HEADER = re.compile(r"[^<\n]*+<｜tool▁sep｜>\s*+(?P<name>[^\s<`]++)\s*+```json\b")
 _ENDING = re.compile(rf"\s*+(?:```\s*+)?+(?:{NEXT}|(?={END}))")

@@ -19,13 +19,13 @@ _ENDING = re.compile(r"\s*+(?:</tool_call>|(?=<tool_call>)|\Z)")
 
 
 def parse(text: str, schemas: Schemas = (), /) -> Reply:
-    """See `Parser`. The closing tag may be missing before the next block, and at the end of the text. Where there is no
-    block, a call may be JSON in a code fence, or the whole text."""
+    """See `Parser`. The closing tag may be missing before the next block and at the end. If there is no block, JSON in
+    a code fence or as the whole text may be a call."""
     return read(text, {schema["function"]["name"] for schema in schemas} if schemas else None)
 
 
 def read(text: str, tools: Collection[str] | None = None) -> Reply:
-    """`parse`, where the names of the tools are known, or that there are none."""
+    """As `parse`, if the tool names are known, or known to be none."""
     reply = read_blocks(text, _GRAMMAR, _read)
     if reply.calls:
         return reply

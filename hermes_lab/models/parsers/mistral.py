@@ -28,8 +28,8 @@ _ENDING = re.compile(r"\s*+(?:(?=\[TOOL_CALLS\])|\Z)")
 
 
 def parse(text: str, _schemas: Schemas = (), /) -> Reply:
-    """See `Parser`. Text may follow an array, as models write it; where it follows the JSON of arguments, their end is
-    in doubt, and the call is an error."""
+    """See `Parser`. Text may follow an array, as models write it. After JSON arguments it is an error, since their end
+    is uncertain."""
     return read_blocks(text, _GRAMMAR, _read)
 
 

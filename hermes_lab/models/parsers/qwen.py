@@ -1,4 +1,4 @@
-"""Qwen 2.5 and 3 (not Qwen 3 Coder): the format of Hermes, which their chat templates took over."""
+"""Qwen 2.5 and 3 (not Qwen 3 Coder), whose chat templates adopted the format of Hermes."""
 
 from hermes_lab.models.parsers.hermes import parse
 

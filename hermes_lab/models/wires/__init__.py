@@ -1,7 +1,7 @@
-"""Wire formats: how messages become a request's body, and a reply's JSON becomes a `Generation`.
+"""Wire formats: build a request body from messages, and a `Generation` from a reply's JSON.
 
-One file a format: `chat` (OpenAI chat completions), `anthropic` (Anthropic Messages), `responses` (OpenAI Responses).
-Servers are many and careless, so a reply is read for what it must have, and nothing beside that can cost it.
+One file per format: `chat` (OpenAI chat completions), `anthropic` (Anthropic Messages), `responses` (OpenAI Responses).
+Servers deviate from their formats, so a reply is only checked for what it must contain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,28 +15,28 @@ class Wire(Protocol):
     """One wire format, set up for one model."""
 
     path: str
-    """Of the requests, below the base URL."""
+    """The request path below the base URL."""
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers that the format needs, with the key ("": there is none)."""
+        """The headers of the format, with the key ("": none)."""
         ...
 
     def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A request. `tools` are OpenAI function schemas."""
+        """Builds a request body. `tools` are OpenAI function schemas."""
         ...
 
     def read(self, reply: object, sent: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """The reply (JSON, decoded) to the messages `sent`.
+        """Parses the reply (decoded JSON) to the messages `sent`.
 
-        Raises `refusals.Failed` where the reply says that the server failed, so that it is tried again, and
-        `ModelError` where it is no sound reply otherwise. It raises nothing else, whatever the reply is.
+        Raises `refusals.Failed` if the reply reports a server failure worth a retry, and `ModelError` if it is invalid
+        otherwise. It raises nothing else, whatever the reply.
         """
         ...
 
     def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
-        """Whether the refusal of `body` tells how the endpoint wants its requests; the next body is made so."""
+        """Adapts to the refusal of `body`. Returns whether it did, in which case the next body differs."""
         ...
 
     def assemble(self, events: Sequence[object]) -> object:
-        """The reply that a stream's `events` (JSON, decoded) make up; `read` reads it as any other."""
+        """Joins a stream's `events` (decoded JSON) into a reply for `read`."""
         ...

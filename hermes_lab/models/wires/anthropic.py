@@ -1,7 +1,7 @@
 """The Anthropic Messages format.
 
-A reply's content blocks are kept in `Message.provider_fields["anthropic"]` and go back as they came: a thinking block
-is signed, and the API refuses one that is missing or changed.
+A reply's content blocks are kept in `Message.provider_fields["anthropic"]` and sent back unchanged: thinking blocks are
+signed, and the API refuses missing or changed ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,14 +29,14 @@ from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
 VERSION = "2023-06-01"
-"""Of the API. It is sent with every request."""
+"""The API version, sent with every request."""
 FIELD = "anthropic"
 """The key of the stored content blocks in `Message.provider_fields`."""
 
 _MISSING = ("seed", "min_p", "presence_penalty", "frequency_penalty")
 _EPHEMERAL = {"type": "ephemeral"}
 _THINKING = ("thinking", "redacted_thinking")
-# Error types that another try does not mend, and the status that the API gives them outside of a 200.
+# Error types that a retry does not fix, with the status that the API gives them outside of a 200.
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -45,7 +45,7 @@ _STATUS = {
     "not_found_error": 404,
     "request_too_large": 413,
 }
-# The block that a delta belongs to. Others (citations) are nothing that a conversation needs.
+# The block type of each delta. Other deltas (citations) are not needed.
 _OWNER = {
     "text_delta": "text",
     "thinking_delta": "thinking",
@@ -57,14 +57,14 @@ _OWNER = {
 class AnthropicWire:
     """The Messages API, set up for one model.
 
-    `top_p` 1 cuts nothing off, and is not sent: newer models refuse it beside a temperature. `reasoning_effort` is sent
-    as `output_config.effort`, with adaptive thinking unless `extra_body` has a `thinking` of its own.
+    `top_p` 1 has no effect and is not sent: newer models refuse it together with a temperature. `reasoning_effort` is
+    sent as `output_config.effort`, with adaptive thinking unless `extra_body` contains `thinking`.
     """
 
     path = "/messages"
 
     def __init__(self, config: ModelConfig, model: str, tool_format: ToolFormat = "native") -> None:
-        """Raises `ConfigError` where `config` asks for what the API does not have."""
+        """Raises `ConfigError` if `config` requests something the API does not support."""
         refuse_fields(config, "the Anthropic Messages API", _MISSING)
         self._native = tool_format == "native"
         self._sound = config.finish_reasons
@@ -72,11 +72,11 @@ class AnthropicWire:
         self._fixed = _fixed_fields(config, model)
 
     def headers(self, key: str) -> dict[str, str]:
-        """The key and the version of the API."""
+        """The key and the API version."""
         return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
 
     def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A request; see `Wire`."""
+        """See `Wire`."""
         body = dict(self._fixed)
         if system := [block for message in messages if message.role == "system" for block in _text(message.content)]:
             body["system"] = system
@@ -88,7 +88,7 @@ class AnthropicWire:
         return body
 
     def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
-        """What a refusal teaches; see `Wire`."""
+        """See `Wire`."""
         if not wants_stream(refused, body):
             return False
         self._fixed["stream"] = True
@@ -100,7 +100,7 @@ class AnthropicWire:
         sent: Sequence[Message],
         tools: Sequence[Mapping[str, Any]],  # noqa: ARG002
     ) -> Generation:
-        """The reply to the messages `sent`; see `Wire`."""
+        """See `Wire`."""
         received = mapping(reply)
         _raise_error(received)
         ending = sound_ending("stop_reason", received.get("stop_reason"), self._sound)
@@ -123,7 +123,7 @@ class AnthropicWire:
         return Generation(message, ending, _usage(mapping(received.get("usage"))))
 
     def assemble(self, events: Sequence[object]) -> object:
-        """The reply that a stream's events make up; see `Wire`. A stream that broke off makes up an error."""
+        """See `Wire`. A stream that broke off gives an error."""
         stream = _Stream()
         for event in map(mapping, events):
             if event.get("type") == "error":
@@ -133,7 +133,7 @@ class AnthropicWire:
 
 
 def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
-    """The fields that all requests have."""
+    """The fields of every request."""
     sampling = config.sampling
     if sampling.max_tokens is None:
         raise ConfigError("model.sampling.max_tokens: the Anthropic Messages API needs a number, not null")
@@ -149,7 +149,7 @@ def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
     if sampling.stop:
         fields["stop_sequences"] = list(sampling.stop)
     if config.reasoning_effort == "minimal":
-        raise ConfigError("model.reasoning_effort: the Anthropic Messages API has no `minimal`; the least is `low`")
+        raise ConfigError("model.reasoning_effort: the Anthropic Messages API has no `minimal`; use `low`")
     if config.reasoning_effort:
         fields["output_config"] = dict(mapping(fields.get("output_config"))) | {"effort": config.reasoning_effort}
         fields.setdefault("thinking", {"type": "adaptive"})
@@ -159,17 +159,17 @@ def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
 
 
 def _check_sampling_with_thinking(sampling: SamplingConfig) -> None:
-    """Raises `ConfigError` for what the API refuses while the model thinks: better now than at the first request."""
+    """Raises `ConfigError` for parameters that the API refuses with thinking, before the first request."""
     if sampling.temperature not in (None, 1.0):
-        raise ConfigError("model.sampling.temperature: with thinking the API takes 1 only; set it to null")
+        raise ConfigError("model.sampling.temperature: with thinking the API only accepts 1; set it to null")
     if sampling.top_k is not None:
-        raise ConfigError("model.sampling.top_k: with thinking the API takes none; set it to null")
+        raise ConfigError("model.sampling.top_k: not supported by the API with thinking; set it to null")
     if sampling.top_p is not None and sampling.top_p < 0.95:
-        raise ConfigError("model.sampling.top_p: with thinking the API takes 0.95 to 1 only; set it to null")
+        raise ConfigError("model.sampling.top_p: with thinking the API only accepts 0.95 to 1; set it to null")
 
 
 def _turns(messages: Sequence[Message], native: bool) -> list[dict[str, Any]]:
-    """The request's messages: users and assistants take turns, and a turn's tool results stand before its texts."""
+    """The request's messages: users and assistants alternate, and tool results precede texts within a turn."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system" or not (blocks := _blocks(message, native)):
@@ -186,7 +186,7 @@ def _turns(messages: Sequence[Message], native: bool) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Message, native: bool) -> list[dict[str, Any]]:
-    """The content blocks of a message, in a list of their own."""
+    """A new list of the message's content blocks."""
     if message.role == "tool":
         return [_tool_result(message)]
     if message.role == "user" or not native:
@@ -206,7 +206,7 @@ def _blocks(message: Message, native: bool) -> list[dict[str, Any]]:
 
 
 def _text(content: str) -> list[dict[str, Any]]:
-    """A text block, or none: the API refuses blank ones."""
+    """A text block, or none for blank text, which the API refuses."""
     return [{"type": "text", "text": content}] if content.strip() else []
 
 
@@ -220,7 +220,7 @@ def _tool_result(message: Message) -> dict[str, Any]:
 
 
 def _sendable(stored: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Stored blocks without those that the API gives but does not take: blank texts, and thinking at the end."""
+    """Stored blocks without those that the API returns but does not accept: blank texts, and trailing thinking."""
     blocks = [block for block in stored if block.get("type") != "text" or text(block.get("text")).strip()]
     while blocks and blocks[-1].get("type") in _THINKING:
         blocks.pop()
@@ -234,7 +234,7 @@ def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mark_cache(body: dict[str, Any]) -> None:
-    """Marks what the next request will have too: the tools, the system prompt, and all up to the last user turn."""
+    """Marks what the next request will share: the tools, the system prompt, and everything up to the last user turn."""
     turns = [turn["content"] for turn in body["messages"] if turn["role"] == "user"]
     for blocks in (body.get("tools"), body.get("system"), turns[-1] if turns else None):
         if isinstance(blocks, list) and blocks:
@@ -242,7 +242,7 @@ def _mark_cache(body: dict[str, Any]) -> None:
 
 
 def _take_calls(blocks: list[dict[str, Any]], sent: Sequence[Message], *, is_cut: bool) -> list[ToolCall]:
-    """The calls in `blocks`, which are changed where the API would not take them back."""
+    """Reads the calls in `blocks`, and fixes those that the API would not accept back."""
     asked = [block for block in blocks if block.get("type") == "tool_use"]
     calls = []
     for block, call_id in zip(asked, own_ids([text(block.get("id")) for block in asked], sent), strict=True):
@@ -278,10 +278,10 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 def _raise_error(reply: Mapping[str, Any]) -> None:
-    """Raises where the reply is an error: `Refused` where another try does not mend it, else `Failed`."""
+    """Raises `Refused` for an error that a retry does not fix, else `Failed`, if the reply is an error."""
     is_own_form = isinstance(reply.get("error"), Mapping)
     if not is_own_form and not isinstance(reply.get("content"), list) and (found := failure_of(reply)):
-        raise found  # in the form of a proxy
+        raise found  # an error in a proxy's format
     if not is_own_form and reply.get("type") != "error":
         return
     error = mapping(reply.get("error"))
@@ -293,7 +293,7 @@ def _raise_error(reply: Mapping[str, Any]) -> None:
 
 
 class _Stream:
-    """The events of a stream, put together."""
+    """Joins the events of a stream."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
@@ -302,7 +302,7 @@ class _Stream:
         self._stopped = False
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Takes up one event; unknown ones are skipped."""
+        """Adds one event; unknown ones are ignored."""
         match event.get("type"):
             case "message_start":
                 self._message = dict(mapping(event.get("message")))
@@ -317,7 +317,7 @@ class _Stream:
                 self._stopped = True
 
     def reply(self) -> dict[str, Any]:
-        """The whole reply, or an error where the stream ended early."""
+        """The whole reply, or an error if the stream ended early."""
         if not self._stopped:
             message = "the stream ended before message_stop"
             return {"type": "error", "error": {"type": "api_error", "message": message}}
@@ -334,13 +334,13 @@ class _Stream:
         if how not in _OWNER:
             return
         block = self._open.get(_key(index))
-        if block is None:  # its start is missing; what it says is not
+        if block is None:  # its start event is missing, but its text is usable
             block = self._begin(index, {"type": _OWNER[how]})
         block.add(how, delta)
 
 
 class _Block:
-    """A content block of a stream, with what was added to it."""
+    """A content block of a stream, with its deltas so far."""
 
     def __init__(self, start: Mapping[str, Any]) -> None:
         self._start = start
@@ -348,15 +348,15 @@ class _Block:
         self._signature = ""
 
     def add(self, how: str, delta: Mapping[str, Any]) -> None:
-        """Takes up a delta of that type."""
+        """Adds a delta of that type."""
         if how == "signature_delta":
-            self._signature = text(delta.get("signature"))  # a whole one, each time
+            self._signature = text(delta.get("signature"))  # sent whole each time
             return
         field = {"text_delta": "text", "thinking_delta": "thinking"}.get(how, "partial_json")
         self._added.setdefault(field, []).append(text(delta.get(field)))
 
     def finished(self) -> dict[str, Any]:
-        """The whole block."""
+        """The complete block."""
         block = dict(self._start)
         for field in ("text", "thinking"):
             if field in self._added:
@@ -377,7 +377,7 @@ def _key(index: object) -> object:
 
 
 def _input(written: str) -> object:
-    """The input of a call. What is no JSON stays text, so that it is read as no object."""
+    """The input of a call. Invalid JSON stays a string, so that it is rejected as not an object."""
     try:
         return decode_json(written.encode(errors="replace"))
     except ModelError:

@@ -1,4 +1,4 @@
-"""What the wire formats share about tool calls."""
+"""Tool call handling shared by the wire formats."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from hermes_lab.types import Message, ToolCall
 
 
 def read_call(call_id: str, name: str, arguments: object, provider_fields: Mapping[str, Any]) -> ToolCall:
-    """A structured call; one whose name or arguments cannot be read says why in `error`."""
+    """Parses a structured call; `error` says why its name or arguments cannot be read."""
     kept = dict(provider_fields)
     try:
         if not name:
@@ -22,14 +22,15 @@ def read_call(call_id: str, name: str, arguments: object, provider_fields: Mappi
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as they go back. A call whose arguments were no JSON goes back without any: servers refuse or drop
-    the broken text."""
+    """The arguments as sent back; "{}" if they were not JSON, as servers refuse or drop broken text."""
     return msgspec.json.encode(call.arguments).decode()
 
 
 def with_own_ids(calls: Sequence[ToolCall], sent: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """The calls of a reply to `sent`. No two of a conversation share an id; some servers count from 0 each time. Nine
-    letters and digits are an id that every chat template takes."""
+    """The calls of a reply to `sent`, with ids unique in the conversation; some servers count from 0 every time.
+
+    New ids have nine letters and digits, which every chat template accepts.
+    """
     taken = {call.id for message in sent for call in message.tool_calls}
     own: list[ToolCall] = []
     for number, call in enumerate(calls):

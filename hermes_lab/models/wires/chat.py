@@ -1,4 +1,4 @@
-"""OpenAI chat completions, as the many servers that claim to be compatible speak it."""
+"""OpenAI chat completions, as spoken by the many servers that claim to be compatible."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from hermes_lab.models import parsers
 from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.parsers._fences import Found, bare_calls
 from hermes_lab.models.parsers._values import kind
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.calls import arguments_text, read_call, with_own_ids
 from hermes_lab.models.wires.chat_stream import assembled
@@ -35,35 +35,35 @@ _REASONING = (
     "thoughts",
     "reasoning_details",
 )
-"""Fields of a message that hold reasoning, the first that is there: DeepSeek, Kimi, xAI and SGLang; vLLM, OpenRouter,
-Groq and Together; Copilot; Ollama; others."""
+"""Message fields with reasoning, in order of preference: DeepSeek, Kimi, xAI and SGLang; vLLM, OpenRouter, Groq and
+Together; Copilot; Ollama; others."""
 _WANTED_BACK = re.compile(r"reason|think|thought|signature|encrypted|opaque|extra_content")
-"""Names of fields that an endpoint wants back beside a call. Others are not sent: strict endpoints refuse a field that
-they do not know, their own included."""
+"""Call fields that an endpoint expects back. No others are sent: strict endpoints refuse unknown fields, even their
+own."""
 OTHER_FORMATS = frozenset({"anthropic", "responses"})
-"""Names under which other wire formats keep their replies (`Message.provider_fields`): no fields of this one."""
+"""Keys in `Message.provider_fields` that belong to other wire formats."""
 _OWN_FIELDS = frozenset({"id", "type", "function", "index"})
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one endpoint wants its requests; what is not configured is learned from its refusals."""
+    """The variant that an endpoint speaks; what is not configured is learned from its refusals."""
 
     limit_field: str = "max_tokens"
     stream: bool = False
     stream_usage: bool = True
-    """Whether a stream may be asked to end with the usage."""
+    """Whether it accepts a request for usage at the end of a stream."""
     keeps_special: bool = True
-    """Whether it may be asked to leave the tokens that mark calls in the text."""
+    """Whether it accepts a request to keep the special tokens that mark calls in the text."""
     unwanted: frozenset[str] = frozenset()
-    """Fields of replies that it does not take back."""
+    """Reply fields that it does not accept back."""
 
 
 class ChatWire:
-    """A `Wire` of chat completions.
+    """A `Wire` for chat completions.
 
-    In the text format (`hermes`) the text of a reply stays whole; whoever runs the calls reads them from it. In the
-    `native` format `model.tool_parser`, where given, reads the calls that the server left in the text.
+    In the text format (`hermes`) a reply's text is left whole, and the caller parses the calls. In the `native` format
+    `model.tool_parser`, if set, parses calls that the server left in the text.
     """
 
     path = "/chat/completions"
@@ -81,7 +81,7 @@ class ChatWire:
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A request; see `Wire`."""
+        """See `Wire`."""
         sampling = self._config.sampling
         body = self._fixed | {"messages": _requested(messages, self._tool_format, self.dialect.unwanted)}
         if sampling.max_tokens is not None:
@@ -93,14 +93,14 @@ class ChatWire:
         if tools:
             body["tools"] = tools
         if tools and self._parser:
-            # The server renders the tools, and leaves the reply's text alone, the tokens that mark calls included.
+            # The server renders the tools but does not parse the reply, and keeps the special tokens that mark calls.
             body["tool_choice"] = "none"
             if self.dialect.keeps_special:
                 body["skip_special_tokens"] = False
         return body
 
     def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
-        """What a refusal teaches; see `Wire`."""
+        """See `Wire`."""
         said = str(refused).lower()
         if refused.status not in TEACHING:
             return False
@@ -119,22 +119,22 @@ class ChatWire:
         return True
 
     def read(self, reply: object, sent: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """A reply; see `Wire`."""
+        """See `Wire`."""
         completion = mapping(reply)
         choice = next((mapping(each) for each in items(completion.get("choices")) if isinstance(each, Mapping)), None)
         if choice is None:
             raise failure_of(reply) or Failed("the reply has no choices")
         if choice.get("error"):
-            raise failure_of(choice) or Failed("the reply holds an error")
+            raise failure_of(choice) or Failed("the reply contains an error")
         said = mapping(choice.get("message"))
         word = choice.get("finish_reason")
         if ending_of(word, self._config.finish_reasons) in ("failed", "unknown") and (failure := failure_of(reply)):
             raise failure
         ending = sound_ending("finish_reason", word, self._config.finish_reasons)
-        if fault := "" if not said and ending == "content_filter" else _fault(said):  # what is withheld has no message
+        if fault := "" if not said and ending == "content_filter" else _fault(said):  # a withheld reply has no message
             raise failure_of(reply) or Failed(fault)
         message = self._message(said, sent, tools)
-        if ending not in SOUND and (calls := message.tool_calls):  # the end of the last one may be missing
+        if ending not in SOUND and (calls := message.tool_calls):  # the last one may be truncated
             last = calls[-1]
             cut = broken_call(last.id, last.name, last.raw or arguments_text(last), CUT)
             message = msgspec.structs.replace(message, tool_calls=(*calls[:-1], cut))
@@ -145,7 +145,7 @@ class ChatWire:
         return _with_tokens(generation, completion, choice) if self._config.token_ids else generation
 
     def assemble(self, events: Sequence[object]) -> object:
-        """The reply of a stream; see `Wire`."""
+        """See `Wire`."""
         return assembled(events)
 
     def _message(self, said: Mapping[str, Any], sent: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Message:
@@ -157,7 +157,7 @@ class ChatWire:
             reasoning = reasoning or thought
         elif self._tool_format == "native":
             calls = list(_calls(said))
-            reasoning = reasoning or part(content).reasoning
+            reasoning = reasoning or split_reasoning(content).reasoning
             if tools and not calls and (written := _calls_in_text(content, tools)):
                 content, calls = written.content, written.calls
         fields = {name: value for name, value in said.items() if value and _WANTED_BACK.search(name)}
@@ -173,8 +173,8 @@ class ChatWire:
 
 
 def wire(messages: Iterable[Message], tool_format: ToolFormat) -> list[dict[str, Any]]:
-    """Messages in the shape of chat completions: role and content; and, in the `native` format, calls. What an endpoint
-    wants back beside them is left out, since that is between it and the client."""
+    """Messages in chat completions form: role, content and, in the `native` format, calls. Without the extra fields
+    that an endpoint expects back, which concern only its client."""
     if tool_format == "hermes":
         return [{"role": message.role, "content": message.content} for message in messages]
     return [_native(message) for message in messages]
@@ -195,7 +195,7 @@ def _native_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _requested(messages: Sequence[Message], tool_format: ToolFormat, unwanted: frozenset[str]) -> list[dict[str, Any]]:
-    """`wire`, with what the endpoint wants back beside calls."""
+    """`wire` plus the fields that the endpoint expects back."""
     sent = wire(messages, tool_format)
     for row, message in zip(sent, messages, strict=True):
         if "tool_calls" not in row:
@@ -219,7 +219,7 @@ _REFUSED = re.compile(
 
 
 def _fault(said: Mapping[str, Any]) -> str:
-    """What makes a message no reply: it is not there, or what it says is of a type that says nothing."""
+    """Why a message is not a reply: it is missing, or has content of an unusable type."""
     if not said:
         return "the reply has no message"
     content, calls = said.get("content"), said.get("tool_calls")
@@ -231,12 +231,12 @@ def _fault(said: Mapping[str, Any]) -> str:
 
 
 def _refuses(said: str, field: str) -> bool:
-    """Whether an endpoint's words say that it does not take a field of that name."""
+    """Whether an error message says that the endpoint does not accept that field."""
     return re.search(rf"(?<![a-z_]){re.escape(field)}(?![a-z_])", said) is not None and bool(_REFUSED.search(said))
 
 
 def _returned_fields(body: Mapping[str, Any]) -> set[str]:
-    """The names of what goes back of earlier replies."""
+    """The names of the fields sent back from earlier replies."""
     names: set[str] = set()
     for message in body["messages"]:
         names |= message.keys() - {"role", "content", "tool_calls", "tool_call_id", "name"}
@@ -258,7 +258,7 @@ def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
 
 def _calls(said: Mapping[str, Any]) -> Iterator[ToolCall]:
     calls = [each for each in items(said.get("tool_calls")) if isinstance(each, Mapping)]
-    if not calls and isinstance(said.get("function_call"), Mapping):  # OpenAI's first form
+    if not calls and isinstance(said.get("function_call"), Mapping):  # OpenAI's original form
         calls = [{"function": said["function_call"]}]
     for call in calls:
         function = mapping(call.get("function")) or call
@@ -269,14 +269,14 @@ def _calls(said: Mapping[str, Any]) -> Iterator[ToolCall]:
 
 
 def _calls_in_text(content: str, tools: Sequence[Mapping[str, Any]]) -> Found | None:
-    """The calls that a model wrote as bare JSON, which no server's parser reads: models that were never trained on
-    their template's format often do."""
-    found = bare_calls(part(content).answer, {schema["function"]["name"] for schema in tools})
+    """Calls written as bare JSON, which no server's parser reads. Models not trained on their template's format often
+    do this."""
+    found = bare_calls(split_reasoning(content).answer, {schema["function"]["name"] for schema in tools})
     return found if found.calls else None
 
 
 def _content(content: object) -> tuple[str, str, list[Any]]:
-    """The text, the reasoning among its parts, and the parts themselves where they are more than text."""
+    """The text, the reasoning among its parts, and the parts themselves if they are more than text."""
     if not isinstance(content, list):
         return text(content) or text(mapping(content).get("text")), "", []
     texts: list[str] = []
@@ -293,7 +293,7 @@ def _content(content: object) -> tuple[str, str, list[Any]]:
 
 
 def _words(value: object) -> str:
-    """The text of a reasoning field, whatever its form: text, parts, or an object."""
+    """The text of a reasoning field, be it text, parts, or an object."""
     if isinstance(value, list):
         return "".join(_words(each) for each in value)
     if isinstance(value, Mapping):
@@ -314,7 +314,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     total = count(usage.get("total_tokens"))
     apart = total - prompt - completion if prompt else 0
-    if apart > 0:  # xAI counts reasoning apart, Gemini in the total alone
+    if apart > 0:  # xAI counts reasoning separately, Gemini only in the total
         completion += apart
         reasoning = max(reasoning, apart)
     cached = (
@@ -327,18 +327,18 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 def _with_tokens(generation: Generation, reply: Mapping[str, Any], choice: Mapping[str, Any]) -> Generation:
-    """With the sampler's own ids and log-probabilities. `prompt_token_ids` and `token_ids` are vLLM's."""
+    """Adds the sampler's token ids and log-probabilities. `prompt_token_ids` and `token_ids` are vLLM's fields."""
     prompt, sampled = reply.get("prompt_token_ids"), choice.get("token_ids")
     logprobs = [mapping(each).get("logprob") for each in items(mapping(choice.get("logprobs")).get("content"))]
     if not _are_ids(prompt) or not prompt or not _are_ids(sampled) or not mapping(choice.get("logprobs")):
         raise ModelError(
-            "the server gives no token ids and log-probabilities; vLLM does, else set model.token_ids=false"
+            "the server returns no token ids and log-probabilities; use vLLM, or set model.token_ids=false"
         )
     counts = (len(items(sampled)), len(logprobs), generation.usage.completion_tokens)
     if len(set(counts)) != 1:
-        raise ModelError("the server counts {} token ids, {} log-probabilities, {} tokens".format(*counts))
+        raise ModelError("the server returned {} token ids and {} log-probabilities for {} tokens".format(*counts))
     if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in logprobs):
-        raise ModelError("the server gives a log-probability that is no number")
+        raise ModelError("the server returned a log-probability that is not a number")
     return msgspec.structs.replace(
         generation,
         prompt_token_ids=tuple(items(prompt)),

@@ -1,4 +1,4 @@
-"""The chunks of a streamed chat completion, put together."""
+"""Joins the chunks of a streamed chat completion."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from hermes_lab.models.wires.sse import DONE
 
 
 def assembled(events: Sequence[object]) -> object:
-    """One completion of the chunks; a chunk that is an error, or a whole completion, is the reply itself."""
+    """Joins the chunks into one completion; a chunk that is an error or a whole completion is returned as the reply."""
     reply: dict[str, Any] = {}
     message: dict[str, Any] = {}
     choice: dict[str, Any] = {"finish_reason": None}
@@ -23,7 +23,7 @@ def assembled(events: Sequence[object]) -> object:
             if chunk.get(name):
                 reply[name] = chunk[name]
         first = next((mapping(each) for each in items(chunk.get("choices")) if not mapping(each).get("index")), {})
-        if first.get("usage"):  # Kimi's place
+        if first.get("usage"):  # where Kimi puts it
             reply["usage"] = first["usage"]
         if "message" in first and "delta" not in first:
             return chunk
@@ -36,7 +36,7 @@ def assembled(events: Sequence[object]) -> object:
             if name != "tool_calls":
                 _grow(message, name, value)
         pieces = delta.get("tool_calls")
-        for piece in [pieces] if isinstance(pieces, Mapping) else items(pieces):  # TGI sends the call itself
+        for piece in [pieces] if isinstance(pieces, Mapping) else items(pieces):  # TGI sends a call instead of a list
             _grow_call(calls, mapping(piece))
     if choice["finish_reason"] is None and DONE not in events:
         return {"error": {"message": "the stream ended before the reply was complete", "code": 502}}
@@ -46,8 +46,11 @@ def assembled(events: Sequence[object]) -> object:
 
 
 def _grow(target: dict[str, Any], name: str, value: Any) -> None:
-    """Adds a streamed piece to a field: strings and arrays are extended, any other value is replaced. Content may
-    change between a string and an array of parts, as Mistral's does after its reasoning: the string is a part then."""
+    """Adds a streamed piece to a field: strings and arrays are extended, other values are replaced.
+
+    If the content changes between a string and an array of parts, as Mistral's does after its reasoning, the string
+    becomes a part.
+    """
     before = target.get(name)
     if isinstance(before, str) and before and isinstance(value, list):
         before = [{"type": "text", "text": before}]
@@ -65,7 +68,7 @@ def _grow(target: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _joined(before: list[Any], more: list[Any]) -> list[Any]:
-    """Arrays of parts: a piece with the index of a part that is there belongs to it."""
+    """Joins arrays of parts; a piece with the index of an existing part extends it."""
     joined = list(before)
     for each in more:
         index = each.get("index") if isinstance(each, Mapping) else None
@@ -86,8 +89,11 @@ def _joined(before: list[Any], more: list[Any]) -> list[Any]:
 
 
 def _is_another(call: Mapping[str, Any], call_id: object, name: object) -> bool:
-    """Whether a piece begins a call of its own although it has the index of `call`: some gateways to Gemini number all
-    calls of a reply 0. It does where it has another id, or a name, and the arguments of `call` are whole."""
+    """Whether a piece starts a new call although it has the index of `call`; some gateways to Gemini number all calls
+    0.
+
+    It does if it has another id, or a name while the arguments of `call` are complete.
+    """
     has_another_id = bool(call_id) and bool(call["id"]) and call_id != call["id"]
     is_named_again = not call_id and bool(name) and bool(call["function"]["name"])
     return (has_another_id or is_named_again) and _is_whole(call["function"]["arguments"])
@@ -102,7 +108,7 @@ def _is_whole(arguments: object) -> bool:
 
 def _grow_call(calls: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
     index, call_id, function = piece.get("index"), piece.get("id"), mapping(piece.get("function"))
-    if index is None:  # Gemini: it begins a call where it has an id or a name of its own, else goes on with the last
+    if index is None:  # Gemini: a piece with its own id or name starts a call, any other continues the last one
         has_own_id = bool(call_id) and all(call["id"] != call_id for call in calls)
         begins = not calls or has_own_id or bool(not call_id and function.get("name"))
         index = len(calls) if begins else len(calls) - 1

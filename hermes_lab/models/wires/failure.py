@@ -1,4 +1,4 @@
-"""Errors that stand in the body of a reply whose status is 200."""
+"""Errors in the body of a reply with status 200."""
 
 import re
 
@@ -27,7 +27,7 @@ def failure_of(reply: object) -> ModelError | None:
     words = next(
         (found for name in ("message", "status_msg", "msg", "detail") if (found := text(details.get(name)))), ""
     )
-    if raw := text(mapping(details.get("metadata")).get("raw")):  # OpenRouter: what its provider said
+    if raw := text(mapping(details.get("metadata")).get("raw")):  # OpenRouter: the provider's message
         words = f"{words}: {raw}"
     words = " ".join((words or text(error) or str(error)).split())[:500]
     code = details.get("code", details.get("status", body.get("code")))

@@ -1,4 +1,4 @@
-"""What the refusals of an endpoint teach about how it wants its requests."""
+"""Learns from an endpoint's refusals how it wants its requests."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from hermes_lab.models.refusals import Refused
 
 TEACHING = frozenset({400, 405, 406, 415, 422})
-"""HTTP statuses of a refusal that is about the form of the request."""
+"""HTTP statuses of refusals that concern the form of the request."""
 _WANTS_STREAM = re.compile(
     r"(?:only|must|requires?|need\w*|please|should)\b.{0,60}\bstream"
     r"|stream\w*['\"`]?\s.{0,40}\b(?:only|must|required|true)\b"
@@ -17,6 +17,6 @@ _WANTS_STREAM = re.compile(
 
 
 def wants_stream(refused: Refused, body: Mapping[str, Any]) -> bool:
-    """Whether the refusal says that the endpoint only streams, of a request that asked for no stream."""
+    """Whether the refusal of a request without streaming says that the endpoint only streams."""
     asked = refused.status in TEACHING and not body.get("stream")
     return asked and _WANTS_STREAM.search(str(refused).lower()) is not None

@@ -1,7 +1,7 @@
-"""The OpenAI Responses format, without state on the server.
+"""The OpenAI Responses format, stateless on the server.
 
-A reply's output items are kept in `Message.provider_fields["responses"]` and go back as they came: reasoning is
-encrypted, and the API refuses reasoning that is changed, or parted from the item that it led to.
+A reply's output items are kept in `Message.provider_fields["responses"]` and sent back unchanged: reasoning is
+encrypted, and the API refuses reasoning that was changed or separated from the item it led to.
 """
 
 import re
@@ -34,7 +34,7 @@ FIELD = "responses"
 _MISSING = ("top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty")
 _ENCRYPTED = "reasoning.encrypted_content"
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
-# Codes of errors that another try does not mend; it may mend any other.
+# Error codes that a retry does not fix; it may fix any other.
 _LASTING = re.compile(
     r"invalid|unsupported|not_found|image|context_length|too_l|insufficient_quota|policy|authentication|permission"
 )
@@ -43,14 +43,14 @@ _LASTING = re.compile(
 class ResponsesWire:
     """The Responses API, set up for one model.
 
-    Nothing is stored at the endpoint: each request has the whole conversation, with the encrypted reasoning. A system
-    message at the beginning is sent as `instructions`, which the API puts there; later ones stay in their place.
+    Nothing is stored at the endpoint: every request contains the whole conversation, with encrypted reasoning. A
+    leading system message is sent as `instructions`; later ones stay in place.
     """
 
     path = "/responses"
 
     def __init__(self, config: ModelConfig, model: str, tool_format: ToolFormat = "native") -> None:
-        """Raises `ConfigError` where `config` asks for what the API does not have."""
+        """Raises `ConfigError` if `config` requests something the API does not support."""
         refuse_fields(config, "the OpenAI Responses API", _MISSING)
         self._native = tool_format == "native"
         self._sound = config.finish_reasons
@@ -61,7 +61,7 @@ class ResponsesWire:
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A request; see `Wire`."""
+        """See `Wire`."""
         body = dict(self._fixed)
         if messages and messages[0].role == "system":
             body["instructions"] = messages[0].content
@@ -72,7 +72,7 @@ class ResponsesWire:
         return body
 
     def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
-        """What a refusal teaches; see `Wire`."""
+        """See `Wire`."""
         if not wants_stream(refused, body):
             return False
         self._fixed["stream"] = True
@@ -84,7 +84,7 @@ class ResponsesWire:
         sent: Sequence[Message],
         tools: Sequence[Mapping[str, Any]],  # noqa: ARG002
     ) -> Generation:
-        """The reply to the messages `sent`; see `Wire`."""
+        """See `Wire`."""
         received = mapping(reply)
         _raise_error(received)
         ending = _ending(received, self._sound)
@@ -95,7 +95,7 @@ class ResponsesWire:
         if self._native:
             calls = _take_calls(output, sent, is_cut=ending not in SOUND)
         said = [item for item in output if item.get("type") == "message"]
-        # What a model says on the way to its answer is no part of it.
+        # Commentary before the answer is not part of it.
         answers = [] if calls else [item for item in said if item.get("phase") != "commentary"]
         parts = [_parts(item.get("content")) for item in answers or said]
         if ending == "stop" and calls:
@@ -112,7 +112,7 @@ class ResponsesWire:
         return Generation(message, ending, _usage(mapping(received.get("usage"))))
 
     def assemble(self, events: Sequence[object]) -> object:
-        """The reply that a stream's events make up; see `Wire`. A stream that broke off makes up an error."""
+        """See `Wire`. A stream that broke off gives an error."""
         done: list[Mapping[str, Any]] = []
         added = 0
         for event in map(mapping, events):
@@ -128,7 +128,7 @@ class ResponsesWire:
 
 
 def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
-    """The fields that all requests have."""
+    """The fields of every request."""
     sampling = config.sampling
     fields = dict(config.extra_body)
     included = [each for each in items(fields.get("include")) if each != _ENCRYPTED]
@@ -167,8 +167,8 @@ def _call_item(call: ToolCall) -> dict[str, Any]:
 
 
 def _sendable(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Stored items without what the API gives but does not take: nulls, messages without content, reasoning that only a
-    server that stored it could know, and reasoning that led to nothing."""
+    """Stored items without what the API returns but does not accept: nulls, messages without content, reasoning known
+    only to a server that stored it, and reasoning that led to nothing."""
     sent = [
         {key: value for key, value in item.items() if value is not None}
         for item in stored
@@ -181,7 +181,7 @@ def _sendable(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool. Not `strict`, which is the API's default: it allows few of the schemas that there are."""
+    """A tool. Not `strict`, although that is the API's default: few schemas satisfy it."""
     tool = function(schema)
     return {
         "type": "function",
@@ -193,18 +193,18 @@ def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ending(reply: Mapping[str, Any], listed: Sequence[str]) -> Ending:
-    """How the reply ended: by its status, or why it is incomplete."""
+    """How the reply ended: its status, or why it is incomplete."""
     status = reply.get("status")
     if status != "incomplete":
         return sound_ending("status", status, listed)
     reason = mapping(reply.get("incomplete_details")).get("reason")
-    if reason is None or ending_of(reason) in SOUND:  # whatever the reason is called, the status counts
+    if reason is None or ending_of(reason) in SOUND:  # the status takes precedence over an unknown reason
         return "length"
     return sound_ending("incomplete_details.reason", reason, listed)
 
 
 def _take_calls(output: list[dict[str, Any]], sent: Sequence[Message], *, is_cut: bool) -> list[ToolCall]:
-    """The calls in `output`, which is changed where the API would not take them back."""
+    """Reads the calls in `output`, and fixes those that the API would not accept back."""
     asked = [item for item in output if item.get("type") == "function_call"]
     calls = []
     for item, call_id in zip(asked, own_ids([text(item.get("call_id")) for item in asked], sent), strict=True):
@@ -221,18 +221,18 @@ def _take_calls(output: list[dict[str, Any]], sent: Sequence[Message], *, is_cut
 
 
 def _parts(content: object) -> Sequence[Any]:
-    """The parts of a message; some servers send its text alone."""
+    """The parts of a message; some servers send just its text."""
     return [{"text": content}] if isinstance(content, str) else items(content)
 
 
 def _said(content: Sequence[object]) -> str:
-    """The text of a message, the words of a refusal included."""
+    """The text of a message, including that of a refusal."""
     parts = [mapping(part) for part in content]
     return "".join(text(part.get("refusal" if part.get("type") == "refusal" else "text")) for part in parts)
 
 
 def _reasoning(output: Sequence[Mapping[str, Any]]) -> str:
-    """The reasoning as far as it is told: its text, else its summary."""
+    """The reasoning if it is disclosed: its text, else its summary."""
     told: list[str] = []
     for item in output:
         if item.get("type") == "reasoning":
@@ -253,8 +253,10 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 def _raise_error(reply: Mapping[str, Any]) -> None:
-    """Raises where the reply is an error: `Refused` where another try does not mend it, else `Failed`. The code stands
-    in the message: it says that a prompt is too long."""
+    """Raises `Refused` for an error that a retry does not fix, else `Failed`, if the reply is an error.
+
+    The message contains the code, which identifies prompts that are too long.
+    """
     error = reply.get("error")
     if not isinstance(error, Mapping) and not isinstance(reply.get("output"), list) and (found := failure_of(reply)):
         raise found  # in the form of a proxy
@@ -262,7 +264,7 @@ def _raise_error(reply: Mapping[str, Any]) -> None:
         return
     error = mapping(error)
     kind = text(error.get("type"))
-    code = text(error.get("code")) or ("" if kind == "error" else kind)  # an event of a stream is an error by its type
+    code = text(error.get("code")) or ("" if kind == "error" else kind)  # a stream's error event has the type "error"
     message = text(error.get("message")) or "the response failed, and the server does not say why"
     message = " ".join(f"{message} ({code})".split()) if code else " ".join(message.split())
     if _LASTING.search(code):
@@ -271,7 +273,7 @@ def _raise_error(reply: Mapping[str, Any]) -> None:
 
 
 def _last(event: Mapping[str, Any], done: Sequence[Mapping[str, Any]], added: int) -> dict[str, Any]:
-    """The response of the last event. Where its output is empty, it is what the stream gave item by item."""
+    """The response of the last event. If its output is empty, it is collected from the stream's items."""
     word = text(event.get("type")).removeprefix("response.")
     reply: dict[str, Any] = {"status": word, **mapping(event.get("response"))}
     if word != "completed" and reply["status"] == "completed":
@@ -284,7 +286,7 @@ def _last(event: Mapping[str, Any], done: Sequence[Mapping[str, Any]], added: in
 
 
 def _place(event: Mapping[str, Any]) -> int:
-    """Items without an index keep their order: sorting is stable."""
+    """The item's index. Items without one keep their order, as sorting is stable."""
     return count(event.get("output_index"))
 
 

@@ -1,34 +1,32 @@
-"""Compiled skills: the agent drafts a Python function and its tests, the harness checks and registers them.
+"""Compiled skills: the agent drafts a Python function with tests, and the harness validates and registers it.
 
-A draft is read first, then its tests are run in the episode's sandbox. What fails goes back to the agent with the
-output, so that it heals its draft, a limited number of times, whatever it calls it. What passes becomes a skill, and a
-tool.
+A draft is checked statically, then its tests run in the episode's sandbox. On failure the agent gets the output and may
+retry a limited number of times, under any name. A draft that passes becomes a skill and a tool.
 """
 
 import ast
 import logging
 import textwrap
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import anyio.to_thread
 
 from hermes_lab.errors import ToolError
+from hermes_lab.protocols import Sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.signature import Function, check_function_name, read_function
 from hermes_lab.skills.compiled.validate import check_skill, test_skill
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.session import SkillSession
 from hermes_lab.types import Skill, SkillEdit
 from hermes_lab.types.skill import Action
 
-if TYPE_CHECKING:
-    from hermes_lab.protocols import Sandbox
-    from hermes_lab.skills.session import SkillSession
-
 _log = logging.getLogger(__name__)
 _MAX_CHARS = 100_000
-_NAMES = 3  # whose tries, all of them, an episode has: a new name does not begin anew
+_NAMES = 3  # total tries per episode, in units of one name's tries, so that renaming gives no more
 _TEXT = """\
 # {name}
 
@@ -55,7 +53,7 @@ Its first line is `{shown}`; it lies in `scripts/{name}.py`.
 
 
 class SkillDraft(NamedTuple):
-    """What the agent drafted: a function `name` in `code`, and `tests` that import it as `from NAME import NAME`."""
+    """The agent's draft: a function `name` in `code`, and `tests` that import it as `from NAME import NAME`."""
 
     name: str
     purpose: str
@@ -64,14 +62,14 @@ class SkillDraft(NamedTuple):
 
     @property
     def skill(self) -> str:
-        """The name of the skill that it becomes."""
+        """The name of the resulting skill."""
         return self.name.replace("_", "-")
 
 
 @dataclass
 class Compiler:
-    """The drafts of one episode (`ToolContext.state`): how many of each name failed or are being tried, which names
-    were given up early, the modules found missing, whether a tool is being looked for."""
+    """State of one episode's drafts (`ToolContext.state`): failed or pending tries by name, names given up early,
+    missing modules, and whether a tool search is running."""
 
     failed: Counter[str] = field(default_factory=Counter)
     given_up: set[str] = field(default_factory=set)
@@ -79,14 +77,14 @@ class Compiler:
     searching: bool = False
 
     def left(self, name: str, tries: int) -> int:
-        """How many more drafts of this name are taken, where a name has that many tries."""
+        """The number of further drafts accepted under this name, of `tries`."""
         if name in self.given_up:
             return 0
         return max(0, min(tries - self.failed[name], _NAMES * tries - self.failed.total()))
 
 
 class Failed(ToolError):
-    """A draft that failed its tests, with what they said."""
+    """A draft failed its tests; has their output."""
 
     def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
@@ -94,15 +92,21 @@ class Failed(ToolError):
 
 
 async def compile_skill(
-    draft: SkillDraft, compiler: Compiler, session: "SkillSession", sandbox: "Sandbox", heal_attempts: int
+    draft: SkillDraft,
+    compiler: Compiler,
+    session: SkillSession,
+    sandbox: Sandbox,
+    heal_attempts: int,
+    taken: Collection[str],
 ) -> Function:
-    """Checks, tests and registers a draft. A compiled skill of that name is replaced.
+    """Checks, tests and registers a draft. A compiled skill of that name is replaced; a name in `taken`, those of the
+    installed tools, is refused.
 
-    Raises `ToolError` that tells the agent what to mend, or that it has tried too often: 1 + `heal_attempts` times, and
-    three times that under all names.
+    Raises `ToolError` with what to fix, or after too many tries: 1 + `heal_attempts` per name, and three times that
+    over all names.
     """
     check_function_name(draft.name)
-    _may_take(session.library, draft)
+    _may_take(session.library, draft, taken)
     tries = 1 + heal_attempts
     if not compiler.left(draft.name, tries):
         if failed := compiler.failed[draft.name]:
@@ -130,7 +134,7 @@ async def compile_skill(
     return function
 
 
-async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: "Sandbox") -> Function:
+async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: Sandbox) -> Function:
     try:
         function = _read(draft, compiler.missing)
         skill = _skill(draft, function)
@@ -155,7 +159,7 @@ async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: "Sandbox") 
 
 
 def _read(draft: SkillDraft, missing: set[str]) -> Function:
-    """The drafted function, as far as it can be judged without a look at what it does."""
+    """The drafted function, after syntactic checks."""
     if not draft.purpose.strip():
         raise ToolError("purpose: say when to use it")
     if max(len(draft.code), len(draft.tests)) > _MAX_CHARS:
@@ -174,14 +178,14 @@ def _read(draft: SkillDraft, missing: set[str]) -> Function:
 
 
 def _judges(node: ast.AST) -> bool:
-    """Whether a test can fail here: `assert`, `raise`, or an `assert...` method."""
+    """Whether the code can fail a test: `assert`, `raise`, or an `assert...` method."""
     if isinstance(node, ast.Attribute):
         return node.attr.startswith("assert")
     return isinstance(node, ast.Raise) or (isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant))
 
 
 def _imported(body: list[ast.stmt]) -> set[str]:
-    """The top-level modules that code cannot do without: not those imported in a `try`, or where a condition holds."""
+    """Required top-level modules, i.e. not those imported in a `try` or under a condition."""
     found: set[str] = set()
     for node in body:
         match node:
@@ -199,10 +203,8 @@ def _not_installed(module: str, name: str) -> str:
     return f"missing dependency: {module} is not installed in the sandbox; {own}"
 
 
-def _may_take(library: Library, draft: SkillDraft) -> None:
-    from hermes_lab.tools.registry import known_tools
-
-    if draft.name in known_tools():
+def _may_take(library: Library, draft: SkillDraft, taken: Collection[str]) -> None:
+    if draft.name in taken:
         raise ToolError(f"name: there is a tool {draft.name!r} already; use it, or choose another name")
     there = library.skills.get(draft.skill)
     if there is not None and skill_format.compiled(there) != draft.name:
@@ -210,7 +212,7 @@ def _may_take(library: Library, draft: SkillDraft) -> None:
 
 
 def _skill(draft: SkillDraft, function: Function) -> Skill:
-    """The draft as a skill, the harness's own words around the agent's."""
+    """The draft as a skill, in the harness's template."""
     purpose = " ".join(draft.purpose.split())
     body = _TEXT.format(
         name=draft.name,
@@ -238,7 +240,7 @@ def _example(draft: SkillDraft) -> str:
     return f"help({draft.name})"
 
 
-def _register(skill: Skill, session: "SkillSession") -> None:
+def _register(skill: Skill, session: SkillSession) -> None:
     action: Action = "edit" if skill.name in session.library.skills else "create"
     name = skill_format.compiled(skill)
     edits = [SkillEdit(action, skill.name, content=skill.text, compiled=name)]

@@ -1,4 +1,4 @@
-"""A skill's files where the commands of a sandbox find them, and the program that runs compiled skills there."""
+"""Installs a skill's files, and the program that runs compiled skills, in a sandbox."""
 
 import functools
 import shlex
@@ -7,19 +7,19 @@ from pathlib import Path
 from hermes_lab.protocols import Sandbox
 from hermes_lab.types import Skill
 
-_RUNNER = ".hermes/sandbox_runner.py"  # no skill's name begins so
+_RUNNER = ".hermes/sandbox_runner.py"  # no skill name starts with a dot
 
 
 async def install_skill(skill: Skill, sandbox: Sandbox) -> str:
-    """Provides the skill's files as they are now; the path of its folder, as commands see it."""
+    """Installs the skill's current files; returns the path of its folder inside the sandbox."""
     for path, data in skill.files.items():
         await sandbox.provide(f"{skill.name}/{path}", data)
     return f"{sandbox.seen_skills}/{skill.name}"
 
 
 async def runner(sandbox: Sandbox, *arguments: str) -> str:
-    """The command that runs `sandbox_runner.py` with these arguments. Neither the agent's variables nor what is
-    installed in its home are seen by it (-I)."""
+    """The command that runs `sandbox_runner.py` with these arguments, isolated (-I) from the agent's variables and user
+    packages."""
     await sandbox.provide(_RUNNER, _inside())
     return shlex.join(["python3", "-I", "-B", f"{sandbox.seen_skills}/{_RUNNER}", *arguments])
 

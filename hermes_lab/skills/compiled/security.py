@@ -1,7 +1,7 @@
-"""What a skill's scripts may not do, read from their text: nothing is run.
+"""Static security checks of a skill's scripts; nothing is run.
 
-This is a first look, which tells an honest author what will not work, and a person what to read before installing. It
-is no wall: text can always hide what it does. The wall is the sandbox.
+They tell an honest author what will not work, and a person what to review before installing. They are not a security
+boundary, since code can always hide what it does; the sandbox is.
 """
 
 import ast
@@ -15,7 +15,7 @@ Severity = Literal["error", "warning"]
 
 
 class Problem(NamedTuple):
-    """Something wrong with a skill. `path` is that of its file; `line` 0 where it is the whole file."""
+    """A problem of a skill, in the file `path`; `line` 0 means the whole file."""
 
     severity: Severity
     path: str
@@ -75,8 +75,8 @@ _REDIRECTION = re.compile(r">{1,2}\|?\s*([~/][^\s;|&)]*)")
 
 
 def scan_shell(text: str, path: str, first_line: int = 1) -> Iterator[Problem]:
-    """What is wrong with a shell script, or the string of a command."""
-    # A line ends where bash ends it: behind U+2028 and the like, `#` begins no comment.
+    """Problems of a shell script or command string."""
+    # Split lines like bash: after U+2028 etc. `#` does not start a comment.
     for number, line in enumerate(text.split("\n"), first_line):
         if line.lstrip().startswith("#"):
             continue
@@ -91,12 +91,12 @@ def scan_shell(text: str, path: str, first_line: int = 1) -> Iterator[Problem]:
 
 
 def scan_python(tree: ast.Module, path: str) -> list[Problem]:
-    """What is wrong with a Python script, in the order of its lines, each said once."""
+    """Problems of a Python script, in line order, without duplicates."""
     return sorted(set(_Script(tree, path).problems()), key=lambda problem: problem.line)
 
 
 class _Script:
-    """One script. Names are followed through `import ... as` and, where they hold decoded data, assignments."""
+    """One script. Names are resolved through `import ... as` and, for decoded data, through assignments."""
 
     def __init__(self, tree: ast.Module, path: str) -> None:
         self._path = path
@@ -180,7 +180,7 @@ class _Script:
         yield from self._used(node, module)
 
     def _written(self, node: ast.Call, name: str, texts: list[str]) -> list[str]:
-        """The paths that a call would change, as far as they can be read."""
+        """The paths that a call would modify, as far as they are known statically."""
         if name in ("open", "io.open"):
             modes = [self._text(word.value) for word in node.keywords if word.arg == "mode"] or texts[1:2]
             return texts[:1] if any(set("wax+") & set(mode) for mode in modes) else []
@@ -202,7 +202,7 @@ class _Script:
         return False
 
     def _dotted(self, node: ast.expr) -> str:
-        """`os.path.join` for what was imported by whatever name; what is no such name becomes `*`."""
+        """The full dotted name, e.g. `os.path.join`, resolving import aliases; `*` for other expressions."""
         match node:
             case ast.Name(id=name):
                 return self._names.get(name, name if hasattr(builtins, name) else _UNKNOWN)
@@ -214,7 +214,7 @@ class _Script:
         return _UNKNOWN
 
     def _text(self, node: ast.expr) -> str:
-        """The text, or the path, that an expression makes, with `*` for the parts that only a run would tell."""
+        """The string or path that an expression evaluates to, with `*` for unknown parts."""
         match node:
             case ast.Constant(value=str(text)):
                 return text
@@ -246,7 +246,7 @@ def _is_false(node: ast.expr) -> bool:
 
 
 def _is_outside(path: str) -> bool:
-    """Whether a path, as far as it is known, is one that a skill may not change."""
+    """Whether a path, as far as it is known, is one that a skill must not modify."""
     if path.startswith("~"):
         return True
     plain = posixpath.normpath(path)

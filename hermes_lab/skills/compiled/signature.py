@@ -1,4 +1,4 @@
-"""The function of a compiled skill, read from its source without running it."""
+"""Parses the function of a compiled skill without running it."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ _MAX_NAME = 64
 
 
 class Function(NamedTuple):
-    """A documented, typed function. `shown` is its first line, as a person wrote it."""
+    """A documented, typed function. `shown` is its signature line."""
 
     name: str
     doc: str
@@ -27,7 +27,7 @@ class Function(NamedTuple):
 
 
 def check_function_name(name: str) -> None:
-    """Raises `ToolError` for a name that no compiled skill may have."""
+    """Raises `ToolError` for an invalid name of a compiled skill."""
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME or keyword.iskeyword(name):
         raise ToolError(f"name: {name!r} is not 1-{_MAX_NAME} lowercase letters, digits and single underscores")
     if name in sys.stdlib_module_names or name.startswith("test_"):
@@ -35,8 +35,7 @@ def check_function_name(name: str) -> None:
 
 
 def read_function(source: str, name: str) -> Function:
-    """The function `name` at the top level of `source`. Raises `ToolError` saying how to mend what a tool cannot be
-    made of."""
+    """The function `name` at the top level of `source`. Raises `ToolError` with a fix if it cannot become a tool."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -74,7 +73,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter
 
 
 def _type(node: ast.expr, argument: str) -> Any:
-    """`str`, `list[dict[str, float]]`, `Optional[int]`, `int | None`: also as a string, or with `typing.` before it."""
+    """A type such as `str`, `list[dict[str, float]]` or `int | None`; also as a string or with a `typing.` prefix."""
     match node:
         case ast.Constant(value=None):
             return None

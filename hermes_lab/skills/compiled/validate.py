@@ -1,4 +1,4 @@
-"""Whether a skill is sound: what can be read of it without running anything, and its tests in a sandbox."""
+"""Validates skills: static checks, and tests in a sandbox."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ _SHEBANG = re.compile(rb"#!\s*\S*?(?:env\s+)?\S*?(python3?|bash|sh)\b")
 
 
 class TestRun(NamedTuple):
-    """What a skill's tests did. `missing`: the module that is not installed in the sandbox, where that stopped them."""
+    """The result of a skill's tests. `missing` is a module missing in the sandbox, if that stopped them."""
 
     exit_code: int
     output: str
@@ -40,8 +40,8 @@ class TestRun(NamedTuple):
 
 
 def check_skill(skill: Skill) -> list[Problem]:
-    """What is wrong with a skill: against the Agent Skills standard, in the syntax of its scripts, in what they do, in
-    what its texts tell an agent. Runs none of it; blocks for some milliseconds where there are shell scripts."""
+    """Problems of a skill: conformance to the Agent Skills standard, script syntax and security, and suspicious text.
+    Runs nothing of it; blocks for some milliseconds if there are shell scripts."""
     problems = [*_standard(skill), *_texts(skill), *_references(skill)]
     for path, data in sorted(skill.files.items()):
         try:
@@ -53,7 +53,7 @@ def check_skill(skill: Skill) -> list[Problem]:
 
 
 async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
-    """Runs `scripts/test_*.py` of a skill in the sandbox, until the first that fails; each for a minute at most.
+    """Runs `scripts/test_*.py` of a skill in the sandbox until the first failure; at most a minute each.
 
     The tests of a compiled skill must call its function.
     """
@@ -63,7 +63,7 @@ async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
     said: list[str] = []
     for path in tests:
         command = await runner(sandbox, "test", name, f"{folder}/scripts/{name}.py", f"{folder}/{path}")
-        # Fresh: what the agent's commands exported is not seen, and what it left in the background stands still.
+        # Fresh shell: without the agent's exported variables, and with its background processes paused.
         result = await sandbox.exec(command, timeout=_SECONDS, fresh=True)
         said.append(result.output)
         if result.exit_code:
@@ -73,7 +73,7 @@ async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
 
 
 def is_test(path: str) -> bool:
-    """Whether a skill's file is a test of it."""
+    """Whether a file of a skill is a test."""
     return re.fullmatch(r"scripts/test_\w+\.py", path) is not None
 
 
@@ -83,7 +83,7 @@ def _end(said: list[str]) -> str:
 
 
 def _standard(skill: Skill) -> Iterator[Problem]:
-    """The Agent Skills standard, and what Hermes Lab asks for besides."""
+    """Violations of the Agent Skills standard, and of our own requirements."""
     try:
         skill_format.parse(skill.text, skill.files)
         skill_format.check_standard(skill)
@@ -115,7 +115,7 @@ def _references(skill: Skill) -> Iterator[Problem]:
 
 
 def _script(path: str, data: bytes) -> list[Problem]:
-    """Python and shell scripts, by their name or their first line."""
+    """Problems of Python and shell scripts, recognised by name or first line."""
     shebang = _SHEBANG.match(data)
     program = shebang[1].decode() if shebang else ""
     if not path.endswith((".py", ".sh", ".bash")) and not program:
@@ -132,7 +132,7 @@ def _script(path: str, data: bytes) -> list[Problem]:
 
 
 def _bash_syntax(path: str, text: str) -> list[Problem]:
-    """What `bash -n`, which reads a script without running it, says first."""
+    """The first syntax error of `bash -n`, which does not run the script."""
     command = ["/bin/bash", "--norc", "-n"]
     ended = subprocess.run(command, input=text, env={}, capture_output=True, text=True, check=False, timeout=_SECONDS)
     if ended.returncode == 0:

@@ -1,1 +1,1 @@
-"""Keeps a library small: finds duplicates, merges and retires skills."""
+"""Maintains a library: finds and merges duplicates, and retires skills."""

@@ -1,7 +1,7 @@
-"""The curator keeps a library small and true: what it would do, why, and doing it.
+"""The curator: proposes and applies maintenance of a library.
 
-It changes only what agents wrote, and deletes nothing: every step is a state in a skill's frontmatter or a merge that
-can be taken back (`hermes_lab.skills.curator.merged_skill`), and the snapshot before it holds everything.
+It changes only skills written by agents, and deletes nothing: every step is a state in a skill's frontmatter or a
+reversible merge (`hermes_lab.skills.curator.merged_skill`), and the previous snapshot is kept.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _STATES = {"deprecate": "deprecated", "stale": "stale", "reactivate": "", "archi
 
 
 class Proposal(Struct, frozen=True):
-    """One thing to do to a library, and why, in one sentence with its numbers.
+    """A proposed change to a library, with its reason in one sentence.
 
-    `names` are the skills it is about; those of a `merge` begin with the umbrella. A `note` is for a person to decide
-    on, and is never carried out.
+    `names` are the affected skills; for a `merge` the merged skill comes first. A `note` is for a person to decide on
+    and is never applied.
     """
 
     action: Step
@@ -55,11 +55,11 @@ def plan(
     problems: Mapping[str, Sequence[Problem]] = MappingProxyType({}),
     merge: bool = True,
 ) -> list[Proposal]:
-    """What there is to do: merges first, then the states, by name. Once it is carried out, only notes are left. Without
-    `merge` it is the states alone, for which no text is embedded.
+    """All proposals: merges first, then state changes, by name. Applying them leaves only notes. Without `merge` only
+    state changes are proposed, and no text is embedded.
 
-    `stats` count the uses of a skill since its last write, and `last_changed` is the ISO time of that write; neither
-    the curator's own changes nor a person's pinning count as one. A skill of which no time is known does not age.
+    `stats` count the uses of a skill since its last write, and `last_changed` is the ISO time of that write; the
+    curator's own changes and pinning are not writes. A skill without a known time does not age.
     """
     sick = {
         verdict.name: f"{verdict.verdict}: {verdict.reason}"
@@ -71,7 +71,7 @@ def plan(
     homes = merged_groups(merged)
     proposals = list(merges)
     for skill in filter(_may_change, merged.skills.values()):
-        last = _last_active(_household(homes, skill.name), stats, last_changed)
+        last = _last_active(_absorbed_family(homes, skill.name), stats, last_changed)
         days = None if last is None else (now - last) / timedelta(days=1)
         if step := _next_step(skill_format.state(skill), sick.get(skill.name, ""), days, config):
             proposals.append(Proposal(step[0], (skill.name,), step[1]))
@@ -79,7 +79,7 @@ def plan(
 
 
 def carry_out(library: Library, proposals: Iterable[Proposal]) -> Library:
-    """The library after `proposals`, save those about a skill that is gone or that only a person may change."""
+    """Applies `proposals`, except those about missing or protected skills."""
     for proposal in proposals:
         if proposal.action == "note" or not all(
             name in library.skills and _may_change(library.skills[name]) for name in proposal.names
@@ -105,11 +105,11 @@ def _next_step(
         return None
     idle = -1.0 if days is None else days
     if idle >= config.archive_days:
-        return "archive", f"unused for {idle:.0f} days, and {config.archive_days:g} are enough"
+        return "archive", f"unused for {idle:.0f} days (limit {config.archive_days:g})"
     if state != "deprecated" and sick:
         return "deprecate", sick
     if state == "active" and idle >= config.stale_days:
-        return "stale", f"unused for {idle:.0f} days, and {config.stale_days:g} are enough"
+        return "stale", f"unused for {idle:.0f} days (limit {config.stale_days:g})"
     if state == "stale" and days is not None and idle < config.stale_days:
         return "reactivate", f"used or changed {max(idle, 0):.0f} days ago"
     return None
@@ -118,11 +118,11 @@ def _next_step(
 def _merges(
     library: Library, sick: Mapping[str, str], stats: Mapping[str, SkillStats], config: SkillsConfig
 ) -> list[Proposal]:
-    """Duplicates among the skills that prompts list. Those that were absorbed count as a part of their umbrella, so
-    that clusters cannot creep on from merge to merge; a compiled skill is a tool, which no text replaces."""
+    """Merges of duplicates among listed skills. Absorbed skills count as part of the skill they were merged into, so
+    that clusters cannot grow by chaining; compiled skills are tools and are never merged."""
     homes = merged_groups(library)
     heads = [skill for name, skill in library.listed.items() if name not in sick and not skill_format.compiled(skill)]
-    names = [_household(homes, head.name) for head in heads]
+    names = [_absorbed_family(homes, head.name) for head in heads]
     skills = [library.skills[name] for group in names for name in group]
     alike = likeness([own(skill, homes.get(skill.name, [])) for skill in skills], config.merge_similarity)
     _keep_apart(alike, skills)
@@ -144,8 +144,8 @@ def _merge(
     stats: Mapping[str, SkillStats],
     config: SkillsConfig,
 ) -> Proposal | None:
-    """The merge of one cluster into its best-proven skill, or what a person must know of it."""
-    alike = f"alike by {likeness:.2f} at least, and {config.merge_similarity:g} is enough"
+    """The merge of a cluster into its best-proven skill, or a note if that is not possible."""
+    alike = f"similarity at least {likeness:.2f} (threshold {config.merge_similarity:g})"
     theirs = [name for name in names if not _may_change(library.skills[name])]
     if len(theirs) == len(names):
         return None
@@ -160,18 +160,18 @@ def _merge(
 
 
 def _rank(name: str, stats: SkillStats | None) -> tuple[float, int, str]:
-    """The best-proven skill first. Of one that nobody used the success rate is as open as can be: its mean is 0.5."""
+    """Sort key, best-proven skill first. An unused skill has a posterior mean success rate of 0.5."""
     return (-stats.mean, -stats.uses, name) if stats else (-0.5, 0, name)
 
 
 def _proof(name: str, stats: SkillStats | None) -> str:
     if stats is None or not stats.judged:
-        return f"none is proven better than {name}"
-    return f"{name} is the best proven: {stats.solved} of {stats.judged} uses solved, mean {stats.mean:.2f}"
+        return f"no skill is proven better than {name}"
+    return f"{name} is best proven: {stats.solved} of {stats.judged} uses solved, posterior mean {stats.mean:.2f}"
 
 
 def _keep_apart(alike: np.ndarray, skills: Sequence[Skill]) -> None:
-    """Takes out the pairs that a person took apart."""
+    """Sets the similarity of pairs that a person separated to zero."""
     place = {skill.name: number for number, skill in enumerate(skills)}
     for number, skill in enumerate(skills):
         for other in apart_from(skill) & place.keys():
@@ -181,7 +181,7 @@ def _keep_apart(alike: np.ndarray, skills: Sequence[Skill]) -> None:
 def _last_active(
     names: Iterable[str], stats: Mapping[str, SkillStats], last_changed: Mapping[str, str]
 ) -> datetime | None:
-    """When one of the skills was last used or written."""
+    """When any of the skills was last used or written."""
     times = [at for name in names for at in (stats[name].last_used if name in stats else "", last_changed.get(name))]
     return max((_time(at) for at in times if at), default=None)
 
@@ -191,8 +191,8 @@ def _time(at: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _household(homes: Mapping[str, Sequence[Skill]], name: str) -> list[str]:
-    """A skill and all that it absorbed, and that those absorbed, each once."""
+def _absorbed_family(homes: Mapping[str, Sequence[Skill]], name: str) -> list[str]:
+    """A skill and everything it absorbed, transitively, without duplicates."""
     found = [name]
     for each in found:
         found += [skill.name for skill in homes.get(each, ()) if skill.name not in found]

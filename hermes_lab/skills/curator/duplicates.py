@@ -1,10 +1,9 @@
-"""Which skills say the same thing: alike as a whole, and at odds in nothing.
+"""Finds duplicate skills: similar overall and without contradictions.
 
-The cosine of two embeddings tells what skills are about, and not what they say: two that call a reading over 120 and
-one over 150 a fault have 0.93 of it. So duplicates must share their words too, and neither may have a fact against the
-other's: an option, a number, a negation, the subject in its name, or another word in the same place of a sentence.
-Duplicates that stay apart cost a line of a prompt; two rules that are merged may cost a rule. `docs/curator.md` has the
-measurements.
+Cosine similarity of embeddings captures the topic, not the content: two skills that call a reading over 120 and over
+150 a fault have 0.93. So duplicates must also share their words and have no conflicting fact: an option, a number, a
+negation, the subject in the name, or a different word in the same position of a sentence. A missed duplicate costs a
+line of a prompt; a wrong merge may lose a rule. `docs/curator.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 SHARED_WORDS = 0.75
-"""Share of the words of the skill with fewer of them that the other one must have too."""
+"""Share of the shorter skill's words that the other one must contain."""
 
 
 class Content(NamedTuple):
-    """What a skill says. `scripts` are its programs, by path."""
+    """The content of a skill. `scripts` are its programs by path."""
 
     name: str
     description: str
@@ -31,7 +30,7 @@ class Content(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Places of items that are all alike; `likeness` is that of the two least alike."""
+    """Indices of mutually similar items; `likeness` is the lowest pairwise similarity."""
 
     members: list[int]
     likeness: float
@@ -48,9 +47,9 @@ class _Facts(NamedTuple):
 
 
 def likeness(contents: Sequence[Content], at_least: float) -> np.ndarray:
-    """(n, n): the cosine of two skills' texts, and 0 where it is under `at_least` or the two are at odds.
+    """(n, n): cosine similarities of skills' texts, 0 below `at_least` or if the two conflict.
 
-    Rounded, so that a pair is judged alike in whatever company it is embedded.
+    Rounded, so that the result for a pair does not depend on the embedding batch.
     """
     import numpy as np
 
@@ -67,10 +66,9 @@ def likeness(contents: Sequence[Content], at_least: float) -> np.ndarray:
 
 
 def cluster(likeness: np.ndarray, groups: Sequence[Collection[int]], at_least: float) -> list[Cluster]:
-    """Joins `groups` while all members of two are alike: complete linkage, the most alike first. So nothing unlike is
-    chained together, and to join the outcome once more changes nothing. Only clusters that were joined are given.
+    """Complete-linkage clustering (Sorensen 1948) of `groups`, most similar first; ties go to the earlier group.
 
-    Sorensen (1948) is the source; ties go to the earlier group.
+    Dissimilar items are never chained, and clustering the result again changes nothing. Returns only merged clusters.
     """
     import numpy as np
 
@@ -96,19 +94,19 @@ def cluster(likeness: np.ndarray, groups: Sequence[Collection[int]], at_least: f
 
 
 def _at_odds(one: _Facts, other: _Facts) -> bool:
-    """Whether the skills say two things, as far as words show it. To say more than the other is not to be at odds."""
+    """Whether the wording of two skills conflicts. Additional content is no conflict."""
     if one.options != other.options or (one.scripts and other.scripts and one.scripts != other.scripts):
         return True
     if one.exact - other.exact and other.exact - one.exact:
         return True
     if one.subject - other.words and other.subject - one.words:
         return True
-    if any(  # another word in its place
+    if any(  # a different word in the same position
         one.places[place] not in other.words and other.places[place] not in one.words
         for place in one.places.keys() & other.places.keys()
     ):
         return True
-    # Where no code anchors what is meant, any two words may be opposites: one must say all that the other says.
+    # Without code as an anchor any two words may be opposites: one text must contain the other.
     share = SHARED_WORDS if one.has_code and other.has_code else 1.0
     return len(one.words & other.words) < share * min(len(one.words), len(other.words))
 
@@ -160,7 +158,7 @@ def _facts(content: Content) -> _Facts:
 
 
 def _places(prose: str) -> dict[tuple[str, ...], str]:
-    """The words that stand between the same neighbours: two before and one after, or one before and two after."""
+    """Words by their neighbours: two before and one after, or one before and two after."""
     tokens = _tokens(prose)
     found = {}
     for at in range(1, len(tokens) - 1):
@@ -175,7 +173,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _exact(token: str) -> str:
-    """A number, a negation or a side, in one spelling; empty for any other word."""
+    """The normal form of a number, a negation or a direction; "" for any other word."""
     if token[0].isdigit():
         return token.lstrip("0") or "0"
     if token in _NEGATIONS or token.endswith("n't"):
@@ -184,12 +182,12 @@ def _exact(token: str) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The stems of the words that carry a meaning of their own."""
+    """Stems of content words."""
     return frozenset(_stem(token) for token in _tokens(text) if token not in _EMPTY and not _exact(token))
 
 
 def _stem(word: str) -> str:
-    """`retries` and `retry`, `parsing` and `parse`, `renewal` and `renew` are one word here."""
+    """A simple stemmer: `retries` = `retry`, `parsing` = `parse`, `renewal` = `renew`."""
     if word.endswith("ies") and len(word) > 5:
         return f"{word[:-3]}y"
     ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= 3), "")

@@ -1,9 +1,9 @@
-"""Duplicates become one skill: an umbrella holds what the others say, and gives it back when asked.
+"""Reversible merging of duplicates into one skill.
 
-A skill that is absorbed stays in the library, archived, and says where it went (`hermes-absorbed-into`). Its text is a
-reference of the umbrella, its files lie below folders of its name there, and the umbrella's description names its
-triggers. That description and the list that ends the umbrella's body are made anew from what it has absorbed, so that
-giving a skill back leaves no trace.
+An absorbed skill stays in the library, archived, with a pointer to the merged skill (`hermes-absorbed-into`). Its text
+becomes a reference of the merged skill, its files go into subfolders with its name, and its triggers are added to the
+merged skill's description. That description, and the list at the end of the body, are regenerated from the absorbed
+skills, so that restoring one leaves no trace.
 """
 
 import re
@@ -22,12 +22,11 @@ _LIST = "## Merged skills"
 _SECTION = re.compile(rf"\n*{_LIST}\n\n(?:- Read `references/[^\n]*(?:\n|\Z))+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _LEAST_TRIGGER = 40
-"""Characters: a trigger that is cut shorter tells nothing."""
+"""Fewest characters of a shortened trigger; less is meaningless."""
 
 
 def absorb(library: Library, merged_skill: str, names: Sequence[str]) -> Library:
-    """The library with the skills `names` archived, and what they say in `merged_skill`. Raises `ToolError` where that
-    would be over a limit."""
+    """Archives the skills `names` and adds them to `merged_skill`. Raises `ToolError` if that exceeds a limit."""
     for name in names:
         head, member = library.skills[merged_skill], library.skills[name]
         head = msgspec.structs.replace(head, files=_without(head, member))
@@ -44,8 +43,8 @@ def absorb(library: Library, merged_skill: str, names: Sequence[str]) -> Library
 
 
 def restore(library: Library, name: str) -> Library:
-    """The library with an archived skill active again, and given back by the umbrella that absorbed it. The two are not
-    merged again: a person has said that they differ."""
+    """Reactivates an archived skill and removes it from the skill that absorbed it. The two are not merged again, since
+    a person has decided that they differ."""
     skill = library.skills[name]
     into = skill_format.mark(skill, "absorbed-into")
     apart = " ".join(sorted({*apart_from(skill), into} - {""}))
@@ -59,12 +58,12 @@ def restore(library: Library, name: str) -> Library:
 
 
 def members(library: Library, merged_skill: str) -> list[Skill]:
-    """The skills that `merged_skill` absorbed itself, by name."""
+    """The skills that `merged_skill` absorbed directly, by name."""
     return [skill for skill in library.skills.values() if merged_skill in skill.text and _home(skill) == merged_skill]
 
 
 def merged_groups(library: Library) -> dict[str, list[Skill]]:
-    """What every umbrella absorbed itself, by the umbrella's name."""
+    """Directly absorbed skills, by merged skill."""
     found: dict[str, list[Skill]] = {}
     for skill in library.skills.values():
         if home := _home(skill):
@@ -73,12 +72,12 @@ def merged_groups(library: Library) -> dict[str, list[Skill]]:
 
 
 def apart_from(skill: Skill) -> frozenset[str]:
-    """The skills that a person wants this one kept apart from."""
+    """The skills that a person wants kept separate from this one."""
     return frozenset(skill_format.mark(skill, "apart-from").split())
 
 
 def own(skill: Skill, absorbed: Sequence[Skill]) -> Content:
-    """What a skill says by itself, without what it absorbed."""
+    """A skill's own content, without absorbed skills."""
     places = [skill_format.mark(member, "absorbed-as") for member in absorbed]
     scripts = {
         path: data
@@ -89,12 +88,12 @@ def own(skill: Skill, absorbed: Sequence[Skill]) -> Content:
 
 
 def _home(skill: Skill) -> str:
-    """The umbrella that holds a skill. One that somebody wrote anew since it was absorbed is its own again."""
+    """The merged skill that absorbed a skill, or "" (also if it was rewritten since)."""
     return skill_format.mark(skill, "absorbed-into") if skill_format.state(skill) == "archived" else ""
 
 
 def _carried(head: Skill, member: Skill, place: str) -> dict[str, bytes]:
-    """The files that a skill brings along: its text as a reference, in which paths are those of the umbrella."""
+    """The files that a skill contributes: its text as a reference with adapted paths, and its files."""
     moved = {path: path if head.files.get(path) == data else _path(place, path) for path, data in member.files.items()}
     text = f"# {member.name}\n\n{member.description}\n\n{skill_format.body(member)}\n"
     for old in sorted(moved, key=len, reverse=True):
@@ -104,7 +103,7 @@ def _carried(head: Skill, member: Skill, place: str) -> dict[str, bytes]:
 
 
 def _without(head: Skill, member: Skill) -> dict[str, bytes]:
-    """The umbrella's files less those that came with `member`."""
+    """The merged skill's files without those of `member`."""
     place = skill_format.mark(member, "absorbed-as") if skill_format.mark(member, "absorbed-into") == head.name else ""
     return {path: data for path, data in head.files.items() if not (place and _is_of(place, path))}
 
@@ -115,7 +114,7 @@ def _path(place: str, path: str) -> str:
 
 
 def _is_of(place: str, path: str) -> bool:
-    """Whether a file of an umbrella came with the skill that was absorbed as `place`."""
+    """Whether a file of a merged skill came from the skill absorbed as `place`."""
     return path == f"references/{place}.md" or path.split("/")[1:2] == [place]
 
 
@@ -128,7 +127,7 @@ def _free_place(head: Skill, name: str) -> str:
 
 
 def _with_list(head: Skill, absorbed: Sequence[Skill]) -> Skill:
-    """The umbrella with a description and a list that name what it absorbed, and nothing else."""
+    """The merged skill with its description and list regenerated from the absorbed skills."""
     description, body = _own_description(head), _own_body(head)
     lines = [
         f"- Read `references/{skill_format.mark(skill, 'absorbed-as')}.md` for: {skill.description}"
@@ -141,7 +140,7 @@ def _with_list(head: Skill, absorbed: Sequence[Skill]) -> Skill:
 
 
 def _with_triggers(description: str, absorbed: Sequence[Skill]) -> str:
-    """The description, and when else to use the skill, within what a description may have."""
+    """The description with the triggers of absorbed skills, within the length limit."""
     text = _ended(description)
     for skill in absorbed:
         room = skill_format.MAX_DESCRIPTION - len(text) - len(" Also: .")
@@ -156,13 +155,13 @@ def _with_triggers(description: str, absorbed: Sequence[Skill]) -> str:
 
 
 def _trigger(description: str) -> str:
-    """The sentences that say when to use a skill, or else the first one."""
+    """The sentences on when to use a skill, or else the first sentence."""
     sentences = _SENTENCE.split(description)
     return " ".join(s for s in sentences if s.lower().startswith(("use ", "when "))) or sentences[0]
 
 
 def _own_description(skill: Skill) -> str:
-    """The description before the first merge, unless it was rewritten since."""
+    """The description before the first merge, unless rewritten since."""
     before = skill_format.mark(skill, "own-description")
     ended = _ended(before)
     told = skill.description in (before, ended) or skill.description.startswith(f"{ended} Also: ")

@@ -1,4 +1,4 @@
-"""What the curator would do to a library on disk, from all that its store knows of it; and its daily round."""
+"""Curator proposals for a library on disk, using its history; and the daily maintenance."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +28,7 @@ def proposals(
     *,
     merge: bool = True,
 ) -> list[curate.Proposal]:
-    """What there is to do now, as `curate.plan` says. A skill that a person wrote last is a person's, whoever wrote
-    it first."""
+    """Current proposals, as in `curate.plan`. A skill last written by a person counts as a person's."""
     return curate.plan(
         library.with_changes(
             {name: skill_format.marked(library.skills[name], origin="") for name in _by_hand(library, changes)}
@@ -44,8 +43,8 @@ def proposals(
 
 
 def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
-    """Does, once a day at most, the changes of state that are due, and tells them; merges are a person's to ask for.
-    On other days it looks at the time of one file."""
+    """Applies due state changes, at most once a day, and returns them; merges need a person's request. Otherwise it
+    only checks the time of one file."""
     ours = store.root / ".hermes"
     checked = ours / "checked"
     if not ours.is_dir() or (checked.exists() and time.time() - checked.stat().st_mtime < _DAY):
@@ -60,7 +59,7 @@ def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
         same = {name: found for name, found in problems.items() if now.skills.get(name) == seen[name]}
         due = proposals(now, store.uses(), changes, same, config, merge=False)
         last = {name: change.origin for change in changes for name in change.changed}
-        # What a person made active again, broken or not, is not put away behind their back.
+        # Skills that a person reactivated, broken or not, are not retired again.
         done.extend(step for step in due if step.action != "deprecate" or last.get(step.names[0]) != "user")
         return curate.carry_out(now, done)
 
@@ -69,6 +68,6 @@ def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
 
 
 def _by_hand(library: Library, changes: Iterable[Change]) -> list[str]:
-    """The skills whose last write was a person's; marks such as a pin are no writes."""
+    """Skills last written by a person; marks such as a pin are not writes."""
     wrote = {change.name: change.origin for change in changes if change.action is not None}
     return [name for name in library.skills if wrote.get(name) == "user"]

@@ -22,7 +22,7 @@ def store_in(folder: Path) -> SkillStore:
     """The library in a folder, to be changed. Raises `ConfigError` for one inside a run."""
     if run := run_of(folder):
         raise ConfigError(
-            f"{folder}: a run ({run}) is never changed; to have its skills as yours: "
+            f"{folder}: a run ({run}) cannot be changed; copy its skills to your own with: "
             f"hermes-lab skills install {shlex.quote(str(folder.resolve()))}"
         )
     return SkillStore(folder)

@@ -1,85 +1,93 @@
-"""How Python of an agent is judged: by its results alone, which are compared outside of the sandbox."""
+"""Judges Python of an agent by its results alone, which are compared outside the sandbox."""
 
 import base64
 import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
 from hermes_lab.tasks.family import Criterion, TaskInstance, criterion
+from hermes_lab.tasks.words import read_file
 
 Step = tuple[str, str, Sequence[Any] | None]
-"""A call of a module's function with arguments; or, with None, the value of a name of the module."""
+"""A call of a module's function with arguments; with None instead, the value of a name of the module."""
 Outcome = list[Any]
 """The one result of a step; empty where it failed."""
 
 LONGEST_MODULE = 10_000
-"""Bytes of a module that is judged; those of the families have at most a quarter of it."""
+"""Largest size of a judged module, in bytes; those of the families have at most a quarter of it."""
 SECONDS = 10.0
-"""How long all steps of a judgement may take together."""
+"""Time limit for all steps of a judgement together."""
 
 
 async def run_sessions(
     workspace: Workspace, sources: Mapping[str, bytes], sessions: Sequence[Sequence[Step]], seconds: float = SECONDS
 ) -> list[list[Outcome]] | None:
-    """Plays each session on a package that is imported anew; None where its first module does not load, ends the
-    process or does not come to an end.
+    """Runs each session on a freshly imported package; None if its first module does not load, ends the process or
+    does not finish.
 
-    What runs is the text of `sources`, by path: the interpreter is isolated and looks at no file of the workspace. The
-    results that are wanted stay here.
+    The text of `sources`, by path, is what runs: the interpreter is isolated and reads no file of the workspace. The
+    right results stay outside the sandbox.
     """
     work = {
         "sources": {module_name(path): base64.b64encode(source).decode() for path, source in sources.items()},
         "sessions": sessions,
     }
-    command = shlex.join(["python3", "-I", "-S", "-c", _driver(), json.dumps(work)])
+    command = shlex.join(["python3", "-I", "-S", "-c", read_file(__file__, "driver.py"), json.dumps(work)])
     ran = await workspace.exec(command, timeout=seconds, fresh=True)
     return None if ran.exit_code != 0 or ran.timed_out else _read_results(ran.output, [len(s) for s in sessions])
 
 
 def module_name(path: str) -> str:
-    """How the file at a path is imported."""
+    """The module name of the file at a path."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def share_right(found: Sequence[Outcome] | None, wanted: Sequence[Any]) -> float:
-    """The share of steps that gave the result that is wanted."""
+    """The share of steps with the right result."""
     if not found:
         return 0.0
     return sum(outcome == [want] for outcome, want in zip(found, wanted, strict=True)) / len(wanted)
 
 
 def share(name: str, part: float, reason: str, *, ruled: bool = False) -> Criterion:
-    """A criterion that holds in part; `reason` says what is wrong where it does not hold in full."""
+    """A criterion with a partial score; `reason` says what is wrong below 1."""
     return Criterion(name, part, "" if part == 1.0 else reason, ruled)
 
 
 def changed_lines(before: str, after: bytes) -> int:
-    """Lines added and lines removed, counted together. A line that moves counts as none."""
+    """Lines added plus lines removed. A moved line does not count."""
     old, new = Counter(before.encode().splitlines()), Counter(after.splitlines())
     return (old - new).total() + (new - old).total()
 
 
+@dataclass(frozen=True, kw_only=True)
+class FixTask(TaskInstance):
+    """A task to fix the module at `path`."""
+
+    path: str
+
+
 class Mended(NamedTuple):
-    """What a look at the files tells, before anything runs."""
+    """What the files show before anything runs."""
 
     module: bytes
-    """The text of the module that was to be mended; empty where there is none."""
+    """The text of the module to fix; empty if it is missing."""
     criteria: tuple[Criterion, ...]
 
     @property
     def sound(self) -> bool:
-        """Whether it is worth running."""
+        """Whether to run it."""
         return all(each.score == 1.0 for each in self.criteria)
 
 
-async def read_mended(workspace: Workspace, instance: TaskInstance, path: str, most_lines: int) -> Mended:
-    """Reads the module at `path`, and sees that it was changed a little and the inputs of the scene not at all."""
+async def read_mended(workspace: Workspace, instance: FixTask, most_lines: int) -> Mended:
+    """Reads the module to fix, and checks that its diff is small and the inputs are unchanged."""
+    path = instance.path
     found = await read_bytes(workspace, path, LONGEST_MODULE)
     changed = 0 if found is None else changed_lines(instance.files[path], found)
     return Mended(
@@ -103,8 +111,3 @@ def _read_results(output: str, counts: Sequence[int]) -> list[list[Outcome]] | N
 
 def _is_session(found: object, count: int) -> bool:
     return isinstance(found, list) and len(found) == count and all(isinstance(outcome, list) for outcome in found)
-
-
-@cache
-def _driver() -> str:
-    return Path(__file__).with_name("driver.py").read_text()

@@ -1,27 +1,16 @@
-"""The family `plugins`: a plugin is mended, and registered in the manifest as its house wants it."""
+"""The family `plugins`: fix a plugin and register it in the manifest, by the convention of the house."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.code_debugging._modules import (
-    COMMON,
-    HELPERS,
-    TESTS,
-    Defect,
-    draw_defect,
-    draw_plain_calls,
-    steps_of,
-    write_changelog,
-    write_module,
-    write_test,
-)
+from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
 from hermes_lab.tasks.code_debugging.plugins.rules import (
     CONSTANTS,
-    CONVENTIONS,
+    RULES,
     SORTED,
     Entry,
     Plugin,
@@ -29,108 +18,51 @@ from hermes_lab.tasks.code_debugging.plugins.rules import (
     plain_entry,
     registered,
 )
-from hermes_lab.tasks.code_debugging.plugins.words import CLOSINGS, OPENINGS, VOCABULARIES
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.words import load_words
 
-MOST_LINES = 20
-CALLS = 8
 MANIFEST = "plugins.json"
 
-README = """\
-# {package}
-
-An application that is made of plugins. Standard library only.
-
-- A plugin is a function in a file of its own in {package}/plugins/. What the server is to run stands in plugins.json.
-- An entry of plugins.json is an object: `id` is the name of the file without .py, `entry` the module and the function
-  with a colon between them, `priority` a number, `enabled` true or false.
-- What is registered stays as it is, and what is new comes last. No two plugins have the same priority.
-- Run the tests with `{tests}`.
-- A fix is small: at most {lines} lines of a file added or removed, counted together.
-"""
-
-MANIFEST_TEST = """\
-import json
-import unittest
-
-
-class ManifestTest(unittest.TestCase):
-    def setUp(self):
-        with open("plugins.json") as file:
-            self.entries = json.load(file)
-
-    def test_every_entry_is_complete(self):
-        for entry in self.entries:
-            self.assertLessEqual({{"id", "entry", "enabled"}}, set(entry))
-
-    def test_all_plugins_are_registered(self):
-        self.assertEqual(len(self.entries), {count})
-
-
-if __name__ == "__main__":
-    unittest.main()
-"""
+FILES = load_words(__file__, dict[str, str], "files")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft(TaskInstance):
-    """A plugin to mend and register."""
+class Draft(code.BugTask):
+    """A plugin to fix and register."""
 
     plugin: Plugin
-    defect: Defect
     entries: tuple[Entry, ...]
     """Those that the manifest has."""
-    key: str
-    """What the hidden calls are drawn by."""
-
-    @property
-    def mended(self) -> str:
-        """The plugin with a right function."""
-        return self.files[self.plugin.path].replace(self.defect.broken, self.defect.topic.plain_code)
 
 
-RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
-
-
-class Plugins(Family[SiteConfig, Draft]):
-    """Every manifest has entries of several priorities in no order, every name of a plugin several words."""
-
-    name = "plugins"
-    domain = "code_debugging"
-    noun = "app"
-    summary = "mend a plugin and register it in the manifest, in the form of the house"
-    subject = "how plugins of {place} are registered"
-    rules = RULES
+class Plugins(DataFamily[SiteConfig, Draft]):
+    """Every manifest has unordered entries of several priorities, and every plugin's name has several words."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a house."""
-        words = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         return SiteConfig(entity.slug(self.noun), draws.choice(words.keys), tuple(draws.sample(words.owners, 3)))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Draft:
         """A plugin with a bug, and a manifest without it."""
-        words = VOCABULARIES[entity.split]
-        defect = draw_defect(draws.choice(SEEN), entity.split, draws)
+        words = self.words[entity.split]
+        defect = code.draw_defect(draws.choice(SEEN), entity.split, draws)
         name = f"{draws.choice(words.kinds)}_{defect.function}"
         priority, entries = _draw_entries(site_config.package, words.others, draws)
         plugin = Plugin(site_config.package, name, defect.function, priority)
-        told = {
-            "place": entity.called(self.noun),
-            "name": name,
-            "path": plugin.path,
-            "priority": plugin.priority,
-            "tests": TESTS,
-        }
-        opening, closing = (entity.phrase(draws, each).format(**told) for each in (OPENINGS, CLOSINGS))
+        told = {"name": name, "path": plugin.path, "priority": priority, "tests": code.TESTS}
+        request = self.ask(entity, draws, plugin.path, complaint=defect.complaint, **told)
         files = _draw_files(plugin, entries, defect, draws)
         outputs = (plugin.path, MANIFEST)
         return Draft(
-            request=f"{sentence(opening, plugin.path)} {defect.complaint} {closing}",
+            request=request,
             files=files,
             inputs=tuple(path for path in files if path not in outputs),
             outputs=outputs,
+            path=plugin.path,
             plugin=plugin,
             defect=defect,
             entries=entries,
@@ -140,14 +72,14 @@ class Plugins(Family[SiteConfig, Draft]):
     async def judge(
         self, instance: Draft, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges the plugin by what it computes, and the manifest by what the harness would have entered."""
+        """Judges the plugin by its results, and the manifest by the entry that the harness derives."""
         defect, plugin = instance.defect, instance.plugin
-        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("plugins", "calls", instance.key))]
-        mended = await read_mended(workspace, instance, plugin.path, MOST_LINES)
+        calls = instance.plain_calls(self.name)
+        mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         module, common = module_name(plugin.path), f"{plugin.package}/common.py"
-        steps = steps_of(module, defect.function, calls) + [(module, constant, None) for constant in CONSTANTS]
+        steps = code.steps_of(module, defect.function, calls) + [(module, constant, None) for constant in CONSTANTS]
         sources = {
             **dict.fromkeys((f"{plugin.package}/__init__.py", f"{plugin.package}/plugins/__init__.py"), b""),
             common: instance.files[common].encode(),
@@ -169,36 +101,27 @@ class Plugins(Family[SiteConfig, Draft]):
         )
 
     def solve(self, instance: Draft, rule: Rule | None) -> tuple[Action, ...]:
-        """The plugin is mended, registered, and tested."""
+        """Fixes, registers and tests the plugin."""
         plugin = instance.plugin
         constants = registered(instance.entries, plugin, b"", rule).constants
-        source = instance.mended + "".join(f"\n\n{name} = {value}\n" for name, value in constants.items())
+        source = instance.mended() + "".join(f"\n\n{name} = {value}\n" for name, value in constants.items())
         state = registered(instance.entries, plugin, source.encode(), rule)
         return (
             Action("write_file", {"path": plugin.path, "content": source}, "I mend the function."),
             Action("write_file", {"path": MANIFEST, "content": write_manifest(state.entries)}, "Now the manifest."),
-            shell(TESTS, "And the tests."),
-        )
-
-    def explore(self, instance: Draft) -> tuple[Action, ...]:
-        """What is there, the plugin, and what is registered."""
-        return (
-            shell("ls -R && cat README.md", "First a look around."),
-            Action("read_file", {"path": instance.plugin.path}, "This is the plugin."),
-            shell(f"cat {MANIFEST}", "What is registered?"),
+            shell(code.TESTS, "And the tests."),
         )
 
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
-        """The clause, the recipe, and an entry by it."""
-        paraphrase, instruction = rule.paraphrases[0], rule.instruction
+        """The paraphrase, the instruction, and an example entry."""
         some = Plugin(site_config.package, "some_plugin", "plugin", 40)
         state = registered([], some, b"", rule)
         shown = "" if rule.type == "signed" else f" An entry by it: {json.dumps(state.entries[0])}"
-        return f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{instruction[0].upper()}{instruction[1:]}.{shown}"
+        return f"{self.statement(rule)}{shown}"
 
 
 def write_manifest(entries: Sequence[Entry]) -> str:
-    """The manifest, an entry a line."""
+    """The manifest, one entry per line."""
     return "[\n" + ",\n".join(f"  {json.dumps(entry)}" for entry in entries) + "\n]\n"
 
 
@@ -211,13 +134,13 @@ def _name_of(helper: str) -> str:
 
 
 def _draw_entries(package: str, words: Sequence[str], draws: Draws) -> tuple[int, tuple[Entry, ...]]:
-    """A priority, and four or five entries that stand in no order: however they were sorted, they stood otherwise.
+    """A priority, and four or five entries in an order that no sorting gives.
 
     The priority is neither the lowest nor the highest.
     """
     while True:
         others = draws.sample(words, draws.integer(4, 5))
-        helpers = draws.sample(HELPERS, len(others))
+        helpers = draws.sample(code.HELPERS, len(others))
         numbers = sorted(draws.sample(range(1, 19), len(others) + 1))
         priority = 5 * numbers.pop(draws.integer(1, len(others) - 1))
         entries = [
@@ -229,26 +152,30 @@ def _draw_entries(package: str, words: Sequence[str], draws: Draws) -> tuple[int
             return priority, tuple(entries)
 
 
-def _draw_files(plugin: Plugin, entries: Sequence[Entry], defect: Defect, draws: Draws) -> dict[str, str]:
-    """The workspace: the plugin, and others that are in order."""
+def _draw_files(plugin: Plugin, entries: Sequence[Entry], defect: code.Defect, draws: Draws) -> dict[str, str]:
+    """The workspace: the plugin, and others that work."""
     package, others = plugin.package, [entry["id"] for entry in entries]
-    texts = {_name_of(helper): helper for helper in HELPERS}
+    texts = {_name_of(helper): helper for helper in code.HELPERS}
     common = f"{package}.common"
     return {
-        plugin.path: write_module(f"Plugin {plugin.name}", common, [defect.text], defect.constant_line),
+        plugin.path: code.write_module(f"Plugin {plugin.name}", common, [defect.text], defect.constant_line),
         **{
-            f"{package}/plugins/{other}.py": write_module(f"Plugin {other}", common, [texts[other.partition("_")[2]]])
+            f"{package}/plugins/{other}.py": code.write_module(
+                f"Plugin {other}", common, [texts[other.partition("_")[2]]]
+            )
             for other in others
         },
         f"{package}/__init__.py": f'"""{package.title()}: plugins and what they share."""\n',
         f"{package}/plugins/__init__.py": '"""The plugins, a file each."""\n',
-        f"{package}/common.py": COMMON,
+        f"{package}/common.py": code.COMMON,
         MANIFEST: write_manifest(entries),
-        f"tests/test_{plugin.name}.py": write_test(f"from {package}.plugins import {plugin.name}", plugin.name, defect),
-        "tests/test_manifest.py": MANIFEST_TEST.format(count=len(entries) + 1),
-        "README.md": README.format(package=package, tests=TESTS, lines=MOST_LINES),
-        "CHANGELOG.md": write_changelog([plugin.name, *others], draws),
+        f"tests/test_{plugin.name}.py": code.write_test(
+            f"from {package}.plugins import {plugin.name}", plugin.name, defect
+        ),
+        "tests/test_manifest.py": FILES["manifest_test"].format(count=len(entries) + 1),
+        "README.md": FILES["readme"].format(package=package, tests=code.TESTS, lines=code.MOST_LINES),
+        "CHANGELOG.md": code.write_changelog([plugin.name, *others], draws),
     }
 
 
-FAMILY = Plugins()
+FAMILY = Plugins(__file__, RULES)

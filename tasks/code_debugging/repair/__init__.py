@@ -1,4 +1,4 @@
-"""The family `repair`: bug reports about a house's Python, whose modules follow conventions that nobody wrote down."""
+"""The family `repair`: fix a function of a module that follows an unwritten convention."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,50 +6,24 @@ from functools import partial
 from itertools import combinations
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.code_debugging._modules import (
-    COMMON,
-    HELPERS,
-    TESTS,
-    Defect,
-    distinct_calls,
-    draw_agreed_calls,
-    draw_defect,
-    steps_of,
-    write_changelog,
-    write_module,
-    write_test,
-)
+from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
-from hermes_lab.tasks.code_debugging.repair.words import CLOSINGS, OPENINGS, VOCABULARIES
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import (
     Action,
     Criterion,
     Entity,
-    Family,
     Rule,
     RuleType,
-    TaskInstance,
     criterion,
-    sentence,
     shell,
 )
+from hermes_lab.tasks.words import load_words
 
-MOST_LINES = 20
-CALLS = 8
-"""Hidden calls at which no convention makes a difference."""
-
-README = """\
-# {package}
-
-Small helpers for our departments, one module each. Standard library only.
-
-- Run the tests with `{tests}`.
-- A fix stays in its module and is small: at most {lines} lines added or removed, counted together.
-- Tests, changelog and the other modules are not part of a fix.
-"""
+FILES = load_words(__file__, dict[str, str], "files")
 
 
 @dataclass(frozen=True)
@@ -60,21 +34,7 @@ class Component:
     """A key of `TOPICS`."""
     package: str
     others: tuple[str, ...]
-    """The modules beside it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report(TaskInstance):
-    """One bug report."""
-
-    path: str
-    defect: Defect
-    key: str
-    """What the hidden calls are drawn by."""
-
-    def mended(self, body: str) -> str:
-        """The module with another body of the broken function."""
-        return self.files[self.path].replace(self.defect.broken, body)
+    """The other modules of the package."""
 
 
 def _rule_type(name: str, topic: Topic) -> RuleType:
@@ -89,35 +49,28 @@ def _rule_type(name: str, topic: Topic) -> RuleType:
 RULES = {name: _rule_type(name, topic) for name, topic in TOPICS.items()}
 
 
-class Repair(Family[Component, Report]):
-    """The obvious fix and that by the convention agree on whatever a bug report or a test shows."""
-
-    name = "repair"
-    domain = "code_debugging"
-    noun = "module"
-    summary = "mend a function of a house's package, by the convention of its module"
-    subject = "the convention of {place}; read it before you mend one of its functions"
-    rules = RULES
+class Repair(DataFamily[Component, code.BugTask]):
+    """The obvious fix and the fix by the convention agree on every call that a bug report or a test shows."""
 
     def kinds(self, site_config: Component) -> tuple[str, ...]:
-        """The topic alone, whose convention may have several numbers."""
+        """The topic alone: its convention has several parameters."""
         return (site_config.type,)
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> Component:
-        """The package of a module, and what the module's functions are about."""
-        words = VOCABULARIES[entity.split]
+        """The package of a module, and the topic of the module's functions."""
+        words = self.words[entity.split]
         return Component(kind, draws.choice(words.packages), tuple(draws.sample(words.modules, 4)))
 
-    def instance(self, entity: Entity, site_config: Component, draws: Draws) -> Report:
-        """A bug in one function, and two tests that fail."""
+    def instance(self, entity: Entity, site_config: Component, draws: Draws) -> code.BugTask:
+        """A bug in one function, and two failing tests."""
         module = entity.slug(self.noun)
-        defect = draw_defect(site_config.type, entity.split, draws)
+        defect = code.draw_defect(site_config.type, entity.split, draws)
         path = f"{site_config.package}/{module}.py"
-        words = {"path": path, "function": defect.function, "place": entity.called(self.noun)}
-        opening, closing = (entity.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
+        told = {"path": path, "function": defect.function, "tests": code.TESTS}
+        request = self.ask(entity, draws, path, complaint=defect.complaint, **told)
         files = _draw_files(site_config, module, defect, draws)
-        return Report(
-            request=f"{sentence(opening, path)} {defect.complaint} {closing}",
+        return code.BugTask(
+            request=request,
             files=files,
             inputs=tuple(other for other in files if other != path),
             outputs=(path,),
@@ -127,14 +80,14 @@ class Repair(Family[Component, Report]):
         )
 
     async def judge(
-        self, instance: Report, rule: Rule | None, workspace: Workspace, answer: str | None
+        self, instance: code.BugTask, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges the module by what it computes: its text is run beside the others as they were given out."""
+        """Judges the module by its results: its text runs with the other modules in their original state."""
         defect, function = instance.defect, instance.defect.function
         draws = Draws("repair", "calls", instance.key)
-        agreed = draw_agreed_calls(defect, CALLS, draws)
+        agreed = code.draw_agreed_calls(defect, code.CALLS, draws)
         telling = _draw_telling_calls(defect, draws)
-        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
+        mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         package = instance.path.split("/")[0]
@@ -143,12 +96,12 @@ class Repair(Family[Component, Report]):
         ran = await run_sessions(
             workspace,
             {**sources, instance.path: mended.module},
-            [steps_of(module_name(instance.path), function, calls)],
+            [code.steps_of(module_name(instance.path), function, calls)],
         )
         found = ran[0] if ran else [[] for _ in calls]
         reported = share_right(found[:2], defect.plain(defect.reported))
-        behaviour = share_right(found[2 : 2 + CALLS], defect.plain(agreed))
-        convention = share_right(found[2 + CALLS :], [_right(defect, rule, args) for args in telling])
+        behaviour = share_right(found[2 : 2 + code.CALLS], defect.plain(agreed))
+        convention = share_right(found[2 + code.CALLS :], [_right(defect, rule, args) for args in telling])
         return (
             *mended.criteria,
             criterion("runs", ran is not None, f"{function}() of {instance.path} does not run, or does not end"),
@@ -157,56 +110,45 @@ class Repair(Family[Component, Report]):
             share("convention", convention, f"some calls of {function}() do not give what they should", ruled=True),
         )
 
-    def solve(self, instance: Report, rule: Rule | None) -> tuple[Action, ...]:
-        """The module is written with another body of its function, and tested."""
+    def solve(self, instance: code.BugTask, rule: Rule | None) -> tuple[Action, ...]:
+        """Fixes the function and runs the tests."""
         topic = instance.defect.topic
         body = topic.house_fix(rule["rule"]) if rule else topic.plain_code
         return (
             Action("write_file", {"path": instance.path, "content": instance.mended(body)}, "I mend the function."),
-            shell(TESTS, "Now the tests."),
-        )
-
-    def explore(self, instance: Report) -> tuple[Action, ...]:
-        """The rules of the house, the module, and the failure."""
-        return (
-            shell("ls && cat README.md", "First a look around."),
-            Action("read_file", {"path": instance.path}, "This is the module."),
-            shell(f"{TESTS} 2>&1 | tail -n 20", "I want to see it fail."),
+            shell(code.TESTS, "Now the tests."),
         )
 
     def skill_body(self, entity: Entity, site_config: Component, rule: Rule) -> str:
-        """The clause, and the body of a function that follows it."""
-        paraphrase, body = rule.paraphrases[0], TOPICS[rule.type].house_fix(rule["rule"])
-        instruction = f"{rule.instruction[0].upper()}{rule.instruction[1:]}."
-        return (
-            f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{instruction} A body that does so:\n\n```python\n{body}\n```"
-        )
+        """The paraphrase, the instruction, and a function body that follows them."""
+        body = TOPICS[rule.type].house_fix(rule["rule"])
+        return f"{self.statement(rule)} A body that does so:\n\n```python\n{body}\n```"
 
 
-def _draw_files(site_config: Component, module: str, defect: Defect, draws: Draws) -> dict[str, str]:
-    """The workspace: two more modules, whose functions are of no topic, beside that of the broken function."""
+def _draw_files(site_config: Component, module: str, defect: code.Defect, draws: Draws) -> dict[str, str]:
+    """The workspace: the module with the broken function, and two whose functions have no topic."""
     package = site_config.package
     common = f"{package}.common"
-    functions = draws.shuffled([defect.text, *draws.sample(HELPERS, draws.integer(1, 3))])
+    functions = draws.shuffled([defect.text, *draws.sample(code.HELPERS, draws.integer(1, 3))])
     about = f"Helpers for the {module}"
-    files = {f"{package}/{module}.py": write_module(about, common, functions, defect.constant_line)}
+    files = {f"{package}/{module}.py": code.write_module(about, common, functions, defect.constant_line)}
     for other in draws.sample(site_config.others, 2):
-        functions = draws.sample(HELPERS, draws.integer(2, 3))
-        files[f"{package}/{other}.py"] = write_module(f"Helpers for the {other}", common, functions)
+        functions = draws.sample(code.HELPERS, draws.integer(2, 3))
+        files[f"{package}/{other}.py"] = code.write_module(f"Helpers for the {other}", common, functions)
     return {
         **dict(sorted(files.items())),
         f"{package}/__init__.py": f'"""{package.title()}: helpers for our departments."""\n',
-        f"{package}/common.py": COMMON,
-        f"tests/test_{module}.py": write_test(f"from {package} import {module}", module, defect),
-        "README.md": README.format(package=package, tests=TESTS, lines=MOST_LINES),
-        "CHANGELOG.md": write_changelog([module, *site_config.others], draws),
+        f"{package}/common.py": code.COMMON,
+        f"tests/test_{module}.py": code.write_test(f"from {package} import {module}", module, defect),
+        "README.md": FILES["readme"].format(package=package, tests=code.TESTS, lines=code.MOST_LINES),
+        "CHANGELOG.md": code.write_changelog([module, *site_config.others], draws),
     }
 
 
-def _draw_telling_calls(defect: Defect, draws: Draws) -> list[Args]:
-    """Calls at which every two of the obvious way and the convention, with whatever number, give something else.
+def _draw_telling_calls(defect: code.Defect, draws: Draws) -> list[Args]:
+    """Calls that tell apart the obvious fix and the convention with each of its parameters, pair by pair.
 
-    The module that is judged sees its calls. They are drawn without the rule, so they say nothing of it.
+    The judged module sees its calls. They are drawn without the rule, so they reveal nothing about it.
     """
     topic, constant = defect.topic, defect.constant
 
@@ -214,15 +156,15 @@ def _draw_telling_calls(defect: Defect, draws: Draws) -> list[Args]:
         args = topic.call(draws, constant, one)
         return args if topic.house(constant, one, *args) != other(constant, *args) else None
 
-    calls = [args for one in topic.rules for args in distinct_calls(partial(apart, one, topic.plain), 2)]
+    calls = [args for one in topic.rules for args in code.distinct_calls(partial(apart, one, topic.plain), 2)]
     for one, two in combinations(topic.rules, 2):
-        calls += distinct_calls(partial(apart, one, lambda c, *args, two=two: topic.house(c, two, *args)), 1)
+        calls += code.distinct_calls(partial(apart, one, lambda c, *args, two=two: topic.house(c, two, *args)), 1)
     return draws.shuffled(calls)
 
 
-def _right(defect: Defect, rule: Rule | None, args: Args) -> Json:
+def _right(defect: code.Defect, rule: Rule | None, args: Args) -> Json:
     topic = defect.topic
     return topic.house(defect.constant, rule["rule"], *args) if rule else topic.plain(defect.constant, *args)
 
 
-FAMILY = Repair()
+FAMILY = Repair(__file__, RULES)

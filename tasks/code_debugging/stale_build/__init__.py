@@ -1,96 +1,49 @@
-"""The family `stale_build`: a mended source is worth nothing until it is built, in the way of its house."""
+"""The family `stale_build`: fix a source and build its release, by the convention of the house."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.code_debugging._modules import (
-    COMMON,
-    HELPERS,
-    TESTS,
-    Defect,
-    draw_defect,
-    draw_plain_calls,
-    steps_of,
-    write_changelog,
-    write_module,
-    write_test,
-)
+from hermes_lab.tasks.code_debugging import _modules as code
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging._topics import SEEN
-from hermes_lab.tasks.code_debugging.stale_build.rules import CONVENTIONS, Order, SiteConfig, ordered
-from hermes_lab.tasks.code_debugging.stale_build.words import CLOSINGS, OPENINGS, VOCABULARIES
+from hermes_lab.tasks.code_debugging.stale_build.rules import RULES, Order, SiteConfig, ordered
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_json, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.words import load_words, read_file
 
-MOST_LINES = 20
-CALLS = 8
 TOOL = "tools/build.py"
 TOLD = "dist/build.json"
 
-README = """\
-# {name}
-
-Delivered as the one file dist/{name}.py. Standard library only.
-
-- The source is in src/; parts.txt lists its files in the order in which they are joined.
-- What is in dist/ is made by `python3 tools/build.py RELEASE DATE`, which also writes dist/build.json, and is never
-  edited by hand. `python3 tools/build.py --help` shows the rest.
-- The tests, `{tests}`, test what is in dist/: a fix in src/ shows after a build.
-- A fix is small: at most {lines} lines of a file added or removed, counted together.
-- Nothing but the file with the bug changes in src/.
-"""
-
-IMPORTS = """\
-import sys
-
-sys.path.insert(0, "dist")
-import {name}"""
+FILES = load_words(__file__, dict[str, str], "files")
+BANNERS = load_words(__file__, tuple[str, ...], "banners")
+"""Contents of banners."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(TaskInstance):
-    """One bug to mend and release."""
+class Release(code.BugTask):
+    """One bug to fix and release."""
 
     name: str
     parts: tuple[str, ...]
     """As parts.txt lists them; the last is the one with the bug."""
-    defect: Defect
     order: Order
-    key: str
-    """What the hidden calls are drawn by."""
-
-    @property
-    def path(self) -> str:
-        """The source with the bug."""
-        return f"src/{self.name}.py"
 
     @property
     def made(self) -> str:
-        """The file that is delivered."""
+        """The delivered file."""
         return f"dist/{self.name}.py"
 
 
-RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
-
-
-class StaleBuild(Family[SiteConfig, Release]):
-    """All that a convention could be about is in every package: parts, banners, a channel, a label, a day."""
-
-    name = "stale_build"
-    domain = "code_debugging"
-    noun = "package"
-    summary = "mend a source and build its release, in the way of the house"
-    subject = "how {place} is built and released"
-    rules = RULES
+class StaleBuild(DataFamily[SiteConfig, Release]):
+    """Every package has something for every convention to change: parts, banners, a channel, a label, a day."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The parts of a package, and the words of its house."""
-        words = VOCABULARIES[entity.split]
+        """The parts of a package and the words of its house."""
+        words = self.words[entity.split]
         return SiteConfig(
             parts=tuple(f"{part}.py" for part in draws.sample(words.parts, 3)),
             banners=tuple(f"{banner}.txt" for banner in draws.sample(words.banners, 3)),
@@ -100,28 +53,28 @@ class StaleBuild(Family[SiteConfig, Release]):
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Release:
-        """A bug in the source, and in what was built from it."""
+        """A bug in the source and in the build made from it."""
         name = entity.slug(self.noun)
-        defect = draw_defect(draws.choice(SEEN), entity.split, draws)
+        defect = code.draw_defect(draws.choice(SEEN), entity.split, draws)
         major = draws.integer(1, 9)
         last = draws.choice([n for n in range(1, 10) if n != major])
         order = Order((major, draws.integer(0, 12), last), _draw_day(draws))
-        words = {
-            "place": entity.called(self.noun),
-            "path": f"src/{name}.py",
+        made, path = f"dist/{name}.py", f"src/{name}.py"
+        told = {
+            "path": path,
             "function": defect.function,
             "release": order.label,
             "day": order.day,
-            "tests": TESTS,
+            "tests": code.TESTS,
         }
-        opening, closing = (entity.phrase(draws, each).format(**words) for each in (OPENINGS, CLOSINGS))
+        request = self.ask(entity, draws, path, complaint=defect.complaint, **told)
         files, parts = _draw_files(name, site_config, defect, draws)
-        made, path = f"dist/{name}.py", f"src/{name}.py"
         return Release(
-            request=f"{sentence(opening, path)} {defect.complaint} {closing}",
+            request=request,
             files=files,
             inputs=tuple(other for other in files if other not in (path, made)),
             outputs=(path, made, TOLD),
+            path=path,
             name=name,
             parts=parts,
             defect=defect,
@@ -132,17 +85,17 @@ class StaleBuild(Family[SiteConfig, Release]):
     async def judge(
         self, instance: Release, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges the source by what it computes, and what was built by what the harness builds of that source."""
+        """Judges the source by its results, and the build by the one that the harness makes from that source."""
         defect = instance.defect
-        calls = [*defect.reported, *draw_plain_calls(defect, CALLS, Draws("stale_build", "calls", instance.key))]
-        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
+        calls = instance.plain_calls(self.name)
+        mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
         source = {f"{instance.name}.py": mended.module, "common.py": instance.files["src/common.py"].encode()}
-        ran = await run_sessions(workspace, source, [steps_of(instance.name, defect.function, calls)])
+        ran = await run_sessions(workspace, source, [code.steps_of(instance.name, defect.function, calls)])
         right = share_right(ran[0], defect.plain(calls)) if ran else 0.0
         built, told = await read_text(workspace, instance.made), await read_json(workspace, TOLD, limit=10_000)
-        # As the tool reads it.
+        # The tool reads it with these line ends.
         text = mended.module.decode(errors="replace").replace("\r\n", "\n")
         current = built is not None and _body(f"{instance.name}.py", text) in built
         fit = (built, told) == build(instance, text, ordered(instance.order, rule))
@@ -155,37 +108,28 @@ class StaleBuild(Family[SiteConfig, Release]):
         )
 
     def solve(self, instance: Release, rule: Rule | None) -> tuple[Action, ...]:
-        """The source is mended, built, and tested."""
-        fix = instance.files[instance.path].replace(instance.defect.broken, instance.defect.topic.plain_code)
+        """Fixes the source, builds it, and runs the tests."""
         return (
-            Action("write_file", {"path": instance.path, "content": fix}, "I mend the source."),
+            Action("write_file", {"path": instance.path, "content": instance.mended()}, "I mend the source."),
             shell(build_command(ordered(instance.order, rule)), "Now the build."),
-            shell(TESTS, "And the tests of what was built."),
-        )
-
-    def explore(self, instance: Release) -> tuple[Action, ...]:
-        """What is there, and how it is built."""
-        return (
-            shell("ls -R && cat README.md", "First a look around."),
-            Action("read_file", {"path": instance.path}, "This is the source."),
-            shell(f"python3 {TOOL} --help", "How is it built?"),
+            shell(code.TESTS, "And the tests of what was built."),
         )
 
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
-        """The clause, and the command for some release."""
+        """The paraphrase, the instruction, and the command for an example release."""
         some = Order((2, 4, 1), "2024-05-31")
         command = build_command(ordered(some, rule))
-        paraphrase = sentence(rule.paraphrases[0], *site_config.parts, *site_config.banners)
-        return f"{paraphrase}.\n\n{sentence(rule.instruction)}. For release 2.4.1 of 2024-05-31 run: {command}"
+        stated = self.statement(rule, *site_config.parts, *site_config.banners)
+        return f"{stated} For release 2.4.1 of 2024-05-31 run: {command}"
 
 
 def build_command(order: Order) -> str:
-    """The command that builds; the obvious, naive one for an order as it was given."""
+    """The build command; the obvious one for an unchanged order."""
     return f"python3 {TOOL} {order.label} {order.day}{order.options}"
 
 
 def build(instance: Release, source: str, order: Order) -> tuple[str, Mapping[str, object]]:
-    """What has to be delivered, and what is told about it, when the source of the bug reads `source`."""
+    """The right delivered file and build.json for this text of the source with the bug."""
     parts = [order.first] if order.first else []
     parts += [part for part in instance.parts if part not in (order.first, order.without)]
     texts = {part: instance.files[f"src/{part}"] for part in instance.parts} | {f"{instance.name}.py": source}
@@ -214,45 +158,29 @@ def _draw_day(draws: Draws) -> str:
 
 
 def _draw_files(
-    name: str, site_config: SiteConfig, defect: Defect, draws: Draws
+    name: str, site_config: SiteConfig, defect: code.Defect, draws: Draws
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The workspace, and its parts in order. No two parts have a function of one name."""
-    helpers = draws.shuffled(HELPERS)
+    """The workspace, and its parts in order. No two parts share a function name."""
+    helpers = draws.shuffled(code.HELPERS)
     parts = ("common.py", *site_config.parts, f"{name}.py")
-    texts = {"common.py": COMMON}
+    texts = {"common.py": code.COMMON}
     for number, part in enumerate(site_config.parts):
         about = f"Helpers for {part.removesuffix('.py')}"
-        texts[part] = write_module(about, "common", helpers[2 * number : 2 * number + 2])
+        texts[part] = code.write_module(about, "common", helpers[2 * number : 2 * number + 2])
     functions = draws.shuffled([defect.text, *helpers[6 : 6 + draws.integer(0, 2)]])
-    texts[f"{name}.py"] = write_module(f"What the {name} is for", "common", functions, defect.constant_line)
+    texts[f"{name}.py"] = code.write_module(f"What the {name} is for", "common", functions, defect.constant_line)
     stale = "\n\n".join(_body(part, texts[part]) for part in parts)
     files = {
         **{f"src/{part}": texts[part] for part in parts},
         **{f"banners/{banner}": draws.choice(BANNERS).format(name=name) for banner in site_config.banners},
         "parts.txt": "".join(f"{part}\n" for part in parts),
-        TOOL: tool_text(),
+        TOOL: read_file(__file__, "tool.py"),
         f"dist/{name}.py": f"# made by tools/build.py: do not edit\n\n{stale}",
-        f"tests/test_{name}.py": write_test(IMPORTS.format(name=name), name, defect),
-        "README.md": README.format(name=name, tests=TESTS, lines=MOST_LINES),
-        "CHANGELOG.md": write_changelog([part.removesuffix(".py") for part in parts], draws),
+        f"tests/test_{name}.py": code.write_test(FILES["imports"].format(name=name), name, defect),
+        "README.md": FILES["readme"].format(package=name, tests=code.TESTS, lines=code.MOST_LINES),
+        "CHANGELOG.md": code.write_changelog([part.removesuffix(".py") for part in parts], draws),
     }
     return files, parts
 
 
-BANNERS = (
-    "{name}, for use in the house\n",
-    "Made for {name}\nAll rights are ours\n",
-    "Questions about {name} go to the office\n",
-    "{name}\nComes as it is, without any warranty\n",
-    "This is {name}.\nThanks to all who helped\n",
-)
-"""Texts of banners."""
-
-
-@cache
-def tool_text() -> str:
-    """The house's generator, as it lies in every workspace."""
-    return Path(__file__).with_name("tool.py").read_text()
-
-
-FAMILY = StaleBuild()
+FAMILY = StaleBuild(__file__, RULES)

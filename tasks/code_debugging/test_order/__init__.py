@@ -1,11 +1,11 @@
-"""The family `test_order`: tests depend on their order through a module's state, which a reset has to put back."""
+"""The family `test_order`: tests depend on their order through a module's state, which a reset has to restore."""
 
 from collections.abc import Sequence
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging.test_order.files import MOST_LINES, TESTS, draw_files, draw_reset
-from hermes_lab.tasks.code_debugging.test_order.rules import CONVENTIONS, SiteConfig, State, reset_change, reset_code
+from hermes_lab.tasks.code_debugging.test_order.rules import RULES, SiteConfig, State, reset_change, reset_code
 from hermes_lab.tasks.code_debugging.test_order.sessions import (
     Leak,
     play_reset,
@@ -13,26 +13,17 @@ from hermes_lab.tasks.code_debugging.test_order.sessions import (
     same_in_all_orders,
     shuffled_tests,
 )
-from hermes_lab.tasks.code_debugging.test_order.words import CLOSINGS, OPENINGS, SYMPTOMS, VOCABULARIES
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, criterion, sentence, shell
-
-RULES = {name: convention.rule_type for name, convention in CONVENTIONS.items()}
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 
 
-class LeakedState(Family[SiteConfig, Leak]):
-    """Every module has all state that a convention could be about: numbers, a step, a mode, a log, an archive."""
-
-    name = "test_order"
-    domain = "code_debugging"
-    noun = "service"
-    summary = "complete a reset, so that tests pass in any order, by the convention of the house"
-    subject = "what {place} wants of a reset of its state"
-    rules = RULES
+class LeakedState(DataFamily[SiteConfig, Leak]):
+    """Every module has state for every convention to change: numbers, a step, a mode, a log, an archive."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The words of a house."""
-        words = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         return SiteConfig(
             package=draws.choice(words.packages),
             modes=tuple(draws.sample(words.modes, 5)),
@@ -41,8 +32,8 @@ class LeakedState(Family[SiteConfig, Leak]):
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Leak:
-        """A module whose reset does a part of its work and is called by nobody."""
-        words, module = VOCABULARIES[entity.split], entity.slug(self.noun)
+        """A module whose reset is incomplete and never called."""
+        words, module = self.words[entity.split], entity.slug(self.noun)
         path = f"{site_config.package}/{module}.py"
         start = State(draws.choice((0, 1, 1, 2, 10)), site_config.modes[0])
         verb, listing = draws.choice(words.verbs), draws.choice(words.lists)
@@ -58,32 +49,27 @@ class LeakedState(Family[SiteConfig, Leak]):
             "mode": site_config.modes[1],
             **dict(zip(("one", "two", "three"), people, strict=False)),
         }
-        told = {**names, "place": entity.called(self.noun), "path": path, "tests": TESTS}
-        opening, symptom, closing = (
-            entity.phrase(draws, each).format(**told) for each in (OPENINGS, SYMPTOMS, CLOSINGS)
-        )
+        request = self.ask(entity, draws, path, **{**names, "path": path, "tests": TESTS})
         files = draw_files(names, broken, draws)
         return Leak(
-            request=f"{sentence(opening, path)} {symptom} {closing}",
+            request=request,
             files=files,
             inputs=tuple(other for other in files if other != path),
             outputs=(path,),
             path=path,
-            state=f"{site_config.package}.state",
+            site_config=site_config,
             verb=verb,
             listing=listing,
             start=start,
             broken=broken,
             people=people,
-            guests=site_config.guests,
-            mode=site_config.modes[1],
         )
 
     async def judge(
         self, instance: Leak, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Plays the module without a reset, tests of other kinds in other orders, and what a reset comes to."""
-        mended = await read_mended(workspace, instance, instance.path, MOST_LINES)
+        """Runs the module without a reset, other tests in several orders, and a reset."""
+        mended = await read_mended(workspace, instance, MOST_LINES)
         if not mended.sound:
             return mended.criteria
         package = instance.path.split("/")[0]
@@ -111,26 +97,18 @@ class LeakedState(Family[SiteConfig, Leak]):
         )
 
     def solve(self, instance: Leak, rule: Rule | None) -> tuple[Action, ...]:
-        """The module is written with another reset, and tested."""
+        """Writes the complete reset and runs the tests."""
         text = instance.files[instance.path].replace(instance.broken, reset_code(rule, instance.module))
         return (
             Action("write_file", {"path": instance.path, "content": text}, "I complete the reset and register it."),
             shell(TESTS, "Now the tests, in several orders."),
         )
 
-    def explore(self, instance: Leak) -> tuple[Action, ...]:
-        """The house's words on resets, the module, and the failure."""
-        return (
-            shell("ls -R && cat README.md", "First a look around."),
-            Action("read_file", {"path": instance.path}, "This is the module."),
-            shell(f"cat {instance.state.replace('.', '/')}.py; {TESTS} 2>&1 | tail -n 20", "Who resets what?"),
-        )
-
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
-        """The clause, and by what a reset that follows it differs from the obvious one."""
+        """The paraphrase, the instruction, and the difference between the right reset and the obvious one."""
         module = entity.slug(self.noun)
-        told = f"{sentence(rule.paraphrases[0], *site_config.guests)}.\n\n{sentence(rule.instruction)}."
+        told = self.statement(rule, *site_config.guests)
         return f"{told} In {site_config.package}/{module}.py:\n\n```diff\n{reset_change(rule, module)}```"
 
 
-FAMILY = LeakedState()
+FAMILY = LeakedState(__file__, RULES)

@@ -1,21 +1,19 @@
-"""What is played on a module that remembers, and what each step has to give."""
+"""The sessions run on a module with state, and the right result of each step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hermes_lab.tasks.code_debugging._runner import Outcome, Step, module_name
-from hermes_lab.tasks.code_debugging.test_order.rules import State, reset_state
-from hermes_lab.tasks.family import Rule, TaskInstance
+from hermes_lab.tasks.code_debugging._runner import FixTask, Outcome, Step, module_name
+from hermes_lab.tasks.code_debugging.test_order.rules import SiteConfig, State, reset_state
+from hermes_lab.tasks.family import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leak(TaskInstance):
-    """A module whose reset is to be completed and registered."""
+class Leak(FixTask):
+    """A module whose reset has to be completed and registered."""
 
-    path: str
-    state: str
-    """The module of the hooks."""
+    site_config: SiteConfig
     verb: str
     listing: str
     start: State
@@ -23,9 +21,16 @@ class Leak(TaskInstance):
     broken: str
     """Its reset."""
     people: tuple[str, ...]
-    guests: tuple[str, ...]
-    mode: str
-    """Another one than that of the start."""
+
+    @property
+    def state(self) -> str:
+        """The module of the hooks."""
+        return f"{self.site_config.package}.state"
+
+    @property
+    def mode(self) -> str:
+        """The mode of the tests."""
+        return self.site_config.modes[1]
 
     @property
     def module(self) -> str:
@@ -34,7 +39,7 @@ class Leak(TaskInstance):
 
 
 class Play:
-    """Steps, and what each has to give: written as the harness plays them on a state of its own."""
+    """Steps and their right results, recorded while the harness simulates them."""
 
     def __init__(self, instance: Leak) -> None:
         self.instance = instance
@@ -65,11 +70,15 @@ class Play:
         self.call("archive", list(self.state.archive))
 
     def work(self) -> None:
-        """All that can be done with a module."""
+        """Everything that can be done with a module."""
         one, two, three, four, *_ = self.instance.people
         self.issue(two, one)
-        self.change("set_mode", replace(self.state, mode=self.instance.mode), self.instance.mode)
-        self.issue(*self.instance.guests)
+        self.change(
+            "set_mode",
+            replace(self.state, mode=self.instance.mode),
+            self.instance.mode,
+        )
+        self.issue(*self.instance.site_config.guests)
         self.change("set_step", replace(self.state, step=3), 3)
         self.issue(four, three, one)
         self.change("retire", self.state.retire(two), two)
@@ -77,7 +86,7 @@ class Play:
 
 
 def play_use(instance: Leak) -> Play:
-    """A module that nobody resets."""
+    """Work without a reset."""
     play = Play(instance)
     play.look()
     play.work()
@@ -85,7 +94,7 @@ def play_use(instance: Leak) -> Play:
 
 
 def play_reset(instance: Leak, rule: Rule | None) -> Play:
-    """Work, a reset, and work again, until all is reset once more."""
+    """Work, a reset, more work, and a reset of everything."""
     play = Play(instance)
     play.work()
     reset = reset_state(instance.start, play.state, rule)
@@ -103,18 +112,18 @@ def play_reset(instance: Leak, rule: Rule | None) -> Play:
 
 
 ORDERS = ((0, 1, 2), (2, 1, 0), (1, 2, 0))
-"""In which three tests are run."""
+"""The orders in which three tests run."""
 
 
 def shuffled_tests(instance: Leak) -> list[list[Step]]:
-    """A session for each order, which begins by loading the module: it must be there before it can be reset."""
+    """A session for each order. It loads the module first, which registers its reset."""
     load: Step = (module_name(instance.path), "log", [])
     tests = _tests(instance)
     return [[load, *(step for number in order for step in tests[number])] for order in ORDERS]
 
 
 def same_in_all_orders(instance: Leak, found: Sequence[Sequence[Outcome]]) -> bool:
-    """Whether each test of `shuffled_tests` saw the same in every order, and nothing failed."""
+    """Whether each test of `shuffled_tests` had the same results in every order, and nothing failed."""
     lengths = [len(test) for test in _tests(instance)]
     seen: list[dict[int, list[Outcome]]] = []
     for (_, *left), order in zip(found, ORDERS, strict=True):
@@ -126,13 +135,19 @@ def same_in_all_orders(instance: Leak, found: Sequence[Sequence[Outcome]]) -> bo
 
 
 def _tests(instance: Leak) -> list[list[Step]]:
-    """Three tests, each after a reset of everything. None looks at what a convention may carry over a reset."""
+    """Three tests, each after a reset of everything. None looks at state that a convention may keep over a reset."""
     module, (one, two, three, *_) = module_name(instance.path), instance.people
     reset: Step = (instance.state, "reset_all", [])
     issues: list[Step] = [(module, instance.verb, [name]) for name in (one, two, three)]
     seen: list[Step] = [(module, instance.listing, []), (module, "log", []), (module, "mode", [])]
     return [
         [reset, *seen, *issues, *seen],
-        [reset, (module, "set_mode", [instance.mode]), (module, "set_step", [7]), *issues[::-1], *seen],
+        [
+            reset,
+            (module, "set_mode", [instance.mode]),
+            (module, "set_step", [7]),
+            *issues[::-1],
+            *seen,
+        ],
         [reset, issues[1], (module, "retire", [two]), issues[1], *seen],
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from hermes_lab.tasks.data_analysis.event_logs.words import Vocabulary
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 
 LAYOUTS = {"json": "jsonl", "pairs": "log", "table": "psv"}
@@ -48,16 +48,16 @@ class Visit(NamedTuple):
     cells: Mapping[str, str]
 
 
-def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
+def draw_shape(draws: Draws, words: Words) -> SiteConfig:
     """The log of a counter."""
-    event, done, opened, closed = draws.choice(vocabulary.events)
-    window, windows = draws.choice(vocabulary.windows)
-    service, services = draws.choice(vocabulary.services)
-    ticket, card = draws.choice(vocabulary.tickets), draws.choice(vocabulary.cards)
-    secs = draws.choice(vocabulary.lengths)
+    event, done, opened, closed = draws.choice(words.events)
+    window, windows = draws.choice(words.windows)
+    service, services = draws.choice(words.services)
+    ticket, card = draws.choice(words.tickets), draws.choice(words.cards)
+    secs = draws.choice(words.lengths)
     return SiteConfig(
         layout=draws.choice(tuple(LAYOUTS)),
-        time=draws.choice(vocabulary.times),
+        time=draws.choice(words.times),
         event=event,
         done=done,
         opened=opened,
@@ -67,12 +67,12 @@ def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
         window=window,
         service=service,
         secs=secs,
-        days=draws.choice(vocabulary.days),
-        visits=draws.choice(vocabulary.visits),
+        days=draws.choice(words.days),
+        visits=draws.choice(words.visits),
         windows=windows,
         services=services,
         series=tuple(map(str, draws.sample(range(31, 99), 3))),
-        prefixes=vocabulary.prefixes,
+        prefixes=words.prefixes,
         columns=tuple(draws.shuffled([ticket, card, window, service, secs])),
     )
 

@@ -1,55 +1,19 @@
 """The family `joins`: four exports of a branch are joined to totals of areas, by the branch's notion of what counts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, slots_of, strategy_of
-from hermes_lab.tasks.data_analysis._conventions import look_at, told_with_code, write_script
+from hermes_lab.tasks.data_analysis._counting import Counting
 from hermes_lab.tasks.data_analysis._figures import ANSWER, Number, Table, judge_figures
-from hermes_lab.tasks.data_analysis.joins.rules import CONVENTIONS, PLAIN
+from hermes_lab.tasks.data_analysis.joins.rules import CONVENTIONS, PLAIN, Strategy
 from hermes_lab.tasks.data_analysis.joins.tables import Books, SiteConfig, draw_books, draw_shape, render_books
-from hermes_lab.tasks.data_analysis.joins.words import DELIVERIES, REQUESTS, TERMS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, sentence, shell
+from hermes_lab.tasks.family import Criterion, Entity, Rule, TaskInstance
 
 NOTE = "README.md"
 TOLERANCE = 0.02
 """Of money. It leaves room for who rounds each line to the cent."""
-SCRIPT = f"""
-import csv, json
-from collections import defaultdict
-from decimal import Decimal
-
-def table(name, mark):
-    with open(f"<folder>/{{name}}.csv", newline="") as file:
-        return list(csv.DictReader((line for line in file if line[0] != "#"), delimiter=mark))
-
-key = "<customer>"
-sales = table("<sales>", "<sales_mark>")
-customers = {{row[key]: row for row in table("<customers>", "<mark>")}}
-articles, areas = defaultdict(list), defaultdict(list)
-for row in table("<articles>", "<mark>"):
-    articles[row["<article>"].lstrip("0")].append(row)
-for row in table("<areas>", "<mark>"):
-    areas[row[key]].append(row)
-<select>
-totals, units = defaultdict(Decimal), 0
-for sale in sales:
-    customer = customers[sale[key]]
-    records = articles[sale["<article>"].lstrip("0")]
-    record = <record>
-    pieces = int(sale["<quantity>"])
-    <pieces>
-    units += pieces
-    amount = pieces * Decimal(record["<price>"].replace(",", "."))
-    <change>
-    places = areas[<who>]
-    for place in places:
-        totals[<code>] += <part>
-with open("{ANSWER}", "w") as out:
-    json.dump({{"<totals>": {{area: float(total) for area, total in totals.items()}}, "<units>": units}}, out)
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,32 +25,23 @@ class Month(TaskInstance):
     books: Books
 
 
-class Joins(Family[SiteConfig, Month]):
+class Joins(Counting[SiteConfig, Month, Strategy]):
     """Every price, customer, area and size that a convention could be about is in every month."""
 
-    name = "joins"
-    domain = "data_analysis"
-    noun = "branch"
-    summary = "join four exports to totals of areas, by the branch's notion of what counts where"
-    subject = "how the sales of {place} are counted"
-    rules = rule_types(CONVENTIONS)
+    thought = "I join the tables with a short script."
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The files and columns of a branch's exports."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Month:
         """The exports of a month, with a note on their columns."""
-        vocabulary = VOCABULARIES[entity.split]
-        books = draw_books(site_config, vocabulary.people, draws)
+        words = self.words[entity.split]
+        books = draw_books(site_config, words.people, draws)
         folder = entity.slug(self.noun)
-        files = render_books(site_config, books, vocabulary.goods, draws) | {
-            NOTE: vocabulary.note.format(**vars(site_config))
-        }
-        phrases = (entity.phrase(draws, each) for each in (REQUESTS, TERMS, DELIVERIES))
-        request = " ".join(phrases).format(place=entity.called(self.noun), folder=folder, **vars(site_config))
+        files = render_books(site_config, books, words.goods, draws) | {NOTE: words.note.format(**vars(site_config))}
         return Month(
-            request=sentence(request, folder),
+            request=self.ask(entity, draws, folder, folder=folder, **vars(site_config)),
             files={f"{folder}/{name}": text for name, text in files.items()},
             inputs=tuple(f"{folder}/{name}" for name in files),
             outputs=(ANSWER,),
@@ -99,15 +54,15 @@ class Joins(Family[SiteConfig, Month]):
         self, instance: Month, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
         """Counts the sales as they were drawn, not as the workspace has them."""
-        totals, units = strategy_of(CONVENTIONS, rule, PLAIN).count(instance.books)
+        totals, units = self.strategy(rule).count(instance.books)
         figures = (
             Table("totals", instance.site_config.totals, totals, TOLERANCE),
             Number("units", instance.site_config.units, units),
         )
         return await judge_figures(instance, workspace, figures)
 
-    def solve(self, instance: Month, rule: Rule | None) -> tuple[Action, ...]:
-        """One script."""
+    def slots(self, instance: Month) -> Mapping[str, str]:
+        """The names of files and columns, and the obvious lines."""
         names = {name: value for name, value in vars(instance.site_config).items() if isinstance(value, str)}
         obvious = {
             "select": "",
@@ -119,16 +74,7 @@ class Joins(Family[SiteConfig, Month]):
             "part": "amount",
         }
         marks = {"sales_mark": instance.site_config.sales_dialect[0], "mark": instance.site_config.master_dialect[0]}
-        slots = {**names, **marks, "folder": instance.folder, **obvious, **slots_of(CONVENTIONS, rule)}
-        return (shell(write_script(SCRIPT, slots), "I join the tables with a short script."),)
-
-    def explore(self, instance: Month) -> tuple[Action, ...]:
-        """The files, and the top of each."""
-        return look_at(instance)
-
-    def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
-        """The rule, and the lines of Python that do it."""
-        return told_with_code(CONVENTIONS, rule)
+        return {**names, **marks, "folder": instance.folder, **obvious}
 
 
-FAMILY = Joins()
+FAMILY = Joins(__file__, CONVENTIONS, PLAIN)

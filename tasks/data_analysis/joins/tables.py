@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import NamedTuple
 
-from hermes_lab.tasks.data_analysis.joins.words import Vocabulary
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 
 DIALECTS = ((",", "."), (";", ","), ("|", "."), (";", "."))
@@ -85,16 +85,16 @@ class Books:
     customers: Mapping[str, Customer]
 
 
-def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
+def draw_shape(draws: Draws, words: Words) -> SiteConfig:
     """The exports of a branch."""
-    group, *groups = draws.choice(vocabulary.group)
+    group, *groups = draws.choice(words.group)
     return SiteConfig(
-        **{name: draws.choice(getattr(vocabulary, name)) for name in _DRAWN},
+        **{name: draws.choice(getattr(words, name)) for name in _DRAWN},
         group=group,
         groups=tuple(groups),
         series=tuple(map(str, draws.sample(range(11, 99), 3))),
         codes=tuple(map(str, draws.sample(range(1, 30), 4))),
-        prefixes=vocabulary.prefixes,
+        prefixes=words.prefixes,
         sales_dialect=draws.choice(DIALECTS),
         master_dialect=draws.choice(DIALECTS),
         sales_width=draws.choice((5, 8, 10)),

@@ -2,29 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.data_analysis.ledger.rules import (
-    CONVENTIONS,
-    UNSEEN,
-    Convention,
-    Literals,
-    Row,
-    SiteConfig,
-    plain_total,
-)
+from hermes_lab.tasks.data_analysis.ledger.rules import CONVENTIONS, Row, SiteConfig, plain_total
 from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table, render_table
-from hermes_lab.tasks.data_analysis.ledger.words import DELIVERIES, MONTHS, REQUESTS, VOCABULARIES
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, is_number, read_json
-from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, RuleType, criterion, sentence, shell
-from hermes_lab.tasks.house_tool import HouseTool, ToolInstance, flag_rule, tool_text
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.house_tool import HouseTool, ToolInstance
+from hermes_lab.tasks.words import load_list, read_file
 
-TOOL, VERB = "ledger", "sum"
 ANSWER = "answer.json"
 TOLERANCE = 0.005
+MONTHS = load_list(__file__, "months")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,31 +25,11 @@ class Export(ToolInstance):
     rows: tuple[Row, ...]
 
 
-def _rule_type(name: str, convention: Convention) -> RuleType:
-    return flag_rule(
-        f"./{TOOL} {VERB}",
-        convention.flags,
-        convention.paraphrases,
-        lambda draws, site_config: convention.draw(draws, site_config)._asdict(),
-        unseen=name in UNSEEN,
-    )
-
-
-RULES = {name: _rule_type(name, convention) for name, convention in CONVENTIONS.items()}
-
-
 class Ledger(HouseTool[SiteConfig, Export]):
     """Every word, number and repetition that a convention could be about is in every export."""
 
-    name = "ledger"
-    domain = "data_analysis"
-    noun = "desk"
-    summary = "total an export with the house tool, by the desk's convention"
-    rules = RULES
-    tool = TOOL
-    verb = VERB
-    answer = ANSWER
-    flags = {name: convention.flags for name, convention in CONVENTIONS.items()}  # noqa: RUF012
+    def __init__(self) -> None:
+        super().__init__(__file__, CONVENTIONS, "sum", ANSWER)
 
     def file_of(self, entity: Entity) -> str:
         """A desk's export."""
@@ -66,18 +37,17 @@ class Ledger(HouseTool[SiteConfig, Export]):
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The columns of a desk's exports."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_shape(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Export:
         """An export of 20 to 60 rows."""
         rows = draw_table(site_config, draws)
         file = self.file_of(entity)
         date = f"{draws.integer(1, 28)} {draws.choice(MONTHS)}"
-        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), date=date, file=file)
         return Export(
-            request=f"{sentence(request, file)} {entity.phrase(draws, DELIVERIES)}",
-            files={TOOL: tool_text(Path(__file__).parent), file: render_table(rows)},
-            inputs=(TOOL, file),
+            request=self.ask(entity, draws, file, date=date, file=file),
+            files={self.tool: read_file(__file__, "tool.py"), file: render_table(rows)},
+            inputs=(self.tool, file),
             outputs=(ANSWER,),
             file=file,
             rows=tuple(rows),
@@ -106,14 +76,14 @@ class Ledger(HouseTool[SiteConfig, Export]):
         """The top of the export, and what the tool can do."""
         return (
             shell(f"head -n 8 {instance.file}", "First a look at the export."),
-            shell(f"./{TOOL} sum --help", "And at what the tool can do."),
+            shell(f"./{self.tool} sum --help", "And at what the tool can do."),
         )
 
 
 def _total(instance: Export, rule: Rule | None) -> float:
     if rule is None:
         return float(plain_total(instance.rows))
-    return float(CONVENTIONS[rule.type].total(instance.rows, Literals(**dict(rule.literals))))
+    return float(CONVENTIONS[rule.type].apply(instance.rows, dict(rule.literals)))
 
 
 FAMILY = Ledger()

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from hermes_lab.tasks.data_analysis.ledger.rules import Row, SiteConfig
-from hermes_lab.tasks.data_analysis.ledger.words import Vocabulary
+from hermes_lab.tasks.data_analysis.ledger.rules import Category, Row, SiteConfig
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 
 MIN_ROWS, MAX_ROWS = 20, 60
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
+def draw_shape(draws: Draws, words: Words) -> SiteConfig:
     """The columns of a desk's exports."""
     categories = tuple(
-        category._replace(values=tuple(draws.sample(category.values, draws.integer(3, 4))))
-        for category in draws.sample(words.categories, 3)
+        Category(column, tuple(draws.sample(values, draws.integer(3, 4))))
+        for column, values in draws.sample(words.categories, 3)
     )
     document, ordinal = draws.choice(words.documents), draws.choice(words.ordinals)
     quantity, charges = draws.choice(words.quantities), draws.sample(words.charges, 2)

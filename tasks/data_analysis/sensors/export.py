@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from hermes_lab.tasks.data_analysis.sensors.words import Vocabulary
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 
 DIALECTS = ((";", ","), (";", "."), ("\t", ","), (",", "."))
@@ -79,11 +79,11 @@ def write_time(at: datetime, form: str) -> str:
     return date + form[cut - 1 :].replace("HH", f"{at.hour:02}").replace("MM", f"{at.minute:02}")
 
 
-def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
+def draw_shape(draws: Draws, words: Words) -> SiteConfig:
     """The exports of a plant."""
-    named = {name: draws.choice(getattr(vocabulary, name)) for name in _DRAWN}
-    zero, drift = draws.choice(vocabulary.corrections)
-    status, *statuses = draws.choice(vocabulary.status)
+    named = {name: draws.choice(getattr(words, name)) for name in _DRAWN}
+    zero, drift = draws.choice(words.corrections)
+    status, *statuses = draws.choice(words.status)
     major, minor = draws.integer(1, 6), draws.integer(7, 8)
     columns = [*(named[name] for name in ("probe", "value", "firmware", "span")), zero, drift, status]
     return SiteConfig(
@@ -95,7 +95,7 @@ def draw_shape(draws: Draws, vocabulary: Vocabulary) -> SiteConfig:
         probes=tuple(sorted(map(str, draws.sample(range(1, 60), draws.integer(3, 4))))),
         releases=tuple(f"{major}.{minor + step}" for step in range(4)),
         odd=tuple(draws.sample(ODD, 3)),
-        prefixes=vocabulary.prefixes,
+        prefixes=words.prefixes,
         dialect=draws.choice(DIALECTS),
         form=draws.choice(tuple(TIMES)),
         columns=tuple(draws.shuffled(columns)),
@@ -132,11 +132,11 @@ def draw_readings(site_config: SiteConfig, draws: Draws) -> list[Reading]:
     return readings
 
 
-def render_export(site_config: SiteConfig, vocabulary: Vocabulary, readings: Sequence[Reading], draws: Draws) -> str:
+def render_export(site_config: SiteConfig, words: Words, readings: Sequence[Reading], draws: Draws) -> str:
     """The export as it lies in the workspace: a block about the logger, and sums of pages among the rows."""
     mark, point = site_config.dialect
     page = draws.integer(15, 22)
-    lines = [vocabulary.head.format(serial=site_config.serial, date=readings[-1].at.date()).rstrip("\n")]
+    lines = [words.head.format(serial=site_config.serial, date=readings[-1].at.date()).rstrip("\n")]
     lines.append(mark.join((site_config.time, *site_config.columns)))
     added = Decimal(0)
     for number, reading in enumerate(readings, 1):
@@ -154,7 +154,7 @@ def render_export(site_config: SiteConfig, vocabulary: Vocabulary, readings: Seq
         if number % page == 0:
             sums = {site_config.probe: site_config.page, site_config.value: _number(added, point)}
             lines.append(mark.join(("", *(sums.get(column, "") for column in site_config.columns))))
-    return "\n".join((*lines, vocabulary.foot)) + "\n"
+    return "\n".join((*lines, words.foot)) + "\n"
 
 
 def _number(value: Decimal, point: str) -> str:

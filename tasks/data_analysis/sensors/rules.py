@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from hermes_lab.tasks.conventions import Convention, Literals
 from hermes_lab.tasks.data_analysis.sensors.export import TIMES, Reading, SiteConfig, write_time
+from hermes_lab.tasks.rules import Behavior, Literals, load_conventions
 
 
 def _all(readings: Sequence[Reading]) -> Iterable[Reading]:
@@ -103,14 +103,6 @@ def _trimmed(number: int) -> Strategy:
     return Strategy(select=select, of_equals=True)
 
 
-def _of_probes(**more: Sequence[object]) -> Callable[[SiteConfig], Sequence[Literals]]:
-    """Each probe with each row of further literals, which are given as columns."""
-    rows = [dict(zip(more, row, strict=True)) for row in zip(*more.values(), strict=True)]
-    return lambda site_config: [
-        {"column": site_config.probe, "probe": probe, **row} for probe in site_config.probes for row in rows
-    ]
-
-
 def _releases(site_config: SiteConfig) -> Sequence[Literals]:
     units = (("tenths", 10), ("hundredths", 100), ("halves", 2))
     return [
@@ -137,153 +129,35 @@ def _forms(site_config: SiteConfig) -> Sequence[Literals]:
 
 PLAIN = Strategy()
 
-CONVENTIONS: Mapping[str, Convention[SiteConfig, Strategy]] = {
-    "filler": Convention(
-        (
-            "a {value} of exactly {odd} means that nothing was measured",
-            "the logger writes {odd} when the line is down",
-            "{odd} is what {value} shows after a restart",
-        ),
-        "leave out all rows with a {value} of {odd}",
-        lambda site_config: [{"value": site_config.value, "odd": odd} for odd in site_config.odd],
-        lambda rule: _without(lambda r: r.value == Decimal(rule["odd"])),
-        {"select": 'rows = [row for row in rows if number(row["%(value)s"]) != Decimal("%(odd)s")]'},
-    ),
-    "upgrade": Convention(
-        (
-            "with {firmware} {release} the logger went over to {unit}",
-            "{firmware} {release} and whatever came after it writes {unit} of the unit",
-            "the unit is another since {firmware} {release}: {unit} of the old one",
-        ),
-        "divide every {value} by {factor} from {firmware} {release} on",
-        _releases,
-        lambda rule: _since(rule["release"], rule["factor"]),
-        {
-            "change": """\
-if tuple(map(int, row["%(firmware)s"].split("."))) >= (%(parts)s):
-    value /= %(factor)d""",
-        },
-    ),
-    "bias": Convention(
-        (
-            "{column} {probe} reads {number} too high",
-            "the last calibration found {number} too much at {column} {probe}",
-            "{column} {probe} sits next to a motor that adds {number}",
-        ),
-        "take {number} off everything that {column} {probe} reads",
-        _of_probes(number=("0.5", "1.2", "2.5", "4.0")),
+_BEHAVIORS: Mapping[str, Behavior[SiteConfig, Callable[[Literals], Strategy]]] = {
+    "filler": Behavior(lambda rule: _without(lambda r: r.value == Decimal(rule["odd"]))),
+    "upgrade": Behavior(lambda rule: _since(rule["release"], rule["factor"]), variants=_releases),
+    "bias": Behavior(
         lambda rule: Strategy(
             value=lambda r: r.value - Decimal(rule["number"]) if r.probe == rule["probe"] else r.value,
-        ),
-        {"change": 'value -= Decimal("%(number)s") if row["%(column)s"] == "%(probe)s" else 0'},
+        )
     ),
-    "drop": Convention(
-        (
-            "rows with {column} {value} are not to be trusted",
-            "what has {column} {value} was no measurement",
-            "{column} {value} is written while somebody works at the logger",
-        ),
-        "leave out all rows with {column} {value}",
-        lambda site_config: [{"column": site_config.status, "value": value} for value in site_config.statuses],
-        lambda rule: _without(lambda r: r.status == rule["value"]),
-        {"select": 'rows = [row for row in rows if row["%(column)s"] != "%(value)s"]'},
-    ),
-    "less": Convention(
-        (
-            "{column} is contained in each {value} and must come off",
-            "a {value} is right only after its {column} is taken away",
-            "what counts is the difference between {value} and {column}",
-        ),
-        "take {column} off {value} in every row",
-        lambda site_config: [
+    "drop": Behavior(lambda rule: _without(lambda r: r.status == rule["value"])),
+    "less": Behavior(
+        lambda rule: Strategy(value=lambda r: r.value - r.numbers[rule["column"]]),
+        variants=lambda site_config: [
             {"column": column, "value": site_config.value} for column in (site_config.zero, site_config.drift)
         ],
-        lambda rule: Strategy(value=lambda r: r.value - r.numbers[rule["column"]]),
-        {"change": 'value -= number(row["%(column)s"])'},
     ),
-    "warm": Convention(
-        (
-            "the first {number} rows of each {column} are for warming up",
-            "a {column} needs {number} rows until it can be trusted",
-            "each {column} settles during its first {number} rows",
-        ),
-        "leave out the first {number} rows of each {column}",
-        lambda site_config: [{"column": site_config.probe, "number": number} for number in (2, 3, 4, 5)],
-        lambda rule: _later(rule["number"]),
-        {
-            "select": """\
-seen = defaultdict(list)
-for row in rows:
-    seen[row["%(column)s"]].append(row)
-rows = [row for group in seen.values() for row in group[%(number)d:]]"""
-        },
-    ),
-    "floor": Convention(
-        (
-            "nothing below {number} can be detected, so less counts as {number}",
-            "the scale begins at {number}, whatever is displayed below it",
-            "a {value} under {number} is set to {number}",
-        ),
-        "count {number} for every {value} under it",
-        lambda site_config: [{"value": site_config.value, "number": number} for number in (16, 17, 18, 19)],
-        lambda rule: Strategy(value=lambda r: max(r.value, Decimal(rule["number"]))),
-        {"change": "value = max(value, Decimal(%(number)d))"},
-    ),
-    "digits": Convention(
-        (
-            "a {column} is known by {width} digits",
-            "they fill the number of a {column} up to {width} digits",
-            "the number of a {column} has {width} digits, zeros in front included",
-        ),
-        "write every {column} with {width} digits, zeros in front",
-        lambda site_config: [{"column": site_config.probe, "width": width} for width in (3, 4, 5, 6)],
-        lambda rule: Strategy(probe=lambda probe: "0" * (rule["width"] - len(probe)) + probe),
-        {"code": 'row["%(column)s"].zfill(%(width)d)'},
-    ),
-    "stamp": Convention(
-        (
-            "times are told as {form}",
-            "their charts take a time only as {form}",
-            "a time there looks like {form}",
-        ),
-        "write the time of the highest as {form}",
-        _forms,
-        lambda rule: Strategy(form=rule["form"]),
-        {"at": 'at = datetime.strptime(at, "%(own)s").strftime("%(code)s")'},
-    ),
-    "begin": Convention(
-        (
-            "a row is written {minutes} minutes after the fact",
-            "the time of a row is the end of {minutes} minutes, and their times are beginnings",
-            "the logger works {minutes} minutes behind",
-        ),
-        "tell the time of the highest {minutes} minutes earlier",
-        lambda site_config: [{"minutes": minutes, "own": TIMES[site_config.form]} for minutes in (5, 10, 15, 20, 30)],
+    "warm": Behavior(lambda rule: _later(rule["number"])),
+    "floor": Behavior(lambda rule: Strategy(value=lambda r: max(r.value, Decimal(rule["number"])))),
+    "digits": Behavior(lambda rule: Strategy(probe=lambda probe: "0" * (rule["width"] - len(probe)) + probe)),
+    "stamp": Behavior(lambda rule: Strategy(form=rule["form"]), variants=_forms),
+    "begin": Behavior(
         lambda rule: Strategy(earlier=timedelta(minutes=rule["minutes"])),
-        {
-            "at": 'at = (datetime.strptime(at, "%(own)s") - timedelta(minutes=%(minutes)d)).strftime("%(own)s")',
-        },
+        variants=lambda site_config: [
+            {"minutes": minutes, "own": TIMES[site_config.form]} for minutes in (5, 10, 15, 20, 30)
+        ],
     ),
-    "weighed": Convention(
-        (
-            "a row counts as much as its {span} says",
-            "{span} is the weight of a row",
-            "the longer the {span}, the more a row says",
-        ),
-        "weight each mean with {span}",
-        lambda site_config: [{"span": site_config.span}],
-        lambda rule: Strategy(weight=lambda r: r.numbers[rule["span"]]),
-        {"weight": 'number(row["%(span)s"])'},
-        unseen=True,
-    ),
-    "hourly": Convention(
-        (
-            "a {column} has one row an hour, the {which} one",
-            "in every hour of the clock only the {which} row of a {column} is valid",
-            "between two full hours the {which} row of each {column} is enough",
-        ),
-        "count only the {which} row of each {column} in each hour of the clock",
-        lambda site_config: [
+    "weighed": Behavior(lambda rule: Strategy(weight=lambda r: r.numbers[rule["span"]])),
+    "hourly": Behavior(
+        lambda rule: _one_an_hour(rule["which"]),
+        variants=lambda site_config: [
             {
                 "column": site_config.probe,
                 "time": site_config.time,
@@ -293,45 +167,8 @@ rows = [row for group in seen.values() for row in group[%(number)d:]]"""
             }
             for which, order in (("last", "rows"), ("first", "reversed(rows)"))
         ],
-        lambda rule: _one_an_hour(rule["which"]),
-        {
-            "select": """\
-def hour(row):
-    return row["%(column)s"], datetime.strptime(row["%(time)s"], "%(own)s").replace(minute=0)
-rows = list({hour(row): row for row in %(order)s}.values())"""
-        },
-        unseen=True,
     ),
-    "trim": Convention(
-        (
-            "the {number} highest and the {number} lowest rows of each {column} are thrown away",
-            "a {column} loses {number} rows at either end before it is averaged",
-            "{number} extremes of each {column} on both sides mean nothing",
-        ),
-        "leave out the {number} highest and the {number} lowest rows of each {column}",
-        lambda site_config: [
-            {"column": site_config.probe, "value": site_config.value, "number": number} for number in (1, 2, 3)
-        ],
-        lambda rule: _trimmed(rule["number"]),
-        {
-            "select": """\
-ranked = defaultdict(list)
-for row in sorted(rows, key=lambda row: number(row["%(value)s"])):
-    ranked[row["%(column)s"]].append(row)
-rows = [row for group in ranked.values() for row in group[%(number)d:-%(number)d]]"""
-        },
-        unseen=True,
-    ),
-    "letter": Convention(
-        (
-            "the number of a {column} comes with {prefix} in front",
-            "a {column} is written {prefix} and its number",
-            "their {column} numbers carry {prefix} to tell them from others",
-        ),
-        "write {prefix} in front of every {column}",
-        lambda site_config: [{"column": site_config.probe, "prefix": prefix} for prefix in site_config.prefixes],
-        lambda rule: Strategy(probe=lambda probe: rule["prefix"] + probe),
-        {"code": '"%(prefix)s" + row["%(column)s"]'},
-        unseen=True,
-    ),
+    "trim": Behavior(lambda rule: _trimmed(rule["number"])),
+    "letter": Behavior(lambda rule: Strategy(probe=lambda probe: rule["prefix"] + probe)),
 }
+CONVENTIONS = load_conventions(__file__, _BEHAVIORS)

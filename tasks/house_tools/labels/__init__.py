@@ -1,68 +1,68 @@
 """The family `labels`: labels for a depot's parcels are printed with the house tool, as the depot wants them."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity
-from hermes_lab.tasks.house_tools._lines import Columns, LineTool, rules_of
-from hermes_lab.tasks.house_tools.labels.rules import CUSTOMS, Parcel, SiteConfig, plain
-from hermes_lab.tasks.house_tools.labels.words import FIRST, KINDS, LAST, REQUESTS, STREETS, TOWNS
+from hermes_lab.tasks.house_tools._lines import Lines, LineTool, spread, twice_each, unsorted
+from hermes_lab.tasks.rules import load_conventions
+from hermes_lab.tasks.words import load_list
+
+FIRST, LAST = load_list(__file__, "first"), load_list(__file__, "last")
+STREETS, TOWNS = load_list(__file__, "streets"), load_list(__file__, "towns")
 
 
-class Labels(LineTool[SiteConfig, Parcel]):
-    """Every kind and weight that a custom could be about is in every file."""
+class Parcel(NamedTuple):
+    """A row of the file."""
 
-    name = "labels"
-    noun = "depot"
-    summary = "print labels for parcels with the house tool, as the depot wants them"
-    tool, verb, answer = "labels", "print", "labels.txt"
-    customs = CUSTOMS
-    rules = rules_of(f"./{tool} {verb}", CUSTOMS)
-    flags = {name: custom.flags for name, custom in CUSTOMS.items()}  # noqa: RUF012
-    requests = REQUESTS
-    columns = Columns(Parcel._fields, Path(__file__).parent)
-
-    def file_of(self, entity: Entity) -> str:
-        """A depot's parcels."""
-        return f"{entity.slug('parcels')}.csv"
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """Three kinds of parcels."""
-        return SiteConfig(tuple(draws.sample(KINDS[entity.split], 3)))
-
-    def rows(self, site_config: SiteConfig, draws: Draws) -> tuple[Parcel, ...]:
-        """Seven to ten parcels."""
-        return _parcels(site_config, draws)
-
-    def plain(self, rows: Sequence[Parcel]) -> list[str]:
-        """A label for each."""
-        return plain(rows)
+    name: str
+    street: str
+    code: str
+    town: str
+    kind: str
+    kilos: int
 
 
-def _parcels(site_config: SiteConfig, draws: Draws) -> tuple[Parcel, ...]:
-    """Of every kind at least two, on both sides of every weight, in the order of no column."""
-    number = draws.integer(7, 10)
-    kinds = draws.shuffled(
-        [*site_config.kinds, *site_config.kinds, *(draws.choice(site_config.kinds) for _ in range(number - 6))]
-    )
-    kilos = draws.shuffled(
-        [draws.integer(1, 7), draws.integer(21, 30), *(draws.integer(1, 30) for _ in range(number - 2))]
-    )
-    names = draws.sample([f"{first} {last}" for first in FIRST for last in LAST], number)
-    codes = draws.sample(list(range(1000, 9999, 7)), number)
-    streets = [f"{draws.choice(STREETS)} {draws.integer(1, 80)}" for _ in range(number)]
-    parcels = [
-        Parcel(name, street, str(code), draws.choice(TOWNS), kind, weight)
-        for name, street, code, kind, weight in zip(names, streets, codes, kinds, kilos, strict=True)
-    ]
-    # Whatever a custom sorts by, the first two are the wrong way round.
-    return tuple(parcels) if _in_no_order(parcels) else _parcels(site_config, draws)
+def _label(parcel: Parcel, join: str = ", ") -> str:
+    return join.join((parcel.name, parcel.street, f"{parcel.code} {parcel.town}"))
 
 
-def _in_no_order(parcels: Sequence[Parcel]) -> bool:
-    keys = ("name", "code", "town", "street")
-    return all(list(parcels) != sorted(parcels, key=lambda parcel: str(getattr(parcel, key))) for key in keys)
+LINES = Lines(_label)
+CONVENTIONS = load_conventions(
+    __file__,
+    {
+        "only": LINES.those(lambda parcel, rule: parcel.kind == rule["kind"]),
+        "skip": LINES.those(lambda parcel, rule: parcel.kind != rule["kind"]),
+        "heavy": LINES.those(lambda parcel, rule: parcel.kilos >= rule["kilos"]),
+        "light": LINES.those(lambda parcel, rule: parcel.kilos < rule["kilos"]),
+        "sort": LINES.by(lambda parcel, rule: str(getattr(parcel, rule["column"]))),
+        "reverse": LINES.all(lambda lines, rule: lines[::-1]),
+        "caps": LINES.each(lambda parcel, rule: _label(parcel._replace(name=parcel.name.upper()))),
+        "country": LINES.each(lambda parcel, rule: _label(parcel._replace(code=f"{rule['letters']}-{parcel.code}"))),
+        "weight": LINES.each(lambda parcel, rule: f"{_label(parcel)}, {parcel.kilos} kg"),
+        "join": LINES.each(lambda parcel, rule: _label(parcel, rule["mark"])),
+        "copies": LINES.all(lambda lines, rule: [line for line in lines for _ in range(rule["number"])]),
+        "number": LINES.all(lambda lines, rule: [f"{n}. {line}" for n, line in enumerate(lines, 1)]),
+        "mark": LINES.all(lambda lines, rule: [f"{rule['word']} {line}" for line in lines]),
+        "last": LINES.all(lambda lines, rule: [*lines, rule["word"]]),
+    },
+)
 
 
-FAMILY = Labels()
+class Labels(LineTool[Parcel]):
+    """Every kind and weight that a rule could be about is in every file."""
+
+    def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[Parcel, ...] | None:
+        """Seven to ten parcels, on both sides of every weight, in the order of no column."""
+        number = draws.integer(7, 10)
+        of_kinds = twice_each(draws, kinds, number)
+        kilos = spread(draws, number, [draws.integer(1, 7), draws.integer(21, 30)], 1, 30)
+        names = draws.sample([f"{first} {last}" for first in FIRST for last in LAST], number)
+        codes = [str(code) for code in draws.sample(range(1000, 9999, 7), number)]
+        streets = [f"{draws.choice(STREETS)} {draws.integer(1, 80)}" for _ in range(number)]
+        towns = [draws.choice(TOWNS) for _ in range(number)]
+        found = tuple(map(Parcel, names, streets, codes, towns, of_kinds, kilos))
+        return found if unsorted(names, codes, towns, streets) else None
+
+
+FAMILY = Labels(__file__, Parcel._fields, LINES, CONVENTIONS)

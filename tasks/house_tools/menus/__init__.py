@@ -1,64 +1,62 @@
 """The family `menus`: the menu of the day is written with the house tool, as the kitchen wants it."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity
-from hermes_lab.tasks.house_tools._lines import Columns, LineTool, rules_of
-from hermes_lab.tasks.house_tools.menus.rules import CUSTOMS, Dish, SiteConfig, plain
-from hermes_lab.tasks.house_tools.menus.words import COURSES, KINDS, MAINS, REQUESTS
+from hermes_lab.tasks.house_tools._lines import Lines, LineTool, spread, twice_each, unsorted
+from hermes_lab.tasks.rules import load_conventions
+from hermes_lab.tasks.words import load_list
+
+PREPARATIONS, MAINS = load_list(__file__, "preparations"), load_list(__file__, "mains")
 
 
-class Menus(LineTool[SiteConfig, Dish]):
-    """Every course, price and heat that a custom could be about is in every file."""
+class Dish(NamedTuple):
+    """A row of the file."""
 
-    name = "menus"
-    noun = "kitchen"
-    summary = "write the menu of the day with the house tool, as the kitchen wants it"
-    tool, verb, answer = "menus", "write", "menu.txt"
-    customs = CUSTOMS
-    rules = rules_of(f"./{tool} {verb}", CUSTOMS)
-    flags = {name: custom.flags for name, custom in CUSTOMS.items()}  # noqa: RUF012
-    requests = REQUESTS
-    columns = Columns(Dish._fields, Path(__file__).parent)
-
-    def file_of(self, entity: Entity) -> str:
-        """A kitchen's dishes."""
-        return f"{entity.slug('dishes')}.csv"
-
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """Three courses."""
-        return SiteConfig(tuple(draws.sample(COURSES[entity.split], 3)))
-
-    def rows(self, site_config: SiteConfig, draws: Draws) -> tuple[Dish, ...]:
-        """Seven to ten dishes."""
-        return _dishes(site_config, draws)
-
-    def plain(self, rows: Sequence[Dish]) -> list[str]:
-        """A line for each."""
-        return plain(rows)
+    dish: str
+    course: str
+    price: int
+    heat: int
 
 
-def _dishes(site_config: SiteConfig, draws: Draws) -> tuple[Dish, ...]:
-    """Of every course at least two, cheap and dear, mild and hot; in the order of no column, and no course on top."""
-    number = draws.integer(7, 10)
-    courses = draws.shuffled(
-        [*site_config.courses, *site_config.courses, *(draws.choice(site_config.courses) for _ in range(number - 6))]
-    )
-    prices = draws.shuffled(
-        [draws.integer(4, 11), draws.integer(19, 30), *(draws.integer(4, 30) for _ in range(number - 2))]
-    )
-    heats = draws.shuffled([1, 4, *(draws.integer(1, 4) for _ in range(number - 2))])
-    names = draws.sample([f"{kind} {main}" for kind in KINDS for main in MAINS], number)
-    dishes = tuple(map(Dish, names, courses, prices, heats))
-    return dishes if _in_no_order(dishes, site_config) else _dishes(site_config, draws)
+def _line(dish: Dish) -> str:
+    return f"{dish.dish} {dish.price}"
 
 
-def _in_no_order(dishes: Sequence[Dish], site_config: SiteConfig) -> bool:
-    columns = [[dish.price for dish in dishes], [dish.heat for dish in dishes]]
-    columns += [[int(dish.course != course) for dish in dishes] for course in site_config.courses]
-    return all(column != sorted(column) for column in columns)
+LINES = Lines(_line)
+CONVENTIONS = load_conventions(
+    __file__,
+    {
+        "omit": LINES.those(lambda dish, rule: dish.course != rule["course"]),
+        "lead": LINES.by(lambda dish, rule: dish.course != rule["course"]),
+        "ceiling": LINES.those(lambda dish, rule: dish.price <= rule["price"]),
+        "mild": LINES.those(lambda dish, rule: dish.heat <= rule["heat"]),
+        "rank": LINES.by(lambda dish, rule: int(getattr(dish, rule["column"]))),
+        "extra": LINES.each(lambda dish, rule: f"{dish.dish} {dish.price + rule['number']}"),
+        "money": LINES.each(lambda dish, rule: f"{dish.dish} {rule['letters']} {dish.price}"),
+        "title": LINES.each(lambda dish, rule: f"{dish.dish.title()} {dish.price}"),
+        "course": LINES.each(lambda dish, rule: f"{dish.dish} {dish.course} {dish.price}"),
+        "bullet": LINES.all(lambda lines, rule: [f"{rule['sign']}{line}" for line in lines]),
+        "gap": LINES.each(lambda dish, rule: f"{dish.dish}{rule['sign']}{dish.price}"),
+        "stars": LINES.each(lambda dish, rule: f"{_line(dish)}{'*' * dish.heat}"),
+        "top": LINES.all(lambda lines, rule: [rule["word"], *lines]),
+    },
+)
 
 
-FAMILY = Menus()
+class Menus(LineTool[Dish]):
+    """Every course, price and heat that a rule could be about is in every file."""
+
+    def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[Dish, ...] | None:
+        """Seven to ten dishes, cheap and dear, mild and hot, in the order of no column, and no course on top."""
+        number = draws.integer(7, 10)
+        courses = twice_each(draws, kinds, number)
+        prices = spread(draws, number, [draws.integer(4, 11), draws.integer(19, 30)], 4, 30)
+        heats = spread(draws, number, [1, 4], 1, 4)
+        names = draws.sample([f"{how} {main}" for how in PREPARATIONS for main in MAINS], number)
+        on_top = [[course != kind for course in courses] for kind in kinds]
+        return tuple(map(Dish, names, courses, prices, heats)) if unsorted(prices, heats, *on_top) else None
+
+
+FAMILY = Menus(__file__, Dish._fields, LINES, CONVENTIONS)

@@ -1,35 +1,32 @@
 """The family `figures`: an HTML page of figures with captions, sources and hashes, in the form a department wants."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
+from string import Template
 from typing import NamedTuple
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._html import LONGEST, Element, read_html
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS, Custom, Series, SiteConfig, Table, digits_of
-from hermes_lab.tasks.report_generation.figures.script import LINES, SCRIPT, names
-from hermes_lab.tasks.report_generation.figures.words import DELIVERIES, REQUESTS, VOCABULARIES
 
 REPORT = "report.html"
 SHEET = "figures.md"
 FIGURES = 4
 STEP, WIDTH, HEIGHT = 30, 20, 200
 TOLERANCE = 0.06
-"""Of heights, which are printed with one decimal."""
+"""Of heights, which have one decimal in reports."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tables(TaskInstance):
-    """A year's tables to draw."""
+class Tables(ReportInstance[SiteConfig]):
+    """A year of tables to draw."""
 
     folder: str
-    site_config: SiteConfig
     tables: tuple[Table, ...]
 
 
@@ -43,7 +40,7 @@ class Bar(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """All of a figure that is judged."""
+    """The judged parts of a figure."""
 
     number: str
     caption: str
@@ -52,43 +49,37 @@ class Figure(NamedTuple):
     bars: tuple[Bar, ...]
 
 
-class Figures(Family[SiteConfig, Tables]):
-    """Every table has an empty cell, one highest, one lowest and one last number; their totals follow neither the order
-    of the sheet nor the alphabet.
-    """
+class Figures(Report[SiteConfig, Tables, Custom]):
+    """HTML figures of tables.
 
-    name = "figures"
-    domain = "report_generation"
-    noun = "department"
-    summary = "draw tables as HTML figures with caption, source and hash, in the form a department wants"
-    subject = "how figures for {place} are made"
-    rules = rule_types(CONVENTIONS)
+    Every table has an empty cell and a unique highest, lowest and last number. The totals of the tables are ordered
+    neither as in the sheet nor alphabetically. So every rule changes the report.
+    """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The series of a department."""
-        words = VOCABULARIES[entity.split]
-        series = draws.sample(words.series, FIGURES)
+        words = self.words[entity.split]
+        series = [Series(*each) for each in draws.sample(words.series, FIGURES)]
         while _sorted([each.title for each in series]):
             series = draws.shuffled(series)
         return SiteConfig(
             title=draws.choice(words.titles),
             month=draws.choice(words.months),
             series=tuple(series),
-            classes=draws.choice(words.classes),
-            highlights=words.highlights,
-            gaps=words.gaps,
+            classes=tuple(draws.choice(words.classes)),
+            highlights=tuple(words.highlights),
+            gaps=tuple(words.gaps),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Tables:
         """Four tables of 9 to 12 months."""
-        words = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         year, folder = draws.integer(2012, 2025), entity.slug("data")
         tables = _draw_tables(site_config, year, draws)
-        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), year=year, folder=folder)
         files = {f"{folder}/{table.series.stem}.csv": table.text for table in tables}
         return Tables(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
-            files={**files, SHEET: words.sheet.substitute(_sheet_names(site_config))},
+            request=self.ask(entity, draws, folder, year=year, folder=folder),
+            files={**files, SHEET: Template(words.sheet).substitute(_sheet_names(site_config))},
             inputs=(*files, SHEET),
             outputs=(REPORT,),
             folder=folder,
@@ -96,10 +87,16 @@ class Figures(Family[SiteConfig, Tables]):
             tables=tables,
         )
 
+    def right_of(self, instance: Tables, rule: Rule | None) -> tuple[Figure, ...]:
+        """The expected figures under `rule`."""
+        custom = self.strategy(rule)
+        tables = sorted(instance.tables, key=custom.order) if custom.order else instance.tables
+        return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
+
     async def judge(
         self, instance: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges `report.html` against figures that the harness makes itself, one criterion a figure."""
+        """Compares `report.html` with the expected figures, one criterion per figure."""
         text = await read_text(workspace, REPORT, limit=LONGEST)
         page = read_html(text) if text else None
         found = list(page.find("figure")) if page else []
@@ -117,30 +114,21 @@ class Figures(Family[SiteConfig, Tables]):
                 None not in read and ids == [f"fig-{number}" for number in range(1, FIGURES + 1)],
                 f"it needs {FIGURES} figures with ids, each with a picture and the four spans that {SHEET} shows",
             ),
-            *_figures_right(read, right_of(instance, rule)),
+            *_figures_right(read, self.right_of(instance, rule)),
         )
 
-    def solve(self, instance: Tables, rule: Rule | None) -> tuple[Action, ...]:
-        """One script that writes the page."""
-        return (
-            write_script(
-                SCRIPT, {**LINES, **names(instance.site_config), "folder": instance.folder}, CONVENTIONS, rule
-            ),
-        )
+    def slots(self, instance: Tables) -> Mapping[str, str]:
+        """Adds the figures and the classes of their spans."""
+        spans = zip(("number", "caption", "source", "hash"), instance.site_config.classes, strict=True)
+        figures = repr([tuple(series) for series in instance.site_config.series])
+        return {**super().slots(instance), "figures": figures, **{f"{span}_class": name for span, name in spans}}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
-        """The sheet and the tables."""
+        """Reads the sheet and the tables."""
         return (
             shell(f"cat {SHEET}", "First how figures are made here."),
             shell(f"head -n 4 {instance.folder}/*.csv", "And what the tables look like."),
         )
-
-
-def right_of(instance: Tables, rule: Rule | None) -> tuple[Figure, ...]:
-    """The right figures where `rule` holds."""
-    custom = strategy_of(CONVENTIONS, rule, Custom())
-    tables = sorted(instance.tables, key=custom.order) if custom.order else instance.tables
-    return tuple(_figure(number, table, custom) for number, table in enumerate(tables, 1))
 
 
 def _figure(number: int, table: Table, custom: Custom) -> Figure:
@@ -185,7 +173,7 @@ def _draw_tables(site_config: SiteConfig, year: int, draws: Draws) -> tuple[Tabl
 
 
 def _levels(site_config: SiteConfig, draws: Draws) -> list[int]:
-    """How large the numbers of each series are: not in the order of the sheet, nor in that of the titles."""
+    """The magnitude of the numbers of each series; ordered neither as in the sheet nor by title."""
     titles = [series.title for series in site_config.series]
     while True:
         levels = draws.shuffled(range(FIGURES))
@@ -195,7 +183,7 @@ def _levels(site_config: SiteConfig, draws: Draws) -> list[int]:
 
 
 def _draw_table(series: Series, site_config: SiteConfig, year: int, months: int, level: int, draws: Draws) -> Table:
-    """A table with one empty cell, neither the first nor the last; all numbers differ and lie between 60 and 860."""
+    """A table of different numbers in 60..859, with one empty cell that is neither the first nor the last."""
     empty = draws.integer(1, months - 2)
     values: list[int | None] = []
     while len(values) < months:
@@ -226,7 +214,7 @@ def _sheet_names(site_config: SiteConfig) -> dict[str, str]:
 
 
 def _read_figure(element: Element, site_config: SiteConfig) -> Figure | None:
-    """What a figure shows; None where a part is missing or stands twice."""
+    """The content of a figure; None if a part is missing or repeated."""
     pictures, captions = list(element.find("svg")), list(element.find("figcaption"))
     if len(pictures) != 1 or len(captions) != 1 or any(element.find("figure")):
         return None
@@ -240,7 +228,7 @@ def _read_figure(element: Element, site_config: SiteConfig) -> Figure | None:
 
 
 def _read_bar(rect: Element) -> Bar | None:
-    """A bar; None where it does not stand on the ground, between two places, or has what the sheet does not name."""
+    """A bar; None if it is off the baseline or the grid, or has attributes that the sheet does not list."""
     try:
         x, y, width, height = (float(rect.attributes[name]) for name in ("x", "y", "width", "height"))
     except (KeyError, ValueError):
@@ -268,11 +256,10 @@ def _figures_right(found: Sequence[Figure | None], right: Sequence[Figure]) -> l
 
 
 def _wrong(figure: Figure, wanted: Figure) -> list[str]:
-    """The parts of a figure that are not right."""
+    """The names of the wrong parts of a figure."""
     bars = len(figure.bars) == len(wanted.bars) and all(map(_same_bar, figure.bars, wanted.bars))
     parts = [name for name in Figure._fields[:-1] if getattr(figure, name) != getattr(wanted, name)]
     return parts if bars else [*parts, "bars"]
 
 
-FAMILY = Figures()
-"""The family."""
+FAMILY = Figures(__file__, CONVENTIONS, Custom())

@@ -1,88 +1,85 @@
-"""The family `house_template`: a Markdown report by the house's template and sheet, in the form that a client is used
-to.
-"""
+"""The family `house_template`: a Markdown report by a template and a style sheet, in the form a client wants."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import Template
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance, texts
 from hermes_lab.tasks.report_generation.house_template.data import (
-    Report,
+    Expected,
     draw_items,
-    draw_shape,
+    draw_site,
     render_items,
     right_report,
 )
 from hermes_lab.tasks.report_generation.house_template.rules import CONVENTIONS, Custom, Item, SiteConfig
-from hermes_lab.tasks.report_generation.house_template.script import LINES, SCRIPT, names
-from hermes_lab.tasks.report_generation.house_template.words import DELIVERIES, REQUESTS, ROW_NOTES, VOCABULARIES
+from hermes_lab.tasks.words import load_words
 
 REPORT = "report.md"
 LARGEST = 30_000
+ROW_NOTES = load_words(__file__, dict[str, str], "row_notes")
+"""The text of the template below the table of a section, by split."""
 QUARTER_ENDS = ("03-31", "06-30", "09-30", "12-31")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Data(TaskInstance):
-    """A quarter's data to report on."""
+class Data(ReportInstance[SiteConfig]):
+    """A quarter of data to report on."""
 
     file: str
-    site_config: SiteConfig
     items: tuple[Item, ...]
-    day: str
+    date: str
 
 
-class HouseTemplate(Family[SiteConfig, Data]):
-    """Negative, zero, small and large amounts, days and states of every kind are in each section of every report."""
+class HouseTemplate(Report[SiteConfig, Data, Custom]):
+    """Markdown reports.
 
-    name = "house_template"
-    domain = "report_generation"
-    noun = "client"
-    summary = "write a Markdown report by a template, in the form a client is used to"
-    subject = "how reports for {place} are set"
-    rules = rule_types(CONVENTIONS)
+    Each section of a report has negative, zero, small and large amounts and all states, so that every rule changes it.
+    """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The words of a client's report."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        """The words of a client's reports."""
+        return draw_site(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Data:
-        """A quarter's data: 20 to 28 items in four sections."""
-        words = VOCABULARIES[entity.split]
+        """A quarter of data: 20 to 28 items in four sections."""
+        words = self.words[entity.split]
         year, quarter = draws.integer(2015, 2025), draws.integer(1, 4)
         items = draw_items(site_config, words, year, quarter, draws)
         day = f"{year}-{QUARTER_ENDS[quarter - 1]}"
         file = f"{entity.slug('figures')}.csv"
-        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), day=day, file=file)
-        named = {**names(site_config), "difference": site_config.difference, "currency": site_config.currency}
+        named = texts(site_config)
         return Data(
-            request=f"{sentence(request, file)} {entity.phrase(draws, DELIVERIES)}",
+            request=self.ask(entity, draws, file, day=day, file=file),
             files={
                 file: render_items(site_config, items),
-                "template.md": words.template.substitute(
+                "template.md": Template(words.template).substitute(
                     named | {"sections": _sections(site_config, ROW_NOTES[entity.split])}
                 ),
-                "style.md": words.style.substitute(named),
+                "style.md": Template(words.style).substitute(named),
             },
             inputs=(file, "template.md", "style.md"),
             outputs=(REPORT,),
             file=file,
             site_config=site_config,
             items=tuple(items),
-            day=day,
+            date=day,
         )
+
+    def right_of(self, instance: Data, rule: Rule | None) -> Expected:
+        """The expected report under `rule`."""
+        return right_report(instance.site_config, instance.items, instance.date, self.strategy(rule))
 
     async def judge(
         self, instance: Data, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges `report.md` against a report that the harness makes itself, one criterion a section."""
-        right = right_of(instance, rule)
+        """Compares `report.md` with the expected report, one criterion per section."""
+        right = self.right_of(instance, rule)
         text = await read_text(workspace, REPORT, limit=LARGEST)
         parts = read_parts(text or "")
         sections = [part for part in parts if part.level == 2]
@@ -101,22 +98,18 @@ class HouseTemplate(Family[SiteConfig, Data]):
             *_sections_right(instance.site_config, right, sections),
         )
 
-    def solve(self, instance: Data, rule: Rule | None) -> tuple[Action, ...]:
-        """One script that writes the report."""
-        lines = {**LINES, **names(instance.site_config), "file": instance.file, "date": instance.day}
-        return (write_script(SCRIPT, lines, CONVENTIONS, rule),)
+    def slots(self, instance: Data) -> Mapping[str, str]:
+        """Adds the sections and the unit."""
+        site_config = instance.site_config
+        own = {"sections": repr(list(site_config.sections)), "unit": site_config.currency}
+        return {**super().slots(instance), **own}
 
     def explore(self, instance: Data) -> tuple[Action, ...]:
-        """The template, the sheet and the data."""
+        """Reads the template, the style sheet and the data."""
         return (
             shell("ls -l && cat template.md style.md", "First the template and how we set reports."),
             shell(f"head -n 6 {instance.file} && wc -l {instance.file}", "And the data."),
         )
-
-
-def right_of(instance: Data, rule: Rule | None) -> Report:
-    """The right report where `rule` holds."""
-    return right_report(instance.site_config, instance.items, instance.day, strategy_of(CONVENTIONS, rule, Custom()))
 
 
 def _sections(site_config: SiteConfig, note: str) -> str:
@@ -126,7 +119,7 @@ def _sections(site_config: SiteConfig, note: str) -> str:
 
 
 def _headings(site_config: SiteConfig, parts: Sequence[Part]) -> Criterion:
-    """Whether the template's headings are there in its order, whatever stands before or behind their words."""
+    """Whether the headings contain those of the template, in order: rules may number them."""
     levels, found = [part.level for part in parts[1:]], [part.title for part in parts[1:]]
     wanted = (site_config.title, site_config.overview, *site_config.sections)
     holds = (
@@ -137,14 +130,14 @@ def _headings(site_config: SiteConfig, parts: Sequence[Part]) -> Criterion:
     return criterion("headings", holds, "the headings are not those of the template, in its order")
 
 
-def _tables(right: Report, sections: Sequence[Part]) -> Criterion:
-    """Whether each section has one table, with the columns of the template."""
+def _tables(right: Expected, sections: Sequence[Part]) -> Criterion:
+    """Whether each section has exactly one table, with the columns of the template."""
     wanted = [section.rows[0] for section in right.sections]
     found = [part.tables[0][0] if len(part.tables) == 1 and part.tables[0] else () for part in sections]
     return criterion("tables", found == wanted, "a section does not hold just one table with the template's columns")
 
 
-def _sections_right(site_config: SiteConfig, right: Report, sections: Sequence[Part]) -> list[Criterion]:
+def _sections_right(site_config: SiteConfig, right: Expected, sections: Sequence[Part]) -> list[Criterion]:
     criteria = []
     for number, (name, wanted) in enumerate(
         zip((site_config.overview, *site_config.sections), right.sections, strict=True)
@@ -158,5 +151,4 @@ def _sections_right(site_config: SiteConfig, right: Report, sections: Sequence[P
     return criteria
 
 
-FAMILY = HouseTemplate()
-"""The family."""
+FAMILY = HouseTemplate(__file__, CONVENTIONS, Custom())

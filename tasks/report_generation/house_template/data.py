@@ -1,43 +1,36 @@
-"""What a client is like, what its data holds, and the right report on it."""
+"""Clients, their data, and the expected reports."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.house_template.rules import Custom, Item, Row, SiteConfig
-from hermes_lab.tasks.report_generation.house_template.words import Vocabulary
 
 SECTIONS = 4
 MIN_ITEMS, MAX_ITEMS = 5, 7
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
-    """The words of a client's report."""
-    section, item, booked, state, planned, actual, difference = draws.choice(words.labels)
+def draw_site(draws: Draws, words: Words) -> SiteConfig:
+    """The words of a client's reports."""
     return SiteConfig(
+        **draws.choice(words.labels),
         title=draws.choice(words.titles),
         as_of=draws.choice(words.as_of),
         overview=draws.choice(words.overviews),
-        section=section,
-        item=item,
-        booked=booked,
-        state=state,
-        planned=planned,
-        actual=actual,
-        difference=difference,
         currency=draws.choice(words.currencies),
         states=tuple(draws.sample(words.states, 3)),
         sections=tuple(draws.sample(tuple(words.sections), SECTIONS)),
-        rest=words.rest,
-        all=words.all,
+        rest=tuple(words.rest),
+        all=tuple(words.all),
     )
 
 
-def draw_items(site_config: SiteConfig, words: Vocabulary, year: int, quarter: int, draws: Draws) -> list[Item]:
-    """The data of a quarter, mixed over the sections.
+def draw_items(site_config: SiteConfig, words: Words, year: int, quarter: int, draws: Draws) -> list[Item]:
+    """The data of a quarter, in random order.
 
-    Every section has, among others, an item over plan, one under it, one as planned, one of under 100, one between 100
-    and 200, and one of each state: so every custom makes a difference, and no two the same.
+    Every section has an item over plan, one under plan, one on plan, one under 100, one between 100 and 200, and one of
+    each state. So every rule changes the report, and each in a different way.
     """
     items = []
     for section in site_config.sections:
@@ -52,7 +45,7 @@ def draw_items(site_config: SiteConfig, words: Vocabulary, year: int, quarter: i
 
 
 def _sums(number: int, draws: Draws) -> tuple[int, int]:
-    """What was planned and spent, in hundredths, for the `number`-th item of a section."""
+    """The planned and actual amounts of the `number`-th item of a section, in hundredths."""
     planned = draws.integer(30_000, 9_000_000)
     if number == 0:
         return planned, planned
@@ -65,7 +58,7 @@ def _sums(number: int, draws: Draws) -> tuple[int, int]:
 
 
 def render_items(site_config: SiteConfig, items: Sequence[Item]) -> str:
-    """The data as CSV. No cell needs quotes."""
+    """The data as CSV. No cell needs quoting."""
     labels = (
         site_config.section,
         site_config.item,
@@ -79,21 +72,21 @@ def render_items(site_config: SiteConfig, items: Sequence[Item]) -> str:
 
 
 class Section(NamedTuple):
-    """A heading and the table under it: labels, units, rows, totals."""
+    """A heading and its table: labels, units, rows and totals."""
 
     heading: str
     rows: tuple[Row, ...]
 
 
-class Report(NamedTuple):
-    """All of a report that is judged."""
+class Expected(NamedTuple):
+    """The judged parts of a report."""
 
     day: str
     sections: tuple[Section, ...]
 
 
-def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custom: Custom) -> Report:
-    """The report as a client wants it."""
+def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custom: Custom) -> Expected:
+    """The report as the client wants it."""
     kept = [item for item in items if custom.keep(item)]
     members = [[item for item in kept if item.section == section] for section in site_config.sections]
     overview = [(name, *_amounts(own, custom)) for name, own in zip(site_config.sections, members, strict=True)]
@@ -104,7 +97,7 @@ def right_report(site_config: SiteConfig, items: Sequence[Item], day: str, custo
         for own in members
     ]
     headings = [custom.heading(n, name) for n, name in enumerate((site_config.overview, *site_config.sections), 1)]
-    return Report(custom.date(day), tuple(map(Section, headings, tables)))
+    return Expected(custom.date(day), tuple(map(Section, headings, tables)))
 
 
 def _rows(items: Sequence[Item], custom: Custom) -> list[Row]:

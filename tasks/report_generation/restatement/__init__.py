@@ -1,31 +1,27 @@
-"""The family `restatement`: which of a board's figures stand after restatements, and what has changed, as a CSV and a
-Markdown file.
-"""
+"""The family `restatement`: a board's figures after restatements as CSV, and what has changed as Markdown."""
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import Template
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
 from hermes_lab.tasks.report_generation._markdown import Part, read_parts, share_right
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation.restatement.data import (
     Restated,
     Row,
     draw_figures,
-    draw_shape,
+    draw_site,
     quarters_from,
     render_filings,
     right_rows,
 )
 from hermes_lab.tasks.report_generation.restatement.rules import CONVENTIONS, Custom, Figure, SiteConfig
-from hermes_lab.tasks.report_generation.restatement.script import LINES, SCRIPT, names
-from hermes_lab.tasks.report_generation.restatement.words import DELIVERIES, REQUESTS, VOCABULARIES
 
 TABLE, CHANGES, NOTES = "standing.csv", "changes.md", "notes.md"
 LARGEST = 20_000
@@ -33,29 +29,23 @@ COLUMNS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filings(TaskInstance):
+class Filings(ReportInstance[SiteConfig]):
     """Six quarters of filings."""
 
     folder: str
-    site_config: SiteConfig
     figures: tuple[Figure, ...]
 
 
-class Restatement(Family[SiteConfig, Filings]):
-    """Small and large, early and late, single, double and withdrawn restatements for every reason are in each set of
-    filings.
-    """
+class Restatement(Report[SiteConfig, Filings, Custom]):
+    """Restated figures.
 
-    name = "restatement"
-    domain = "report_generation"
-    noun = "board"
-    summary = "tell which restated figures stand, in a CSV and a Markdown file, as a board reads them"
-    subject = "how restated figures for {place} are set out"
-    rules = rule_types(CONVENTIONS)
+    Every set of filings has small and large, early and late, single, double and withdrawn restatements for every
+    reason, so that every rule changes the files.
+    """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The lines and words of a board."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_site(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Filings:
         """Filings of six quarters over four lines, twelve of whose figures are restated."""
@@ -63,14 +53,11 @@ class Restatement(Family[SiteConfig, Filings]):
         figures = draw_figures(site_config, quarters, draws)
         folder = entity.slug("filings")
         files = render_filings(site_config, figures, quarters, folder)
-        notes = VOCABULARIES[entity.split].notes.substitute(
+        notes = Template(self.words[entity.split].notes).substitute(
             {**vars(site_config), "lines": ", ".join(site_config.lines), "folder": folder}
         )
-        request = entity.phrase(draws, REQUESTS).format(
-            place=entity.called(self.noun), last=quarters[-1], folder=folder
-        )
         return Filings(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
+            request=self.ask(entity, draws, folder, last=quarters[-1], folder=folder),
             files={**files, NOTES: notes},
             inputs=(*files, NOTES),
             outputs=(TABLE, CHANGES),
@@ -79,13 +66,15 @@ class Restatement(Family[SiteConfig, Filings]):
             figures=tuple(figures),
         )
 
+    def right_of(self, instance: Filings, rule: Rule | None) -> Restated:
+        """The expected rows under `rule`."""
+        return right_rows(instance.site_config, instance.figures, self.strategy(rule))
+
     async def judge(
         self, instance: Filings, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges both files by rows that the harness makes itself, one criterion a column and one a part of the
-        list.
-        """
-        right, site_config = right_of(instance, rule), instance.site_config
+        """Compares both files with the expected rows: one criterion per column of the CSV and per part of the list."""
+        right, site_config = self.right_of(instance, rule), instance.site_config
         head = (site_config.line, site_config.quarter, site_config.first, site_config.standing, site_config.change)
         table, changes = await read_text(workspace, TABLE, LARGEST), await read_text(workspace, CHANGES, LARGEST)
         rows = _read_csv(table or "")
@@ -101,29 +90,20 @@ class Restatement(Family[SiteConfig, Filings]):
             *_list_right(parts, site_config, right),
         )
 
-    def solve(self, instance: Filings, rule: Rule | None) -> tuple[Action, ...]:
-        """One script that writes both files."""
-        return (
-            write_script(
-                SCRIPT, {**LINES, **names(instance.site_config), "folder": instance.folder}, CONVENTIONS, rule
-            ),
-        )
+    def slots(self, instance: Filings) -> Mapping[str, str]:
+        """Adds the lines of the filings."""
+        return {**super().slots(instance), "lines": repr(list(instance.site_config.lines))}
 
     def explore(self, instance: Filings) -> tuple[Action, ...]:
-        """The notes and the filings."""
+        """Reads the notes and the filings."""
         return (
             shell(f"cat {NOTES}", "First what the notes say."),
             shell(f"head -n 40 {instance.folder}/*.csv", "And the filings."),
         )
 
 
-def right_of(instance: Filings, rule: Rule | None) -> Restated:
-    """The right rows where `rule` holds."""
-    return right_rows(instance.site_config, instance.figures, strategy_of(CONVENTIONS, rule, Custom()))
-
-
 def _read_csv(text: str) -> list[Row]:
-    """The rows, blank ones and a byte order mark left out; none where it is no CSV."""
+    """The rows, without blank ones and a byte order mark; none if the text is not valid CSV."""
     try:
         rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
         return [tuple(cell.strip() for cell in row) for row in rows if row]
@@ -159,5 +139,4 @@ def _list_right(parts: Sequence[Part], site_config: SiteConfig, right: Restated)
     ]
 
 
-FAMILY = Restatement()
-"""The family."""
+FAMILY = Restatement(__file__, CONVENTIONS, Custom())

@@ -1,37 +1,31 @@
-"""What a board's filings say, and the right figures from them."""
+"""The filings of a board, and the expected figures."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation.restatement.rules import WITHDRAWN, Custom, Entry, Figure, SiteConfig
-from hermes_lab.tasks.report_generation.restatement.words import Vocabulary
 
 Row = tuple[str, ...]
 LINES, QUARTERS, REASONS = 4, 6, 4
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
+def draw_site(draws: Draws, words: Words) -> SiteConfig:
     """The lines and words of a board."""
-    line, quarter, first, standing, change, reason = draws.choice(words.labels)
     return SiteConfig(
+        **draws.choice(words.labels),
         lines=tuple(draws.sample(words.lines, LINES)),
         reasons=tuple(draws.sample(words.reasons, REASONS)),
-        line=line,
-        quarter=quarter,
-        first=first,
-        standing=standing,
-        change=change,
-        reason=reason,
         heading=draws.choice(words.headings),
         restated=draws.choice(words.restated),
         currency=draws.choice(words.currencies),
-        withdrawn=words.withdrawn,
+        withdrawn=tuple(words.withdrawn),
     )
 
 
 def quarters_from(year: int, number: int) -> tuple[str, ...]:
-    """Six quarters in a row, from that one on."""
+    """Six consecutive quarters, starting with the given one."""
     months = [4 * year + number - 1 + n for n in range(QUARTERS)]
     return tuple(f"{each // 4}-Q{each % 4 + 1}" for each in months)
 
@@ -39,9 +33,9 @@ def quarters_from(year: int, number: int) -> tuple[str, ...]:
 def draw_figures(site_config: SiteConfig, quarters: Sequence[str], draws: Draws) -> list[Figure]:
     """All figures, quarter by quarter.
 
-    Among them: restatements by a few units, by 1 to 2, by 2 to 5 and by more percent; for every reason; one to four
-    quarters late; restated twice, up and down; withdrawn by a dash, at once and later. So every custom makes a
-    difference, and no two the same.
+    They include restatements by a few units, by 1 to 2, by 2 to 5 and by more percent; for every reason; one to four
+    quarters late; double ones, up and down; and figures withdrawn by a dash, at once or later. So every rule changes
+    the files, and each in a different way.
     """
     early = draws.shuffled([(quarter, line) for quarter in (0, 1) for line in range(LINES)])
     later = [(quarter, line) for quarter in (2, 3) for line in range(LINES)]
@@ -66,7 +60,7 @@ def _age(key: Key, draws: Draws) -> int:
 
 
 def _small(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
-    """One restatement each, by 1 to 4, 5 to 9, 10 to 14, and 15 to 19, none more than three quarters late."""
+    """One restatement each, by 1 to 4, 5 to 9, 10 to 14 and 15 to 19, at most three quarters late."""
     reasons = draws.shuffled(site_config.reasons)
     found: Entries = {}
     for number, key in enumerate(keys):
@@ -76,7 +70,7 @@ def _small(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConf
 
 
 def _late(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
-    """One restatement each, by 1 to 2, 2 to 5 and by more percent, the first three 2, 3 and 4 quarters late."""
+    """One restatement each, by 1 to 2, 2 to 5 and more percent; the first three are 2, 3 and 4 quarters late."""
     reasons = draws.shuffled(site_config.reasons)
     percents = draws.shuffled((1.5, 3.5, draws.integer(6, 12), draws.integer(13, 20)))
     found: Entries = {}
@@ -88,7 +82,7 @@ def _late(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfi
 
 
 def _twice(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
-    """Restated twice, the second time halfway back; the first figure up, the other down."""
+    """Two restatements each, the second halfway back; one figure goes up first, the other down."""
     found: Entries = {}
     for key, sign in zip(keys, (1, -1), strict=True):
         off = sign * 2 * draws.integer(100, 300)
@@ -98,7 +92,7 @@ def _twice(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConf
 
 
 def _withdrawn(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: SiteConfig, draws: Draws) -> Entries:
-    """A dash in the next filing; and a restatement, then a dash."""
+    """One figure with a dash in the next filing, and one with a restatement, then a dash."""
     at_once, later = keys
     first, second, third = draws.sample(site_config.reasons, 3)
     off = draws.choice((-1, 1)) * draws.integer(100, 400)
@@ -111,7 +105,7 @@ def _withdrawn(keys: Sequence[Key], firsts: Mapping[Key, int], site_config: Site
 def render_filings(
     site_config: SiteConfig, figures: Sequence[Figure], quarters: Sequence[str], folder: str
 ) -> dict[str, str]:
-    """A CSV file a quarter: its own figures, then what it restates. No cell needs quotes."""
+    """One CSV file per quarter: its own figures, then restated ones. No cell needs quoting."""
     head = f"{site_config.line},{site_config.quarter},amount,{site_config.reason}\n".lower()
     rows_of = {quarter: number for number, quarter in enumerate(quarters)}
     rows: list[list[str]] = [[] for _ in quarters]
@@ -125,14 +119,14 @@ def render_filings(
 
 
 class Restated(NamedTuple):
-    """Both files: the rows of the CSV, and of them those that changes.md lists."""
+    """The rows of the CSV, and those of them that changes.md lists."""
 
     rows: tuple[Row, ...]
     listed: tuple[Row, ...]
 
 
 def right_rows(site_config: SiteConfig, figures: Sequence[Figure], custom: Custom) -> Restated:
-    """The rows as a board wants them, without their header."""
+    """The rows as the board wants them, without the header."""
     quarters = sorted({figure.quarter for figure in figures})
     ordered = sorted(figures, key=lambda f: custom.order(quarters.index(f.quarter), site_config.lines.index(f.line)))
     rows, listed = [], []

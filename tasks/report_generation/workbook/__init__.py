@@ -1,65 +1,61 @@
 """The family `workbook`: an .xlsx workbook of a division's tables with a summary, laid out as the division wants it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import isclose
-from pathlib import Path
+from string import Template
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.conventions import rule_types, strategy_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.report_generation._conventions import write_script
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, criterion, shell
+from hermes_lab.tasks.report_generation._report import Report, ReportInstance
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet, read_workbook
-from hermes_lab.tasks.report_generation.workbook.data import TABLES, draw_shape, draw_tables, render_table, right_sheets
+from hermes_lab.tasks.report_generation.workbook.data import (
+    TABLES,
+    draw_site,
+    draw_tables,
+    render_table,
+    right_sheets,
+)
 from hermes_lab.tasks.report_generation.workbook.rules import CONVENTIONS, Custom, SiteConfig, Table
-from hermes_lab.tasks.report_generation.workbook.script import LINES, SCRIPT, names
-from hermes_lab.tasks.report_generation.workbook.words import DELIVERIES, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.words import read_file
 
 BOOK, LAYOUT, WRITER = "book.xlsx", "layout.md", "xlsx.py"
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tables(TaskInstance):
-    """A year's tables."""
+class Tables(ReportInstance[SiteConfig]):
+    """A year of tables."""
 
     folder: str
     year: str
-    site_config: SiteConfig
     tables: tuple[Table, ...]
 
 
-class Workbook(Family[SiteConfig, Tables]):
-    """Missing amounts, repeated documents and rows of all kinds are in every table; totals and titles follow neither
-    each other nor the layout.
-    """
+class Workbook(Report[SiteConfig, Tables, Custom]):
+    """Workbooks.
 
-    name = "workbook"
-    domain = "report_generation"
-    noun = "division"
-    summary = "write an .xlsx workbook of tables with a summary, laid out as a division wants it"
-    subject = "how workbooks for {place} are laid out"
-    rules = rule_types(CONVENTIONS)
+    Every table has a missing amount, repeated documents and rows of all kinds. Totals, titles and the layout are in
+    different orders. So every rule changes the workbook.
+    """
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The tables and words of a division."""
-        return draw_shape(draws, VOCABULARIES[entity.split])
+        return draw_site(draws, self.words[entity.split])
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Tables:
         """Three tables of 8 to 12 rows."""
         year, folder = draws.integer(2012, 2025), entity.slug("tables")
         tables = draw_tables(site_config, year, draws)
         files = {f"{folder}/{table.source.stem}.csv": render_table(site_config, table) for table in tables}
-        request = entity.phrase(draws, REQUESTS).format(place=entity.called(self.noun), year=year, folder=folder)
-        layout = VOCABULARIES[entity.split].layout.substitute(
+        layout = Template(self.words[entity.split].layout).substitute(
             {**vars(site_config), "number": site_config.unit, "folder": folder, "list": _listed(site_config)}
         )
         return Tables(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, DELIVERIES)}",
-            files={**files, LAYOUT: layout, WRITER: writer_text()},
+            request=self.ask(entity, draws, folder, year=year, folder=folder),
+            files={**files, LAYOUT: layout, WRITER: read_file(__file__, "writer.py")},
             inputs=(*files, LAYOUT, WRITER),
             outputs=(BOOK,),
             folder=folder,
@@ -68,11 +64,15 @@ class Workbook(Family[SiteConfig, Tables]):
             tables=tables,
         )
 
+    def right_of(self, instance: Tables, rule: Rule | None) -> tuple[Sheet, ...]:
+        """The expected sheets under `rule`."""
+        return right_sheets(instance.site_config, instance.tables, instance.year, self.strategy(rule))
+
     async def judge(
         self, instance: Tables, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges `book.xlsx` against sheets that the harness makes itself, one criterion a sheet."""
-        right, site_config = right_of(instance, rule), instance.site_config
+        """Compares `book.xlsx` with the expected sheets, one criterion per sheet."""
+        right, site_config = self.right_of(instance, rule), instance.site_config
         data = await read_bytes(workspace, BOOK)
         sheets = read_workbook(data) if data else None
         found = sheets or ()
@@ -99,28 +99,18 @@ class Workbook(Family[SiteConfig, Tables]):
             *_sheets_right(found, right),
         )
 
-    def solve(self, instance: Tables, rule: Rule | None) -> tuple[Action, ...]:
-        """One script that writes the workbook."""
-        lines = {**LINES, **names(instance.site_config), "folder": instance.folder, "year": instance.year}
-        return (write_script(SCRIPT, lines, CONVENTIONS, rule),)
+    def slots(self, instance: Tables) -> Mapping[str, str]:
+        """Adds the tables and the unit."""
+        site_config = instance.site_config
+        own = {"tables": repr([tuple(source) for source in site_config.tables]), "unit": site_config.currency}
+        return {**super().slots(instance), **own}
 
     def explore(self, instance: Tables) -> tuple[Action, ...]:
-        """The layout, the tables and the writer."""
+        """Reads the layout, the tables and the writer."""
         return (
             shell(f"cat {LAYOUT} && head -n 4 {instance.folder}/*.csv", "First the layout and the tables."),
             shell(f"head -n 9 {WRITER}", "And how the file is written."),
         )
-
-
-def right_of(instance: Tables, rule: Rule | None) -> tuple[Sheet, ...]:
-    """The right sheets where `rule` holds."""
-    return right_sheets(instance.site_config, instance.tables, instance.year, strategy_of(CONVENTIONS, rule, Custom()))
-
-
-@cache
-def writer_text() -> str:
-    """The writer of workbooks, as it lies in every workspace."""
-    return Path(__file__).with_name("writer.py").read_text()
 
 
 def _listed(site_config: SiteConfig) -> str:
@@ -138,7 +128,7 @@ def _has_form(sheets: Sequence[Sheet], site_config: SiteConfig) -> bool:
 
 
 def _is_consistent(sheets: Sequence[Sheet], site_config: SiteConfig) -> bool:
-    """Whether the summary has the total of each table, be it in the last row or the first below the units."""
+    """Whether the summary has the total of each table: that of its last row, or of the first one below the units."""
     sums = [row[-1].value for sheet in sheets if sheet.name == site_config.summary for row in sheet.rows[2:]]
     for sheet in sheets:
         totals = [sheet.rows[index][-1].value for index in (2, -1) if len(sheet.rows) > 2 and sheet.rows[index]]
@@ -154,7 +144,7 @@ def _same(found: str | float | None, right: str | float | None) -> bool:
 
 
 def _same_cell(found: Cell, right: Cell) -> bool:
-    """Of numbers that are neither money nor days the format does not matter."""
+    """The format matters for money and days only."""
     formatted = not isinstance(right.value, float) or right.format in ("General", found.format)
     return _same(found.value, right.value) and found.formula == right.formula and formatted
 
@@ -173,5 +163,4 @@ def _sheets_right(found: Sequence[Sheet], right: Sequence[Sheet]) -> list[Criter
     return criteria
 
 
-FAMILY = Workbook()
-"""The family."""
+FAMILY = Workbook(__file__, CONVENTIONS, Custom())

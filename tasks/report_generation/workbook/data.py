@@ -1,45 +1,40 @@
-"""What a division's tables hold, and the right workbook of them."""
+"""The tables of a division, and the expected workbook."""
 
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.report_generation._xlsx import Cell, Sheet
 from hermes_lab.tasks.report_generation.workbook.rules import EPOCH, Custom, Entry, SiteConfig, Source, Table
-from hermes_lab.tasks.report_generation.workbook.words import Vocabulary
 
 TABLES = 3
 MIN_ROWS, MAX_ROWS = 8, 12
 REPEATED = 2
-"""Rows of every table with the document of another row."""
+"""Rows per table that repeat the document of another row."""
 
 
-def draw_shape(draws: Draws, words: Vocabulary) -> SiteConfig:
+def draw_site(draws: Draws, words: Words) -> SiteConfig:
     """The tables and words of a division."""
-    tables = draws.sample(words.tables, TABLES)
+    tables = [Source(*each) for each in draws.sample(words.tables, TABLES)]
     while _monotonic([source.title for source in tables]):
         tables = draws.shuffled(tables)
-    table, document, day, kind, count, amount = draws.choice(words.labels)
     return SiteConfig(
+        **draws.choice(words.labels),
         tables=tuple(tables),
         summary=draws.choice(words.summaries),
-        table=table,
-        document=document,
-        day=day,
-        kind=kind,
-        count=count,
-        amount=amount,
         unit=draws.choice(words.units),
         currency=draws.choice(words.currencies),
         kinds=tuple(draws.sample(words.kinds, 3)),
-        totals=words.totals,
+        totals=tuple(words.totals),
     )
 
 
 def draw_tables(site_config: SiteConfig, year: int, draws: Draws) -> tuple[Table, ...]:
-    """A year's tables. Their totals follow neither the layout nor the alphabet; each has rows of every kind, an empty
-    amount, and documents that stand twice.
+    """A year of tables. Each has rows of every kind, an empty amount and repeated documents.
+
+    Their totals are ordered neither as in the layout nor alphabetically.
     """
     titles = [source.title for source in site_config.tables]
     levels = draws.shuffled(range(TABLES))
@@ -61,7 +56,7 @@ def _draw_table(source: Source, site_config: SiteConfig, year: int, level: int, 
     documents = draws.shuffled([f"{first + n - (n >= count - REPEATED) * 5:05d}" for n in range(count)])
     low, high = ((10_000, 40_000), (70_000, 150_000), (300_000, 900_000))[level]
     amounts: list[int | None] = [draws.integer(low, high) for _ in range(count)]
-    # Half a unit and a bit over: so rounding always moves a total.
+    # Fractions over one half: rounding always changes a total.
     amounts = [None if amount is None else amount - amount % 100 + draws.integer(55, 95) for amount in amounts]
     kinds = draws.shuffled([site_config.kinds[n % 3] for n in range(count)])
     empty = draws.choice([n for n in range(count) if documents.count(documents[n]) == 1])
@@ -77,7 +72,7 @@ def _draw_table(source: Source, site_config: SiteConfig, year: int, level: int, 
 
 
 def render_table(site_config: SiteConfig, table: Table) -> str:
-    """A table as CSV. No cell needs quotes."""
+    """A table as CSV. No cell needs quoting."""
     head = f"{site_config.document},{site_config.day},{site_config.kind},{site_config.amount}\n".lower()
     rows = [
         f"{document},{day},{kind},{'' if amount is None else f'{amount / 100:.2f}'}\n"
@@ -87,7 +82,7 @@ def render_table(site_config: SiteConfig, table: Table) -> str:
 
 
 def right_sheets(site_config: SiteConfig, tables: Sequence[Table], year: str, custom: Custom) -> tuple[Sheet, ...]:
-    """The workbook as a division wants it. A `Sheet` without formats but of money and days."""
+    """The workbook as the division wants it. Only money and days have formats."""
     titles = [table.source.title for table in tables]
     totals = [_total(table, custom) for table in tables]
     counts = [custom.count([entry for entry in table.entries if custom.counts(entry)]) for table in tables]

@@ -1,4 +1,4 @@
-"""How divisions want their workbooks: what a custom changes, in the harness, in a script and in words."""
+"""How the rules of divisions change their workbooks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from hermes_lab.tasks.conventions import Convention, Literals, one_of, variants_of
+from hermes_lab.tasks.rules import Behavior, Convention, Literals, load_conventions
 
 EPOCH = date(1899, 12, 30)
 """Day 0 of spreadsheets."""
@@ -21,28 +21,32 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """What lasts at a division. Every division has all of it, so that none betrays a rule."""
+    """What stays the same at a division. Every division has all of it, so that it does not reveal the rule."""
 
-    tables: tuple[Source, ...]
-    """In the order of the layout, which is not that of their titles."""
     summary: str
+    """Name of the first sheet."""
     table: str
+    count: str
+    """Labels on that sheet."""
+    unit: str
+    """Unit of the count."""
+    tables: tuple[Source, ...]
+    """In the order of the layout, which is not alphabetical."""
     document: str
     day: str
     kind: str
-    count: str
-    amount: str
-    unit: str
-    """Of the count."""
-    currency: str
+    """Labels on the sheets of tables."""
     kinds: tuple[str, ...]
-    """Three, each of which is in every table."""
+    """Three; every table has rows of each."""
+    amount: str
+    """Label on all sheets."""
+    currency: str
     totals: tuple[str, ...]
-    """What a row of totals can be called."""
+    """Names for the row of totals."""
 
 
 class Entry(NamedTuple):
-    """A row of the data; money is in hundredths, and None where it is missing."""
+    """A row of the data. Money is in hundredths, None if it is missing."""
 
     document: str
     day: str
@@ -59,296 +63,104 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Custom:
-    """How a workbook is made. The defaults are those of the layout."""
+    """How a workbook is made. The defaults follow the layout."""
 
     summary_last: bool = False
     order: Callable[[str, Decimal], Decimal | str] | None = None
-    """Sorts the sheets of tables by title and total."""
+    """The sort key of a table's sheet, from title and total."""
     tab: Callable[[int, str, str], str] = lambda number, title, year: title
-    """The name of the sheet of a table, by its number in the layout from 1."""
+    """The name of a table's sheet, from its number in the layout (from 1), title and year."""
     format: str = "#,##0.00"
     scale: int = 1
     unit: str = "{}"
-    """Over the currency."""
+    """A format string over the currency."""
     day: str = "%Y-%m-%d"
-    """A form of text; empty: the number of a spreadsheet's day in `day_format`."""
+    """A `strftime` format; empty: a spreadsheet day with the number format `day_format`."""
     day_format: str = ""
     document: Callable[[str, str], str] = lambda document, year: document
     sign: Callable[[Entry], int] = lambda entry: 1
     counts: Callable[[Entry], bool] = lambda entry: True
-    """Whether a row is part of totals and counts."""
+    """Whether a row is included in totals and counts."""
     missing: str | float | None = None
-    """What stands in place of a missing amount."""
+    """The value of a missing amount."""
     total: str = "Total"
     total_first: bool = False
     formula: str = ""
-    """Of totals, over the range that they add up."""
+    """The formula of totals: a format string over the summed range."""
     count: Callable[[Sequence[Entry]], int] = len
     whole: bool = False
-    """Whether amounts are rounded to whole units first."""
+    """Whether amounts are rounded to whole units before they are added."""
 
     def value(self, entry: Entry) -> Decimal | None:
-        """The amount of a row, as it is shown."""
+        """The displayed amount of a row."""
         if entry.amount is None:
             return None
         value = Decimal(entry.amount) / 100 * self.sign(entry) / self.scale
         return value.quantize(Decimal(1), ROUND_HALF_UP) if self.whole else value
 
 
-_ORDERS: Mapping[str, tuple[Custom, str]] = {
-    "{summary} last, after the tables": (Custom(summary_last=True), "[*sheets, summary]"),
-    "{summary} first, then the tables by title from A to Z": (
-        Custom(order=lambda title, total: title),
-        "[summary, *sorted(sheets)]",
-    ),
-    "{summary} first, then the tables by total, largest first": (
-        Custom(order=lambda title, total: -total),
-        "[summary, *sorted(sheets, key=lambda sheet: -totals[sheet[0]])]",
-    ),
-    "{summary} first, then the tables by total, smallest first": (
-        Custom(order=lambda title, total: total),
-        "[summary, *sorted(sheets, key=lambda sheet: totals[sheet[0]])]",
-    ),
+_ORDERS = {
+    "{summary} last, after the tables": Custom(summary_last=True),
+    "{summary} first, then the tables by title from A to Z": Custom(order=lambda title, total: title),
+    "{summary} first, then the tables by total, largest first": Custom(order=lambda title, total: -total),
+    "{summary} first, then the tables by total, smallest first": Custom(order=lambda title, total: total),
 }
-_TABS: Mapping[str, tuple[Callable[[int, str, str], str], str]] = {
-    "01 {title}": (lambda n, title, year: f"{n:02d} {title}", 'f"{number:02d} {title}"'),
-    "{title} {year}": (lambda n, title, year: f"{title} {year}", 'f"{title} {year}"'),
-    "{capitals}": (lambda n, title, year: title.upper(), "title.upper()"),
-    "T1 {title}": (lambda n, title, year: f"T{n} {title}", 'f"T{number} {title}"'),
-    "{title} (1)": (lambda n, title, year: f"{title} ({n})", 'f"{title} ({number})"'),
+_TABS: Mapping[str, Callable[[int, str, str], str]] = {
+    "01 {title}": lambda n, title, year: f"{n:02d} {title}",
+    "{title} {year}": lambda n, title, year: f"{title} {year}",
+    "{capitals}": lambda n, title, year: title.upper(),
+    "T1 {title}": lambda n, title, year: f"T{n} {title}",
+    "{title} (1)": lambda n, title, year: f"{title} ({n})",
 }
-_DOCUMENTS: Mapping[str, tuple[Callable[[str, str], str], str]] = {
-    "D-00412": (lambda d, year: f"D-{d}", '"D-" + text'),
-    "00000412": (lambda d, year: d.zfill(8), "text.zfill(8)"),
-    "412": (lambda d, year: d.lstrip("0"), 'text.lstrip("0")'),
-    "00412/{year}": (lambda d, year: f"{d}/{year}", 'f"{text}/{year}"'),
-    "{year}-00412": (lambda d, year: f"{year}-{d}", 'f"{year}-{text}"'),
+_DOCUMENTS: Mapping[str, Callable[[str, str], str]] = {
+    "D-00412": lambda d, year: f"D-{d}",
+    "00000412": lambda d, year: d.zfill(8),
+    "412": lambda d, year: d.lstrip("0"),
+    "00412/{year}": lambda d, year: f"{d}/{year}",
+    "{year}-00412": lambda d, year: f"{year}-{d}",
 }
-_COUNTS: Mapping[str, tuple[Callable[[Sequence[Entry]], int], str]] = {
-    "different {documents}": (lambda rows: len({row.document for row in rows}), "len({row[0] for row in counted})"),
-    "rows that have an {amount}": (
-        lambda rows: sum(row.amount is not None for row in rows),
-        "sum(row[3] is not None for row in counted)",
-    ),
+_COUNTS: Mapping[str, Callable[[Sequence[Entry]], int]] = {
+    "different {documents}": lambda rows: len({row.document for row in rows}),
+    "rows that have an {amount}": lambda rows: sum(row.amount is not None for row in rows),
     "rows whose {document} stands in no other row of the table": (
-        lambda rows: sum([row.document for row in rows].count(each.document) == 1 for each in rows),
-        "sum([other[0] for other in counted].count(row[0]) == 1 for row in counted)",
+        lambda rows: sum([row.document for row in rows].count(each.document) == 1 for each in rows)
     ),
 }
 
 
-def _orders(site_config: SiteConfig) -> Sequence[Literals]:
-    return [
-        {"words": words.format(summary=site_config.summary), "key": words, "code": _ORDERS[words][1]}
-        for words in _ORDERS
-    ]
-
-
-def _tabs(site_config: SiteConfig) -> Sequence[Literals]:
+def _tab(site_config: SiteConfig, rule: Literals) -> Literals:
     title = site_config.tables[0].title
-    return [
-        {
-            "form": form,
-            "title": title,
-            "example": form.format(title=title, capitals=title.upper(), year="2024"),
-            "code": code,
-            "summary": site_config.summary,
-        }
-        for form, (_, code) in _TABS.items()
-    ]
+    return {"title": title, "example": rule["form"].format(title=title, capitals=title.upper(), year="2024")}
 
 
-def _documents(site_config: SiteConfig) -> Sequence[Literals]:
-    return [
-        {"form": form, "label": site_config.document, "example": form.format(year="2024"), "code": code}
-        for form, (_, code) in _DOCUMENTS.items()
-    ]
+def _count(site_config: SiteConfig, rule: Literals) -> Literals:
+    documents = f"{site_config.document.lower()}s"
+    return {"words": rule["key"].format(documents=documents, **vars(site_config))}
 
 
-def _kinds(site_config: SiteConfig) -> Sequence[Literals]:
-    return [{"column": site_config.kind, "kind": kind} for kind in site_config.kinds]
+def _unit(site_config: SiteConfig, rule: Literals) -> Literals:
+    return {"unit": rule["form"].format(site_config.currency)}
 
 
-def _units(*forms: str) -> Callable[[SiteConfig], Sequence[Literals]]:
-    return lambda site_config: [
-        {"unit": form.format(site_config.currency), "form": form, "currency": site_config.currency} for form in forms
-    ]
-
-
-def _counts(site_config: SiteConfig) -> Sequence[Literals]:
-    named = {
-        "documents": f"{site_config.document.lower()}s",
-        "document": site_config.document,
-        "amount": site_config.amount,
-    }
-    return [
-        {"words": words.format(**named), "key": words, "count": site_config.count, "code": code}
-        for words, (_, code) in _COUNTS.items()
-    ]
-
-
-CONVENTIONS: Mapping[str, Convention[SiteConfig, Custom]] = {
-    "order": Convention(
-        ("the sheets stand so: {words}", "they look for {words}", "the order of the sheets is {words}"),
-        "order the sheets with {words}",
-        _orders,
-        lambda rule: _ORDERS[rule["key"]][0],
-        {"order": "sheets = %(code)s"},
-    ),
-    "tab": Convention(
-        ("the tab of a table reads like {example}", "tabs look like {example}", "they find a table by a tab {example}"),
-        "name the sheet of {title} (year 2024) {example}, the others likewise; titles in {summary} stay as they are",
-        _tabs,
-        lambda rule: Custom(tab=_TABS[rule["form"]][0]),
-        {"tab": "%(code)s"},
-    ),
-    "format": Convention(
-        (
-            'amounts have the number format "{form}"',
-            'they use the format "{form}" for money',
-            '"{form}" is their format',
+CONVENTIONS: Mapping[str, Convention[SiteConfig, Callable[[Literals], Custom]]] = load_conventions(
+    __file__,
+    {
+        "order": Behavior(
+            lambda rule: _ORDERS[rule["key"]],
+            derive=lambda site_config, rule: {"words": rule["key"].format(summary=site_config.summary)},
         ),
-        'give every amount the number format "{form}"',
-        one_of("form", "0.00", "#,##0.00;(#,##0.00)", "#,##0", "# ##0.00", "#,##0.00;[Red]-#,##0.00"),
-        lambda rule: Custom(format=rule["form"]),
-        {"format": "%(form)s"},
-    ),
-    "thousands": Convention(
-        (
-            "money is given in thousands, and the units row says {unit}",
-            "the unit of every amount is {unit}, a thousand {currency}",
-            "they read {unit} and not {currency}",
-        ),
-        "divide every amount by 1000 without rounding it, and write {unit} in the units rows",
-        _units("k{}", "T{}", "{} '000", "1000 {}"),
-        lambda rule: Custom(scale=1000, unit=rule["form"]),
-        {"value": "Decimal(amount) / 1000", "unit": "%(unit)s"},
-    ),
-    "unit": Convention(
-        ("the unit of money is written {unit}", "a units row says {unit}", "{unit} is what they read as the unit"),
-        'write "{unit}" for {currency} in every units row',
-        _units("in {}", "[{}]", "({})", "/ {}"),
-        lambda rule: Custom(unit=rule["form"]),
-        {"unit": "%(unit)s"},
-    ),
-    "day": Convention(
-        ("days are {words}", "they enter a day as {words}", "a day has the form of {words}"),
-        "write the day 2024-03-27 as {example}",
-        variants_of(
-            "words form day_format example code",
-            ("a text, day.month.year", "%d.%m.%Y", "", "the text 27.03.2024", 'date.strftime("%d.%m.%Y")'),
-            ("a text of eight digits", "%Y%m%d", "", "the text 20240327", 'date.strftime("%Y%m%d")'),
-            ("a text, month/day/year", "%m/%d/%Y", "", "the text 03/27/2024", 'date.strftime("%m/%d/%Y")'),
-            (
-                "spreadsheet days, the year first",
-                "",
-                "yyyy-mm-dd",
-                "the number 45378 (days since 1899-12-30) with the number format yyyy-mm-dd",
-                'Cell((date - datetime(1899, 12, 30)).days, "yyyy-mm-dd")',
-            ),
-            (
-                "spreadsheet days, the day first",
-                "",
-                "dd/mm/yyyy",
-                "the number 45378 (days since 1899-12-30) with the number format dd/mm/yyyy",
-                'Cell((date - datetime(1899, 12, 30)).days, "dd/mm/yyyy")',
-            ),
-        ),
-        lambda rule: Custom(day=rule["form"], day_format=rule["day_format"]),
-        {"day": "date = datetime.fromisoformat(text)\n    return %(code)s"},
-    ),
-    "document": Convention(
-        ("a {label} looks like {example}", "they know a {label} as {example}", "{example} is the form of a {label}"),
-        "write the {label} 00412 of 2024 as the text {example}",
-        _documents,
-        lambda rule: Custom(document=_DOCUMENTS[rule["form"]][0]),
-        {"document": "return %(code)s"},
-    ),
-    "negate": Convention(
-        (
-            "amounts with {column} {kind} are negative",
-            "{kind} is money that goes back, so it is negative",
-            "what is {kind} comes off",
-        ),
-        "write amounts with {column} {kind} as negative numbers, and add them up so",
-        _kinds,
-        lambda rule: Custom(sign=lambda entry: -1 if entry.kind == rule["kind"] else 1),
-        {"value": "Decimal(amount) * (-1 if kind == %(kind)r else 1)"},
-    ),
-    "exclude": Convention(
-        (
-            "rows with {column} {kind} are shown but not counted",
-            "what is {kind} is no part of totals and counts",
-            "{kind} rows are for information only",
-        ),
-        "show rows with {column} {kind} as ever, but leave them out of all totals and counts",
-        _kinds,
-        lambda rule: Custom(counts=lambda entry: entry.kind != rule["kind"]),
-        {"counts": "row[2] != %(kind)r"},
-    ),
-    "missing": Convention(
-        (
-            "no amount may be empty; a missing one is {words}",
-            "for a missing amount they expect {words}",
-            "an empty amount is {words}",
-        ),
-        "put {words} in place of a missing amount",
-        variants_of(
-            "words value code",
-            ("the number 0 (in the format of amounts)", 0.0, 'Cell(0, "#,##0.00")'),
-            ("the text n/a", "n/a", '"n/a"'),
-            ("the text open", "open", '"open"'),
-            ("the text ?", "?", '"?"'),
-        ),
-        lambda rule: Custom(missing=rule["value"]),
-        {"missing": "%(code)s"},
-    ),
-    "total": Convention(
-        (
-            "totals come first and are called {total}",
-            "a sheet begins with its totals, {total}",
-            "they read {total} before the rows",
-        ),
-        "call the row of totals {total} and put it right below the units row of every sheet",
-        lambda site_config: [{"total": word} for word in site_config.totals],
-        lambda rule: Custom(total=rule["total"], total_first=True),
-        {"total": "%(total)s", "sheet": "return [head, units, total, *rows]"},
-    ),
-    "formula": Convention(
-        (
-            "totals are formulas with {function}",
-            "they want to see how a total comes about, by {function}",
-            "every total is worked out by {function}",
-        ),
-        "write every total in the row of totals, of counts too, as a formula like {example} next to its value",
-        variants_of(
-            "form function example",
-            ("SUM({})", "SUM", "SUM(D3:D9)"),
-            ("SUBTOTAL(9,{})", "SUBTOTAL, number 9", "SUBTOTAL(9,D3:D9)"),
-            ("SUBTOTAL(109,{})", "SUBTOTAL, number 109", "SUBTOTAL(109,D3:D9)"),
-        ),
-        lambda rule: Custom(formula=rule["form"]),
-        {"formula": '%(form)r.format(f"{column}3:{column}{len(rows) + 2}")'},
-        unseen=True,
-    ),
-    "count": Convention(
-        ("the {count} are {words}", "what they count is {words}", "{words} make the {count}"),
-        "count {words} as {count} of a table",
-        _counts,
-        lambda rule: Custom(count=_COUNTS[rule["key"]][0]),
-        {"count": "%(code)s"},
-        unseen=True,
-    ),
-    "whole": Convention(
-        (
-            "amounts are rounded to {words} before they are added up",
-            "they book {words} only",
-            "a workbook holds {words}, also of single rows",
-        ),
-        "round each amount half up to {words}, and add up the rounded ones",
-        variants_of("words", ("whole units",)),
-        lambda rule: Custom(whole=True),
-        {"value": 'Decimal(amount).quantize(Decimal("1"), ROUND_HALF_UP)'},
-        unseen=True,
-    ),
-}
+        "tab": Behavior(lambda rule: Custom(tab=_TABS[rule["form"]]), derive=_tab),
+        "format": Behavior(lambda rule: Custom(format=rule["form"])),
+        "thousands": Behavior(lambda rule: Custom(scale=1000, unit=rule["form"]), derive=_unit),
+        "unit": Behavior(lambda rule: Custom(unit=rule["form"]), derive=_unit),
+        "day": Behavior(lambda rule: Custom(day=rule["form"], day_format=rule["day_format"])),
+        "document": Behavior(lambda rule: Custom(document=_DOCUMENTS[rule["form"]])),
+        "negate": Behavior(lambda rule: Custom(sign=lambda entry: -1 if entry.kind == rule["kind"] else 1)),
+        "exclude": Behavior(lambda rule: Custom(counts=lambda entry: entry.kind != rule["kind"])),
+        "missing": Behavior(lambda rule: Custom(missing=rule["value"])),
+        "total": Behavior(lambda rule: Custom(total=rule["total"], total_first=True)),
+        "formula": Behavior(lambda rule: Custom(formula=rule["form"])),
+        "count": Behavior(lambda rule: Custom(count=_COUNTS[rule["key"]]), derive=_count),
+        "whole": Behavior(lambda rule: Custom(whole=True)),
+    },
+)

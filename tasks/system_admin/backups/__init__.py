@@ -1,4 +1,4 @@
-"""The family `backups`: a script that makes a faithful copy, by the convention of its house."""
+"""The family `backups`: write a script that makes a faithful copy, by the convention of the house."""
 
 import json
 import secrets
@@ -8,108 +8,56 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.backups.rules import RULES, Backup, Copied, SiteConfig, copied, planned, script, sums
 from hermes_lab.tasks.system_admin.backups.tree import TIME, Tree, draw_tree, grown, make_all, make_rest
-from hermes_lab.tasks.system_admin.backups.words import CLOSINGS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.words import read_file
 
 SCRIPT = "bin/backup.sh"
 LARGEST_SCRIPT = 50_000
 SECONDS = 20.0
-
-_RUN_TWICE = """\
-mkdir -p {place}/bin {place}/srv && cp -p {script} {place}/bin && cd {place} && {make} || exit 9
-run() {{
-  env -i PATH=/usr/bin:/bin HOME=/ LC_ALL=C.UTF-8 timeout -k 1 8 ./{script} < /dev/null > /dev/null 2>&1
-  local code=$?
-  echo "$code"
-  return "$code"
-}}
-run && cp -a backup first && run
-"""
-_LIST = """\
-import hashlib, json, os, shutil, stat, sys
-place = sys.argv[1]
-def tell(top):
-    found, left = [], [top] if stat.S_ISDIR(os.lstat(top).st_mode) else []
-    while left and len(found) < 200:
-        folder = left.pop()
-        for each in os.scandir(folder):
-            info, path = each.stat(follow_symlinks=False), os.path.relpath(each.path, top)
-            row = dict(path=path, mode=format(stat.S_IMODE(info.st_mode), "o"), inode=info.st_ino, links=info.st_nlink,
-                       time=int(info.st_mtime), kind="?", full=info.st_blocks * 512 >= info.st_size)
-            if each.is_symlink():
-                row.update(kind="l", content=os.readlink(each.path))
-            elif each.is_dir():
-                left.append(each.path)
-                continue
-            elif each.is_file() and info.st_size < 1 << 23:
-                with open(each.path, "rb") as file:
-                    data = file.read()
-                row.update(kind="f", content=hashlib.sha256(data).hexdigest(), size=len(data))
-                if folder == top and len(data) < 9000:
-                    row.update(text=data.decode(errors="replace"))
-            found.append(row)
-    return found
-told = []
-for top in ("first", "backup"):
-    try:
-        told.append(tell(os.path.join(place, top)))
-    except OSError:
-        told.append(None)
-shutil.rmtree(place, ignore_errors=True)
-print(json.dumps(told))
-"""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order(TaskInstance):
-    """A script that is asked for. `tree` is what it finds, below `srv`."""
+    """A request for a script. `tree` is what it finds, below `srv`."""
 
     site_config: SiteConfig
     tree: Tree
 
 
-class Backups(Family[SiteConfig, Order]):
+class Backups(DataFamily[SiteConfig, Order]):
     """Every tree has folders, links, hard links, holes, empty files, spaces and other odd names.
 
-    The script runs twice, on the tree as it might be a day later, in a folder of its own. What it left is told by
-    another command, during which all that it started stands still; what is right, the harness knows from the tree.
+    The script runs twice in a folder of its own, on the tree as it might be a day later. A separate command lists the
+    results while processes that the script started are stopped; the harness derives the right results from the tree.
     """
-
-    name = "backups"
-    domain = "system_admin"
-    noun = "service"
-    summary = "write a script that copies a tree with all its oddities, by the convention of its house"
-    subject = "how backups of {place} are made"
-    rules = RULES
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The folders of a service."""
-        words = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         folders = tuple(draws.sample(words.folders, 3))
         return SiteConfig(entity.slug("service"), folders, draws.choice(words.skipped))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Order:
         """A tree of about a dozen files."""
-        tree = draw_tree(draws, VOCABULARIES[entity.split], site_config.folders, site_config.skipped)
+        tree = draw_tree(draws, self.words[entity.split], site_config.folders, site_config.skipped)
         source = f"srv/{site_config.slug}"
         files = {f"{source}/{each.path}": each.text for each in tree if not (each.hole or each.same or each.target)}
-        words = {
-            "place": entity.called(self.noun),
+        told = {
             "script": SCRIPT,
             "source": source,
             "copy": f"backup/{site_config.slug}",
             "skipped": site_config.skipped,
             "sums": f"backup/{site_config.slug}.sums",
         }
-        request = entity.phrase(draws, REQUESTS).format(**words)
         return Order(
-            request=f"{sentence(request, SCRIPT)} {entity.phrase(draws, CLOSINGS).format(**words)}",
+            request=self.ask(entity, draws, SCRIPT, **told),
             files=files,
             setup=(make_rest(tree, source),),
             inputs=tuple(files)[:2],
@@ -121,7 +69,7 @@ class Backups(Family[SiteConfig, Order]):
     async def judge(
         self, instance: Order, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges what two runs of the script leave."""
+        """Judges the results of two runs of the script."""
         right = planned(instance.site_config, rule)
         delivered = await read_bytes(workspace, SCRIPT, LARGEST_SCRIPT)
         codes, first, second = await _run_twice(instance, workspace) if delivered else ([], [], [])
@@ -143,35 +91,32 @@ class Backups(Family[SiteConfig, Order]):
         )
 
     def solve(self, instance: Order, rule: Rule | None) -> tuple[Action, ...]:
-        """Writes the script, and tries it."""
-        content = script(planned(instance.site_config, rule), instance.site_config)
+        """Writes the script and tries it."""
+        content = script(instance.site_config, rule)
         tried = f"chmod 755 {SCRIPT} && ./{SCRIPT} && ./{SCRIPT} && cat backup/{instance.site_config.slug}.sums"
         return (
             Action("write_file", {"path": SCRIPT, "content": content}, "I write the script."),
             shell(tried, "Does it work, also a second time?"),
         )
 
-    def explore(self, instance: Order) -> tuple[Action, ...]:
-        """The tree, with inodes, sizes and blocks."""
-        return (shell(f"ls -lAisR srv/{instance.site_config.slug}", "What is there to copy?"),)
-
 
 async def _run_twice(instance: Order, workspace: Workspace) -> tuple[list[str], list[Row], list[Row]]:
-    """The exit codes of two runs, and what each left in the folder of the backups."""
+    """The exit codes of two runs, and the entries of the backup folder after each."""
     folder = f"/tmp/.{secrets.token_hex(8)}"
     make = make_all(grown(instance.tree), f"srv/{instance.site_config.slug}")
-    run = await workspace.exec(_RUN_TWICE.format(place=folder, script=SCRIPT, make=make), SECONDS, fresh=True)
-    listing = f"/usr/bin/python3 -I -S -c {shlex.quote(_LIST)} {folder}"
-    told = await workspace.exec(listing, SECONDS, fresh=True)
+    command = read_file(__file__, "run_twice.sh").format(place=folder, script=SCRIPT, make=make)
+    run = await workspace.exec(command, SECONDS, fresh=True)
+    program = shlex.quote(read_file(__file__, "listing.py"))
+    told = await workspace.exec(f"/usr/bin/python3 -I -S -c {program} {folder}", SECONDS, fresh=True)
     try:
         first, second = json.loads(told.output)
-    except ValueError:  # more than a listing may be
+    except ValueError:  # the listing is too long
         first, second = [], []
     return run.output.split(), first or [], second or []
 
 
 def _lasting(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """What a second run must not change. Inodes and times may differ, but not which names share a file."""
+    """What a second run must not change. Inodes and times may change, but not which names share a file."""
     names: dict[int, str] = {}
     for row in sorted(rows, key=lambda row: str(row["path"])):
         names.setdefault(row["inode"], row["path"])
@@ -180,7 +125,7 @@ def _lasting(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 
 def _is_copied(rows: Sequence[Row], right: Backup, wanted: Mapping[str, Copied]) -> bool:
-    """Whether the copy holds what it should and nothing else."""
+    """Whether the copy has the right entries and no others."""
     inside = {row["path"].removeprefix(f"{right.copy}/"): row for row in rows if "/" in row["path"]}
     if inside.keys() != wanted.keys() or not all(row["path"].startswith(f"{right.copy}/") for row in inside.values()):
         return False
@@ -202,7 +147,7 @@ def _is_copied(rows: Sequence[Row], right: Backup, wanted: Mapping[str, Copied])
 
 
 def _is_listed(rows: Sequence[Row], instance: Order, right: Backup, wanted: Mapping[str, Copied]) -> bool:
-    """Whether the checksums and the number of files lie beside the copy, and nothing else does."""
+    """Whether the checksums and the count of files stand next to the copy, and nothing else."""
     beside = {row["path"]: str(row.get("text")) for row in rows if "/" not in row["path"]}
     list_ = beside.pop(f"{instance.site_config.slug}.sums", "")
     number = sum(each.kind == "f" for each in wanted.values())
@@ -214,4 +159,4 @@ def _is_listed(rows: Sequence[Row], instance: Order, right: Backup, wanted: Mapp
     return lines == sorted(sums(right, wanted.items()))
 
 
-FAMILY = Backups()
+FAMILY = Backups(__file__, RULES)

@@ -1,18 +1,18 @@
-"""Trees that are worth a backup: odd names, hard links, a link, holes; and the commands that make them."""
+"""Trees that are hard to back up: odd names, hard links, a symbolic link, holes; and the commands that make them."""
 
 import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.system_admin.backups.words import Vocabulary
 
 TIME = 1_600_000_000
-"""When all files were changed last, in seconds of Unix time."""
+"""Modification time of all files, in seconds of Unix time."""
 
 
 class Entry(NamedTuple):
-    """A file or link of a tree. `same` names the file that it is a further name of, `hole` its size without content."""
+    """A file or link of a tree. `same` is the path of the file that a hard link is of, `hole` a sparse file's size."""
 
     path: str
     text: str = ""
@@ -41,8 +41,8 @@ _ODD = (
 )
 
 
-def draw_tree(draws: Draws, words: Vocabulary, folders: Sequence[str], skipped: str) -> Tree:
-    """A tree over three folders and the skipped one, with everything that a convention could be about."""
+def draw_tree(draws: Draws, words: Words, folders: Sequence[str], skipped: str) -> Tree:
+    """A tree over three folders and the skipped one, with something for every convention to change."""
     first, second, third = folders
     stems = draws.shuffled(words.stems)
     odd = draws.sample(_ODD, 2)
@@ -69,7 +69,7 @@ def draw_tree(draws: Draws, words: Vocabulary, folders: Sequence[str], skipped: 
 
 
 def grown(tree: Tree) -> Tree:
-    """The tree a day later: with names that a script cannot have been written for."""
+    """The tree a day later, with names that the script's author could not see."""
     first, second, third, skipped = (tree[n].path.partition("/")[0] for n in (0, 3, 7, 9))
     return (
         *tree,
@@ -84,7 +84,7 @@ def grown(tree: Tree) -> Tree:
 
 
 def make_rest(tree: Tree, root: str) -> str:
-    """The command that makes of the text files in `root` the whole tree: links, holes, modes and times."""
+    """The command that completes the tree from the text files in `root`: links, holes, modes and times."""
     steps = []
     for mode in sorted({each.mode for each in tree if each.mode != "644"}):
         paths = " ".join(_quoted(root, each.path) for each in tree if each.mode == mode)

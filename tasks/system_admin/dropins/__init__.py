@@ -1,29 +1,28 @@
-"""The family `dropins`: three settings of a service go into a drop-in, by the convention of its house."""
+"""The family `dropins`: put three settings of a service into a drop-in, by the convention of the house."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
-from hermes_lab.tasks.system_admin._commands import here
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.dropins.rules import RULES, DropIn, Wish, wanted
-from hermes_lab.tasks.system_admin.dropins.words import CLOSINGS, REQUESTS, VOCABULARIES
 
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """How the configuration of a service is laid out."""
+    """The configuration layout of a service."""
 
     parent: str
     """The folder of all configuration."""
     shipped: tuple[str, ...]
-    counts: tuple[str, ...]
-    times: tuple[str, ...]
-    switches: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    """Keys of counts, of times and of switches."""
     fresh: tuple[str, ...]
     tickets: str
 
@@ -36,37 +35,28 @@ class Change(TaskInstance):
     wish: Wish
 
 
-class DropIns(Family[SiteConfig, Change]):
-    """Every drop-in that is asked for has a number, a name, a count, a time and a switch."""
-
-    name = "dropins"
-    domain = "system_admin"
-    noun = "service"
-    summary = "put settings of a service into a drop-in, by the convention of its house"
-    subject = "how drop-ins of {place} are written"
-    rules = RULES
+class DropIns(DataFamily[SiteConfig, Change]):
+    """Every requested drop-in has a number, a name, a count, a time and a switch."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The settings that a service has."""
-        words = VOCABULARIES[entity.split]
+        """The settings of a service."""
+        words = self.words[entity.split]
         return SiteConfig(
             parent=draws.choice(words.folders),
             shipped=tuple(draws.sample(words.shipped, draws.integer(2, 4))),
-            counts=tuple(draws.sample(words.counts, 3)),
-            times=tuple(draws.sample(words.times, 2)),
-            switches=tuple(draws.sample(words.switches, 2)),
+            keys=(
+                tuple(draws.sample(words.counts, 3)),
+                tuple(draws.sample(words.times, 2)),
+                tuple(draws.sample(words.switches, 2)),
+            ),
             fresh=tuple(draws.sample(words.fresh, 3)),
             tickets=draws.choice(words.tickets),
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Change:
-        """A ticket, and the configuration as it is."""
+        """A ticket, and the present configuration."""
         folder = f"{site_config.parent}/{entity.slug('service')}"
-        count, time, switch = (
-            draws.choice(site_config.counts),
-            draws.choice(site_config.times),
-            draws.choice(site_config.switches),
-        )
+        count, time, switch = map(draws.choice, site_config.keys)
         wish = Wish(
             ticket=f"{site_config.tickets}-{draws.integer(1000, 9999)}",
             name=draws.choice(site_config.fresh),
@@ -76,8 +66,7 @@ class DropIns(Family[SiteConfig, Change]):
             switch=(switch, draws.chance() < 0.5),
         )
         files = _files(site_config, folder, draws)
-        words = {
-            "place": entity.called(self.noun),
+        told: dict[str, Any] = {
             "ticket": wish.ticket,
             "count": count,
             "n": wish.count[1],
@@ -88,9 +77,8 @@ class DropIns(Family[SiteConfig, Change]):
             "name": wish.name,
             "folder": f"{folder}/conf.d",
         }
-        request = entity.phrase(draws, REQUESTS).format(**words)
         return Change(
-            request=f"{sentence(request, folder)} {entity.phrase(draws, CLOSINGS).format(**words)}",
+            request=self.ask(entity, draws, folder, **told),
             files=files,
             inputs=tuple(files),
             outputs=(f"{folder}/conf.d",),
@@ -101,7 +89,7 @@ class DropIns(Family[SiteConfig, Change]):
     async def judge(
         self, instance: Change, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges what is new in the service's folder: name, mode and kind of every entry, and the settings."""
+        """Judges the new entries in the service's folder (name, mode, kind) and the settings."""
         right = wanted(instance.wish, rule)
         drop_ins = f"{instance.folder}/conf.d"
         tree = await survey(workspace, [instance.folder])
@@ -122,12 +110,13 @@ class DropIns(Family[SiteConfig, Change]):
         )
 
     def solve(self, instance: Change, rule: Rule | None) -> tuple[Action, ...]:
-        """Writes the drop-in anew, and takes away what an earlier attempt left."""
+        """Writes the drop-in and removes what an earlier attempt left."""
         right = wanted(instance.wish, rule)
         path = f"{instance.folder}/conf.d/{right.file}"
+        text = "\n".join(right.lines)
         actions = [
-            # Not into the old file: that may be one that cannot be written.
-            shell(here(path, "\n".join(right.lines), right.mode or "644"), "I write the drop-in."),
+            # `install` replaces the old file, which may not be writable.
+            shell(f"install -m {right.mode or '644'} /dev/stdin {path} <<'EOF'\n{text}\nEOF", "I write the drop-in."),
             shell(
                 f"find {instance.folder} -name '*{instance.wish.name}*' ! -path '{path}' -print -delete",
                 "There must be no second one of that name.",
@@ -139,37 +128,31 @@ class DropIns(Family[SiteConfig, Change]):
             actions.append(shell(f"mkdir -p {folder} && {link}", "And the link to it."))
         return tuple(actions)
 
-    def explore(self, instance: Change) -> tuple[Action, ...]:
-        """The configuration that is there."""
-        files = f"{instance.folder}/main.conf {instance.folder}/conf.d/*"
-        return (shell(f"ls -l {instance.folder}/conf.d && tail -n +1 {files}", "What is there?"),)
-
 
 def _files(site_config: SiteConfig, folder: str, draws: Draws) -> dict[str, str]:
-    """The main file, which sets everything, and drop-ins that set some of it."""
+    """The main file, which sets everything, and drop-ins that override some of it."""
 
     def lines(count: str, time: str, switch: str) -> list[str]:
         state = "on" if draws.chance() < 0.5 else "off"
         return [f"{count} = {draws.integer(10, 999)}", f"{time} = {draws.integer(5, 300)}", f"{switch} = {state}"]
 
+    counts, times, switches = site_config.keys
     main = [
         "# Times are seconds. Drop-ins in conf.d are read after this file, in the order of their names.",
         "# The owner may write and everybody may read what configures the service.",
-        *(f"{key} = {draws.integer(10, 999)}" for key in site_config.counts),
-        *(f"{key} = {draws.integer(5, 300)}" for key in site_config.times),
-        *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in site_config.switches),
+        *(f"{key} = {draws.integer(10, 999)}" for key in counts),
+        *(f"{key} = {draws.integer(5, 300)}" for key in times),
+        *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in switches),
     ]
     files = {f"{folder}/main.conf": "\n".join(main) + "\n"}
     for number, name in enumerate(site_config.shipped, 1):
-        body = lines(
-            draws.choice(site_config.counts), draws.choice(site_config.times), draws.choice(site_config.switches)
-        )
+        body = lines(*map(draws.choice, site_config.keys))
         files[f"{folder}/conf.d/{number}0-{name}.conf"] = "\n".join([f"# {name}", *draws.sample(body, 2)]) + "\n"
     return files
 
 
 def _is_laid(new: dict[str, Node], instance: Change, right: DropIn) -> bool:
-    """Whether exactly what belongs there is new: the drop-in, with its mode and one name, and the link to it."""
+    """Whether the only new entries are the drop-in, with its mode and one name, and the link to it."""
     path = f"{instance.folder}/conf.d/{right.file}"
     links = {f"{instance.folder}/{right.enabled}/{right.file}": f"../conf.d/{right.file}"} if right.enabled else {}
     node = new.get(path)
@@ -183,12 +166,12 @@ def _is_laid(new: dict[str, Node], instance: Change, right: DropIn) -> bool:
 
 
 def _is_open(mode: int) -> bool:
-    """Whether a mode is as main.conf says, whatever a umask made of the rest."""
+    """Whether a mode follows main.conf: the owner may write and everybody may read. The umask decides the rest."""
     return mode & 0o604 == 0o604 and not mode & 0o7002
 
 
 def _settings(text: str) -> tuple[list[str], list[str]]:
-    """The lines before the first setting's, and the others by their key; comments and spacing do not matter."""
+    """The section lines at the top, and the others sorted by key; comments and spacing do not matter."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
     lines = [line for line in lines if line and line[0] not in "#;"]
     head = list(takewhile(lambda line: line.startswith("["), lines))
@@ -196,8 +179,8 @@ def _settings(text: str) -> tuple[list[str], list[str]]:
 
 
 def _key(line: str) -> str:
-    """The key that a line is about; a stable sort by it keeps a reset before its setting."""
+    """The key of a line; a stable sort by it keeps a reset before its setting."""
     return line.partition("=")[0].strip("! ").removeprefix("unset ").removeprefix("clear ")
 
 
-FAMILY = DropIns()
+FAMILY = DropIns(__file__, RULES)

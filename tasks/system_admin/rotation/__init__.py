@@ -1,23 +1,26 @@
-"""The family `rotation`: a full log is rotated by hand, by the convention of its house."""
+"""The family `rotation`: rotate a full log by hand, by the convention of the house."""
 
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_bytes
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin._tree import Node, survey
 from hermes_lab.tasks.system_admin.rotation.rules import RULES, After, Before, Old, rotated
-from hermes_lab.tasks.system_admin.rotation.words import CLOSINGS, MONTHS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.words import load_words
 
+MONTHS = load_words(__file__, tuple[str, ...], "months")
+CONFIG = load_words(__file__, str, "config")
 UNDO = "( test -d .undo || {{ mkdir .undo && cp -a --parents {0} .undo; }}; rm -rf {0}; cp -a .undo/* . )"
 
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """How a service logs."""
+    """The log layout of a service."""
 
     root: str
     log: str
@@ -29,7 +32,7 @@ class SiteConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn(TaskInstance):
-    """One rotation. `folder` holds the log; `held` is a second name of it: the file that the writer has open."""
+    """One rotation. `folder` holds the log; `held` is a second name of it: the file that the writer holds open."""
 
     folder: str
     held: str
@@ -37,24 +40,17 @@ class Turn(TaskInstance):
 
     @property
     def run(self) -> str:
-        """The folder of what the writer has open."""
+        """The folder of the file that the writer holds open."""
         return self.held.rpartition("/")[0]
 
 
-class Rotation(Family[SiteConfig, Turn]):
-    """Every log has as many old ones as are kept, and a writer that holds it open: a hard link in `run` stands for
-    its descriptor, so that a log which was renamed is told from one that was emptied."""
-
-    name = "rotation"
-    domain = "system_admin"
-    noun = "service"
-    summary = "rotate a log by hand, by the convention of its house"
-    subject = "how the logs of {place} are rotated"
-    rules = RULES
+class Rotation(DataFamily[SiteConfig, Turn]):
+    """Every log has as many old ones as are kept, and a writer that holds it open. A hard link in `run` stands for the
+    writer's descriptor: it tells a renamed log from an emptied one."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The names and modes of a service's logs."""
-        words = VOCABULARIES[entity.split]
+        words = self.words[entity.split]
         return SiteConfig(
             root=draws.choice(words.roots),
             log=f"{draws.choice(words.logs)}.log",
@@ -65,28 +61,22 @@ class Rotation(Family[SiteConfig, Turn]):
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Turn:
-        """A log of 40 to 70 lines, its old ones, and one that is none of the matter."""
+        """A log of 40 to 70 lines, its old ones, and an unrelated one."""
         slug = entity.slug("service")
         folder, run, config = f"{site_config.root}/{slug}", f"run/{slug}", f"etc/logrotate.d/{slug}"
-        lines = VOCABULARIES[entity.split].lines
+        lines = self.words[entity.split].lines
         text, *olds = (_log(draws, lines, *size) for size in [(40, 70), *[(4, 9)] * site_config.kept])
         year, month, day = draws.integer(2019, 2031), draws.integer(1, 12), draws.integer(1, 28)
         path = f"{folder}/{site_config.log}"
         files = {
-            config: _CONFIG.format(path=path, kept=site_config.kept, mode=site_config.mode),
+            config: CONFIG.format(path=path, kept=site_config.kept, mode=site_config.mode),
             f"{folder}/{site_config.other}": _log(draws, lines, 3, 6),
             path: text,
             **{f"{path}.{n}": old for n, old in enumerate(olds, 1)},
         }
-        words = {
-            "place": entity.called(self.noun),
-            "path": path,
-            "config": config,
-            "date": f"{day} {MONTHS[month - 1]} {year}",
-        }
-        request = entity.phrase(draws, REQUESTS).format(**words)
+        told = {"path": path, "config": config, "date": f"{day} {MONTHS[month - 1]} {year}"}
         return Turn(
-            request=f"{sentence(request, path, config)} {entity.phrase(draws, CLOSINGS).format(**words)}",
+            request=self.ask(entity, draws, path, config, **told),
             files=files,
             setup=(f"mkdir -p {run} && ln {path} {run}/{site_config.held} && chmod {site_config.mode} {path}*",),
             inputs=(config, f"{folder}/{site_config.other}"),
@@ -99,7 +89,7 @@ class Rotation(Family[SiteConfig, Turn]):
     async def judge(
         self, instance: Turn, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges all that lies in the folder of the log, and what the writer has open."""
+        """Judges everything in the folder of the log, and the file that the writer holds open."""
         right = rotated(instance.before, rule)
         path = f"{instance.folder}/{instance.before.log}"
         tree = await survey(workspace, [instance.folder, instance.run])
@@ -127,7 +117,7 @@ class Rotation(Family[SiteConfig, Turn]):
         )
 
     def solve(self, instance: Turn, rule: Rule | None) -> tuple[Action, ...]:
-        """Keeps a copy of all logs, or begins anew from it; then one command in the folder of the log."""
+        """Copies all logs, or restores them from that copy; then runs one command in the folder of the log."""
         before, right = instance.before, rotated(instance.before, rule)
         steps = [*_shift(before, right), *_finish(before, right)]
         actions = [
@@ -141,25 +131,9 @@ class Rotation(Family[SiteConfig, Turn]):
             actions.append(shell(f"touch {instance.run}/{right.flag}", "The writer has to know."))
         return tuple(actions)
 
-    def explore(self, instance: Turn) -> tuple[Action, ...]:
-        """The logs, and how they are rotated."""
-        return (
-            shell(f"ls -li {instance.folder} {instance.run} && cat {instance.inputs[0]}", "Let me see the logs first."),
-        )
-
-
-_CONFIG = """\
-/{path} {{
-    weekly
-    rotate {kept}
-    create 0{mode}
-    nocompress
-}}
-"""
-
 
 def _log(draws: Draws, lines: Sequence[str], low: int, high: int) -> str:
-    """A piece of a log, its lines in the order of time."""
+    """Lines of a log, in chronological order."""
     second, made = draws.integer(0, 40_000), []
     for _ in range(draws.integer(low, high)):
         second += draws.integer(1, 600)
@@ -168,7 +142,7 @@ def _log(draws: Draws, lines: Sequence[str], low: int, high: int) -> str:
 
 
 def _shift(before: Before, right: After) -> list[str]:
-    """Commands that name the old logs anew, from the last to the first, and put the log itself away."""
+    """Commands that rename the old logs, from the last to the first, and put the log itself away."""
     sources = [before.log, *(f"{before.log}.{n}" for n in range(1, len(before.olds) + 1))]
     targets = [old.name.removesuffix(".gz") for old in right.olds]
     steps = [f"rm {' '.join(sources[len(targets) :])}"]
@@ -180,7 +154,7 @@ def _shift(before: Before, right: After) -> list[str]:
 
 
 def _finish(before: Before, right: After) -> list[str]:
-    """Commands that begin the log anew, and see to the form of the old ones."""
+    """Commands that start the new log and bring the old ones into their form."""
     newest = right.olds[0].name
     names = {old.name.removesuffix(".gz"): old for old in right.olds}
     if not right.head:
@@ -200,7 +174,7 @@ def _finish(before: Before, right: After) -> list[str]:
 
 
 async def _is_held(workspace: Workspace, instance: Turn, files: Mapping[str, Node], right: After) -> bool:
-    """Whether the writer still holds the file that it should, and the log has its mode and no further name."""
+    """Whether the writer holds the right file, and the log has its mode and no further name."""
     log, held = files.get(f"{instance.folder}/{instance.before.log}"), files.get(instance.held)
     beside = {instance.held, *([f"{instance.run}/{right.flag}"] if right.flag else [])}
     if log is None or held is None or {path for path in files if path.startswith(f"{instance.run}/")} != beside:
@@ -213,7 +187,7 @@ async def _is_held(workspace: Workspace, instance: Turn, files: Mapping[str, Nod
 
 
 def _are_named(files: Mapping[str, Node], instance: Turn, right: After) -> bool:
-    """Whether just the right files lie in the folder of the log, with their modes."""
+    """Whether the folder of the log has exactly the right files, with their modes."""
     modes = {instance.before.log: instance.before.mode, **{old.name: old.mode for old in right.olds}}
     known = {f"{instance.folder}/{name}" for name in modes} | {instance.inputs[1]}
     if right.note:
@@ -225,7 +199,7 @@ def _are_named(files: Mapping[str, Node], instance: Turn, right: After) -> bool:
 
 
 async def _hold(workspace: Workspace, instance: Turn, right: After) -> bool:
-    """Whether the old logs hold the right lines, and the note its number."""
+    """Whether the old logs have the right content, and the note its number."""
     for old in right.olds:
         data = await read_bytes(workspace, f"{instance.folder}/{old.name}")
         if data is None or not _holds(data, old):
@@ -247,4 +221,4 @@ def _holds(data: bytes, old: Old) -> bool:
         return False
 
 
-FAMILY = Rotation()
+FAMILY = Rotation(__file__, RULES)

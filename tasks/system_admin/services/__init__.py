@@ -1,18 +1,17 @@
-"""The family `services`: a setting of a unit is changed and made to count, by the convention of its house."""
+"""The family `services`: change a setting of a unit and put it into effect, by the convention of the house."""
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.data_family import DataFamily
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import inputs_untouched, read_json, read_text
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, TaskInstance, criterion, sentence, shell
+from hermes_lab.tasks.family import Action, Criterion, Entity, Rule, TaskInstance, criterion, shell
 from hermes_lab.tasks.system_admin.services.rules import RULES, Change, SiteConfig, Step, Wish, planned
-from hermes_lab.tasks.system_admin.services.words import CLOSINGS, REQUESTS, VOCABULARIES
+from hermes_lab.tasks.words import read_file
 
 TOOL = "svc"
 APPLIED = ("reload", "restart", "respawn", "cycle")
@@ -21,32 +20,26 @@ LIMIT = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Ticket(TaskInstance):
-    """One change. `env` is the file with the unit's settings, `record` what the controller writes of the change."""
+    """One change. `env` is the file with the unit's settings, `record` what the controller writes about the change."""
 
     env: str
     record: str
     settings: tuple[str, ...]
-    """The lines of the file, as they are found."""
+    """The lines of the file before the change."""
     wish: Wish
 
 
-class Services(Family[SiteConfig, Ticket]):
-    """Every unit has helpers beside it, and settings with a number to change and one that counts their versions.
+class Services(DataFamily[SiteConfig, Ticket]):
+    """Every unit has helper units, and settings with a number to change and one that counts their versions.
 
-    The controller writes down what it did, with what settings, in the change that is open: so a change that is begun
-    again is judged by itself.
+    The controller records each step and the settings it ran with in the open change. Opening a change again starts its
+    record over, so each attempt is judged alone.
     """
-
-    name = "services"
-    domain = "system_admin"
-    noun = "service"
-    summary = "change a setting of a unit and make it count, by the convention of its house"
-    subject = "how settings of {place} are changed"
-    rules = RULES
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """The units and settings of a service."""
-        words, unit = VOCABULARIES[entity.split], entity.slug("service")
+        words = self.words[entity.split]
+        unit = entity.slug("service")
         return SiteConfig(
             unit=unit,
             helpers=tuple(f"{unit}-{helper}" for helper in draws.sample(words.helpers, draws.integer(2, 3))),
@@ -57,32 +50,31 @@ class Services(Family[SiteConfig, Ticket]):
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Ticket:
-        """A ticket, and the settings as they are."""
+        """A ticket, and the settings before the change."""
         ticket, key = f"{site_config.tickets}-{draws.integer(1000, 9999)}", draws.choice(site_config.numbers)
         serial = (site_config.serial, draws.integer(3, 90))
         wish = Wish(ticket, site_config.unit, key, draws.integer(201, 990), serial)
-        envs = {
-            f"etc/env/{unit}.env": _settings(site_config, serial, draws)
-            for unit in (site_config.unit, *site_config.helpers)
-        }
+        envs = {f"etc/env/{unit}.env": _settings(site_config, serial, draws) for unit in site_config.units}
         env = f"etc/env/{site_config.unit}.env"
-        words = {
-            "place": entity.called(self.noun),
+        record = f"var/changes/{ticket}.json"
+        told: dict[str, Any] = {
             "ticket": ticket,
             "key": key,
-            "n": str(wish.value),
+            "n": wish.value,
             "file": env,
             "unit": site_config.unit,
-            "record": f"var/changes/{ticket}.json",
+            "record": record,
         }
-        request = entity.phrase(draws, REQUESTS).format(**words)
         return Ticket(
-            request=f"{sentence(request, env, key)} {entity.phrase(draws, CLOSINGS).format(**words)}",
-            files={TOOL: tool_text(), **{path: "\n".join(lines) + "\n" for path, lines in envs.items()}},
+            request=self.ask(entity, draws, env, key, **told),
+            files={
+                TOOL: read_file(__file__, "tool.py"),
+                **{path: "\n".join(lines) + "\n" for path, lines in envs.items()},
+            },
             inputs=(TOOL, *(path for path in envs if path != env)),
-            outputs=(env, words["record"]),
+            outputs=(env, record),
             env=env,
-            record=words["record"],
+            record=record,
             settings=envs[env],
             wish=wish,
         )
@@ -114,7 +106,7 @@ class Services(Family[SiteConfig, Ticket]):
         )
 
     def solve(self, instance: Ticket, rule: Rule | None) -> tuple[Action, ...]:
-        """The settings, then the change, from its opening to its end."""
+        """Writes the settings, then opens, makes and closes the change."""
         right = planned(instance.wish, rule)
         content = "\n".join(_edited(instance, right)) + "\n"
         calls = [f"open {instance.wish.ticket}{f' --by {right.by}' if right.by else ''}", *map(_typed, right.steps)]
@@ -124,23 +116,14 @@ class Services(Family[SiteConfig, Ticket]):
             shell(" && ".join(f"./{TOOL} {call}" for call in calls), "Now the change itself."),
         )
 
-    def explore(self, instance: Ticket) -> tuple[Action, ...]:
-        """The settings and the state of the units."""
-        return (shell(f"cat {instance.env} && ./{TOOL} status", "What does it run with?"),)
-
     def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
-        """The clause and the recipe, with units as they are called."""
-        return (
-            f"{sentence(rule.paraphrases[0], site_config.unit, *site_config.helpers)}.\n\n{sentence(rule.instruction)}."
-        )
+        """The paraphrase and the instruction; unit names keep their case."""
+        return self.statement(rule, *site_config.units)
 
 
 def _settings(site_config: SiteConfig, serial: tuple[str, int], draws: Draws) -> tuple[str, ...]:
     numbers = [f"{key}={draws.integer(1, 200)}" for key in site_config.numbers]
-    return (
-        f"{serial[0]}={serial[1]}",
-        *draws.shuffled([*numbers, *(f"{key}={text}" for key, text in site_config.texts)]),
-    )
+    return (f"{serial[0]}={serial[1]}", *draws.shuffled([*numbers, *site_config.texts]))
 
 
 def _edited(instance: Ticket, right: Change) -> list[str]:
@@ -150,12 +133,12 @@ def _edited(instance: Ticket, right: Change) -> list[str]:
 
 
 def _effective(lines: Sequence[str]) -> list[str]:
-    """The lines that set something, whatever their order."""
+    """The assignments, in an order of their own: comments and order do not matter."""
     return sorted(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
 def _is_done(record: dict[str, Any], instance: Ticket, right: Change, wanted: Sequence[str]) -> bool:
-    """Whether a change was opened, carried out with the new settings, and closed as is right."""
+    """Whether the change was opened, carried out with the new settings, and closed as required."""
     steps = record.get("steps")
     if not isinstance(steps, list) or len(steps) != len(right.steps):
         return False
@@ -172,16 +155,10 @@ def _is_done(record: dict[str, Any], instance: Ticket, right: Change, wanted: Se
 
 
 def _typed(step: Step) -> str:
-    """A step as it is typed."""
+    """The arguments of the controller for a step."""
     if step.verb == "tag":
         return f"tag {step.unit} {dict(step.options)['word']}"
     return " ".join([step.verb, step.unit, *(f"--{name} {shlex.quote(value)}" for name, value in step.options)])
 
 
-@cache
-def tool_text() -> str:
-    """The controller, as it lies in every workspace."""
-    return Path(__file__).with_name("tool.py").read_text()
-
-
-FAMILY = Services()
+FAMILY = Services(__file__, RULES)

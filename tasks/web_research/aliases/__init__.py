@@ -1,38 +1,42 @@
-"""The family `aliases`: a firm has had many names, with a record under each, and which record counts is the client's
-choice.
-"""
+"""The family `aliases`: a firm has had many names, each with a record of its own; the client decides which counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, Rule, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity, Rule
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.aliases.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import (
+    FIGURES,
+    Published,
+    Publisher,
+    draw_day,
+    draw_publisher,
+    draw_some,
+)
 from hermes_lab.types import Page
 
 _ASKED = 4
-"""The place of the name in question among the seven that its firm has had."""
+"""The index of the requested name among the seven names of its firm."""
 _YEARS = {1962: 0, 1968: 1}
-"""Years that rules name, and the place of the name that every firm has then."""
+"""Years in rules, and the index of the name that every firm has in that year."""
 
 
 @dataclass(frozen=True)
-class SiteConfig:
-    """A reference work about firms, all of which have branches in the same towns."""
+class SiteConfig(Published):
+    """A reference work about firms, which have branches in the same towns."""
 
-    publisher: Publisher
-    words: Words
     roles: tuple[str, ...]
     seats: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One article: a name, and the capital on record under it."""
+    """One article: a name and its registered capital."""
 
     name: str
     capital: int
@@ -41,7 +45,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Firm(Question):
-    """What capital a firm has under a name. `names` are in the order in which it had them."""
+    """A question for the capital of a firm under a name. `names` are in chronological order."""
 
     names: tuple[Record, ...]
     roles: Mapping[str, Record]
@@ -49,118 +53,36 @@ class Firm(Question):
 
 
 def _claim(*records: Record, sign: int = 1) -> Claim:
-    """The capital of the first, and of the others added to it, or with a `sign` of -1 taken off."""
+    """The capital of the first record, plus that of the others, or minus it for a `sign` of -1."""
     first, *others = records
     number = first.capital + sign * sum(record.capital for record in others)
     return Claim(Decimal(number), 0, tuple(record.source for record in records))
 
 
-SELECTIONS: Mapping[str, Selection] = {
-    "earlier": Selection(
-        RuleType(
-            (
-                "a name stands for the one that its firm had {number} before",
-                "records are filed under the name that is {number} back",
-                "the record of the name {number} before is the valid one",
-            ),
-            "go {number} back in the row of names and take the record there",
-            lambda draws, site_config: {"number": draws.choice((1, 2))},
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "earlier": Behavior(lambda instance, rule: _claim(instance.names[_ASKED - rule["number"]])),
+        "later": Behavior(lambda instance, rule: _claim(instance.names[_ASKED + rule["number"]])),
+        "in_year": Behavior(lambda instance, rule: _claim(instance.names[_YEARS[rule["year"]]])),
+        "role": Behavior(lambda instance, rule: _claim(instance.roles[rule["role"]])),
+        "branch": Behavior(lambda instance, rule: _claim(instance.branches[rule["seat"]])),
+        "together": Behavior(lambda instance, rule: _claim(instance.names[_ASKED], instance.roles[rule["role"]])),
+        "less": Behavior(
+            lambda instance, rule: _claim(instance.names[_ASKED], instance.branches[rule["seat"]], sign=-1)
         ),
-        lambda instance, rule: _claim(instance.names[_ASKED - rule["number"]]),
-    ),
-    "later": Selection(
-        RuleType(
-            (
-                "a name stands for the one that its firm took {number} after",
-                "records are filed under the name that is {number} further on",
-                "the record of the name {number} after is the valid one",
-            ),
-            "go {number} forward in the row of names and take the record there",
-            lambda draws, site_config: {"number": draws.choice((1, 2))},
-        ),
-        lambda instance, rule: _claim(instance.names[_ASKED + rule["number"]]),
-    ),
-    "in_year": Selection(
-        RuleType(
-            (
-                "firms go by the name that they had in {year}",
-                "what counts is the state of {year}",
-                "records are compared as of {year}, under the name of then",
-            ),
-            "take the record of the name that the firm had in {year}",
-            lambda draws, site_config: {"year": draws.choice(tuple(_YEARS))},
-        ),
-        lambda instance, rule: _claim(instance.names[_YEARS[rule["year"]]]),
-    ),
-    "role": Selection(
-        RuleType(
-            (
-                'whoever is told as "{role}" answers for a firm',
-                'the firm itself is of no interest, but its "{role}" is',
-                'business is done with the "{role}" of a firm',
-            ),
-            'take the record of the one who is linked as "{role}"',
-            lambda draws, site_config: {"role": draws.choice(site_config.roles)},
-        ),
-        lambda instance, rule: _claim(instance.roles[rule["role"]]),
-    ),
-    "branch": Selection(
-        RuleType(
-            (
-                "contracts are with the house in {seat}",
-                "only {seat} counts, wherever the firm itself sits",
-                "a firm is represented by its house in {seat}",
-            ),
-            "take the record of the house in {seat} that the article links",
-            lambda draws, site_config: {"seat": draws.choice(site_config.seats)},
-        ),
-        lambda instance, rule: _claim(instance.branches[rule["seat"]]),
-    ),
-    "together": Selection(
-        RuleType(
-            (
-                'a firm and its "{role}" are one',
-                'the "{role}" is counted in with every firm',
-                'capital means that of the firm and of its "{role}" together',
-            ),
-            'add the capital of the one who is linked as "{role}", and cite both articles',
-            lambda draws, site_config: {"role": draws.choice(site_config.roles)},
-            unseen=True,
-        ),
-        lambda instance, rule: _claim(instance.names[_ASKED], instance.roles[rule["role"]]),
-    ),
-    "less": Selection(
-        RuleType(
-            (
-                "the house in {seat} is not counted in",
-                "capital means what is left without {seat}",
-                "what lies in {seat} belongs to others",
-            ),
-            "take off the capital of the house in {seat}, even below zero, and cite both articles",
-            lambda draws, site_config: {"seat": draws.choice(site_config.seats)},
-            unseen=True,
-        ),
-        lambda instance, rule: _claim(instance.names[_ASKED], instance.branches[rule["seat"]], sign=-1),
-    ),
-}
-FORMS = forms("padded", "prefix", "cited", "grouped", "marks")
+    },
+)
 
 
 class Aliases(Research[SiteConfig, Firm]):
-    """Every name, role and branch has a record of its own."""
+    """Records of renamed firms. Every name, role and branch has a record of its own."""
 
-    name = "aliases"
-    noun = "board"
-    summary = "find the record of a firm that has had many names"
-    subject = "under which name {place} looks for the record of a firm, and how it wants it told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
     results = 4
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A reference work."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         publisher = draw_publisher(entity, draws, "firms")
         return SiteConfig(publisher, words, tuple(draws.sample(words.roles, 3)), tuple(draws.sample(words.seats, 3)))
 
@@ -186,11 +108,9 @@ class Aliases(Research[SiteConfig, Firm]):
             firm = [_Article(publisher, *each, draws) for each in others]
             pages += _chain(words, firm, _periods(draws)[:3], {}, {}, draws)
         asked = names[_ASKED]
-        request = entity.phrase(draws, REQUESTS).format(name=asked, town=publisher.town, place=entity.called(self.noun))
         return Firm(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(entity, draws, name=asked, town=publisher.town),
             pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"{asked} {publisher.town}",
             reads=((chain[_ASKED].url,),),
             names=tuple(each.record(words) for each in chain),
@@ -199,7 +119,7 @@ class Aliases(Research[SiteConfig, Firm]):
         )
 
     def steps(self, instance: Firm, rule: Rule | None) -> list[tuple[str, ...]]:
-        """From the name in question, name by name."""
+        """Follows the links from the requested name, one name at a time."""
         steps = super().steps(instance, rule)
         urls = [record.source.url for record in instance.names]
         target = steps[-1][0]
@@ -210,7 +130,7 @@ class Aliases(Research[SiteConfig, Firm]):
         return [steps[0], *((urls[each],) for each in way)]
 
     def plain(self, instance: Firm) -> Claim:
-        """The record of the name that was asked for."""
+        """The record of the requested name."""
         return _claim(instance.names[_ASKED])
 
 
@@ -229,7 +149,7 @@ class _Article:
         return self._publisher.url(self._path)
 
     def _line(self, words: Words) -> str:
-        return words.capital.format(name=self.name, amount=self._capital)
+        return str(words.capital.format(name=self.name, amount=self._capital))
 
     def record(self, words: Words) -> Record:
         source = Source(self.url, self._line(words), str(self._capital), self._changed)
@@ -240,10 +160,10 @@ class _Article:
 
 
 def _draw_names(words: Words, count: int, draws: Draws) -> list[str]:
-    """Names of firms, no two alike."""
+    """Different names of firms."""
     first = draws.sample(words.first, len(words.first))
     second = draws.sample(words.second, len(words.second))
-    # A step of one more in each round pairs no two words twice.
+    # The offset grows by one per round, so that no pair of words repeats.
     return [
         f"{first[n % len(first)]} {second[(n + n // len(first)) % len(second)]} {draws.choice(words.trades)}"
         for n in range(count)
@@ -251,7 +171,7 @@ def _draw_names(words: Words, count: int, draws: Draws) -> list[str]:
 
 
 def _periods(draws: Draws) -> list[int]:
-    """The years in which seven names begin. The first is in use in 1962 and the second in 1968, of every firm."""
+    """The first years of seven names. Every firm has its first name in 1962 and its second in 1968."""
     years = [draws.integer(1931, 1955), draws.integer(1964, 1966)]
     year = draws.integer(1970, 1974)
     for _ in range(5):
@@ -268,7 +188,7 @@ def _chain(
     branches: Mapping[str, _Article],
     draws: Draws,
 ) -> list[Page]:
-    """The articles of one firm. Whom it deals with, and its branches, stand in that of the name in question."""
+    """The articles of one firm. That of the requested name links to roles and branches."""
     pages = []
     for index, article in enumerate(chain):
         last = index + 1 == len(chain)
@@ -286,4 +206,4 @@ def _chain(
     return pages
 
 
-FAMILY = Aliases()
+FAMILY = Aliases(__file__, SELECTIONS, forms("padded", "prefix", "cited", "grouped", "marks"))

@@ -1,6 +1,4 @@
-"""The family `errata`: a number stands in a table, in its footnote, in corrections, other editions and press releases,
-each time another one, and which of them counts is the client's choice.
-"""
+"""The family `errata`: tables, footnotes, corrections and press releases disagree; the client decides which counts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +7,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.errata.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
 from hermes_lab.types import Page
 
 _YEARS = tuple(range(2012, 2020))
@@ -22,17 +20,15 @@ _TENTH = Decimal("0.1")
 
 
 @dataclass(frozen=True)
-class SiteConfig:
-    """A publisher of yearbooks, with the districts that it counts and those who tell its numbers to the press."""
+class SiteConfig(Published):
+    """A publisher of yearbooks, with the districts in its tables and the offices that issue press releases."""
 
-    publisher: Publisher
-    words: Words
     areas: tuple[str, ...]
     releasers: tuple[str, ...]
 
 
 class Found(NamedTuple):
-    """A number and where it stands."""
+    """A number and its source."""
 
     number: int
     source: Source
@@ -40,7 +36,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Question):
-    """What one cell of a table says. `found` has what is said elsewhere, by where."""
+    """A question for a cell of a table. `found` has the number in each source, by name."""
 
     year: int
     area: str
@@ -50,7 +46,7 @@ class Cell(Question):
 
     @property
     def number(self) -> int:
-        """What the table says."""
+        """The number in the table."""
         return self.table[self.year][self.area]
 
 
@@ -82,116 +78,36 @@ def _share(instance: Cell, rule: Mapping[str, str]) -> Claim:
     return Claim(_percent(instance.number, sum(row.values())), 1, (instance.found["table"].source,))
 
 
-SELECTIONS: Mapping[str, Selection] = {
-    "footnote": Selection(
-        RuleType(
-            (
-                "a footnote outweighs the table that it belongs to",
-                "what a table says is void where a note below it says otherwise",
-                "the note at the foot has the last word",
-            ),
-            "take the number from the note below the table and quote the note",
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "footnote": Behavior(_elsewhere("footnote")),
+        "sheet": Behavior(
+            _elsewhere("{sheet}"), lambda site_config: [{"sheet": sheet} for sheet in site_config.words.sheets]
         ),
-        _elsewhere("footnote"),
-    ),
-    "sheet": Selection(
-        RuleType(
-            (
-                'the "{sheet}" go before all tables',
-                'a number is only right once the "{sheet}" are applied',
-                'no table is used without the "{sheet}"',
-            ),
-            'take the number from the "{sheet}" and cite them',
-            lambda draws, site_config: {"sheet": draws.choice(site_config.words.sheets)},
+        "edition": Behavior(
+            _elsewhere("{edition}"),
+            lambda site_config: [{"edition": edition} for edition in site_config.words.editions[:2]],
         ),
-        _elsewhere("{sheet}"),
-    ),
-    "edition": Selection(
-        RuleType(
-            (
-                'comparisons are made with the "{edition}", whatever is asked',
-                'the shelf has the "{edition}", and nothing else is used',
-                'all contracts refer to the "{edition}"',
-            ),
-            'take the number from the same table in the "{edition}"',
-            lambda draws, site_config: {"edition": draws.choice(site_config.words.editions[:2])},
-        ),
-        _elsewhere("{edition}"),
-    ),
-    "release": Selection(
-        RuleType(
-            (
-                "the {releaser} is believed before any table",
-                "what the {releaser} told the press is the official number",
-                "numbers are those of the {releaser}",
-            ),
-            "take the number from what the {releaser} told the press and cite that page",
-            lambda draws, site_config: {"releaser": draws.choice(site_config.releasers)},
-        ),
-        _elsewhere("{releaser}"),
-    ),
-    "index": Selection(
-        RuleType(
-            (
-                "numbers are told as an index, and {year} is 100",
-                "{year} is the base of all series",
-                "everything is measured by {year}",
-            ),
-            "divide by the number of {year} in the same column, times 100, and round half up to one decimal, citing "
-            "the line of the asked year alone",
-            lambda draws, site_config: {"year": draws.choice((2012, 2013, 2014, 2015))},
-        ),
-        _index,
-    ),
-    "change": Selection(
-        RuleType(
-            (
-                "only the change over {number} in the column of years matters",
-                "numbers are told as a difference, at a distance of {number}",
-                "what is booked is the change against the row {number} above",
-            ),
-            "take off the number that stands {number} above in the same column, even below zero, citing the line of "
-            "the asked year alone",
-            lambda draws, site_config: {"number": draws.choice((1, 2, 3))},
-            unseen=True,
-        ),
-        _change,
-    ),
-    "share": Selection(
-        RuleType(
-            (
-                "a number means its part of the row in per cent",
-                "districts are compared by their part of all",
-                "shares are booked and not counts",
-            ),
-            "divide by the sum of the row, times 100, and round half up to one decimal",
-            unseen=True,
-        ),
-        _share,
-    ),
-}
-FORMS = forms("rounded", "divided", "prefix", "also", "fragment")
+        "release": Behavior(_elsewhere("{releaser}")),
+        "index": Behavior(_index),
+        "change": Behavior(_change),
+        "share": Behavior(_share),
+    },
+)
 
 
 class Errata(Research[SiteConfig, Cell]):
-    """Each place where the number could stand has another number."""
-
-    name = "errata"
-    noun = "council"
-    summary = "find a number that tables, footnotes, corrections and press releases tell differently"
-    subject = "which numbers of a yearbook count for {place}, and how it wants them told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
+    """Conflicting numbers. Each source has a different one."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with its districts."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         areas, releasers = draws.sample(words.areas, 3), draws.sample(words.releasers, 2)
         return SiteConfig(draw_publisher(entity, draws, "numbers"), words, tuple(areas), tuple(releasers))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Cell:
-        """Three editions of a table and of another one, two sheets of corrections, and releases to the press."""
+        """Three editions of a table and of two others, two sheets of corrections, and press releases."""
         publisher, words = site_config.publisher, site_config.words
         topic, *others = draws.sample(words.topics, 4)
         year, area = draws.choice(_ASKED_YEARS), draws.choice(site_config.areas)
@@ -204,18 +120,11 @@ class Errata(Research[SiteConfig, Cell]):
             pages += [_table(site_config, other, edition, own, {}, draws) for edition in words.editions]
         links = [f"- [{page.title.partition(' | ')[0]}]({page.url})" for page in pages]
         pages.append(publisher.page("contents", words.contents, links, draw_day(draws, 2024, 2024)))
-        request = entity.phrase(draws, REQUESTS).format(
-            topic=topic,
-            area=area,
-            year=year,
-            edition=words.editions[2],
-            town=publisher.town,
-            place=entity.called(self.noun),
-        )
         return Cell(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(
+                entity, draws, topic=topic, area=area, year=year, edition=words.editions[2], town=publisher.town
+            ),
             pages=(*draws.shuffled(pages), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"{topic} {area} {words.editions[2]} {publisher.town}",
             reads=((cell.found["table"].source.url,),),
             year=year,
@@ -225,7 +134,7 @@ class Errata(Research[SiteConfig, Cell]):
         )
 
     def plain(self, instance: Cell) -> Claim:
-        """What the table says."""
+        """The number in the table."""
         return _of(instance.found["table"])
 
 
@@ -248,7 +157,7 @@ def _table(
     note: Sequence[str] = (),
     changed: date | None = None,
 ) -> Page:
-    """A table; the cells `noted` (year -> district) refer to the `note`."""
+    """A table; its cells `noted` (year -> district) refer to the `note`."""
     words, publisher = site_config.words, site_config.publisher
     head = (f"| {' | '.join((words.year, *site_config.areas))} |", "|" + " --- |" * (1 + len(site_config.areas)))
     rows = (_row(site_config, year, table[year], noted.get(year, "")) for year in _YEARS)
@@ -258,57 +167,57 @@ def _table(
 
 
 class _Corrected:
-    """The cell in question, with the pages that say something of it; each takes another number from `spare`."""
+    """The requested cell, and the pages about it; each takes the next number from `spare`."""
 
     def __init__(self, site_config: SiteConfig, topic: str, year: int, area: str, spare: Sequence[int]) -> None:
         self.found: dict[str, Found] = {}
-        self._shape = site_config
+        self._site = site_config
         self._topic, self._year, self._area = topic, year, area
         self._spare = iter(spare)
 
     def editions(self, table: Mapping[int, Mapping[str, int]], draws: Draws) -> list[Page]:
-        """The table in its editions: the last has a footnote, the others other numbers in the row."""
-        words, year, area = self._shape.words, self._year, self._area
+        """All editions of the table: the last has a footnote, the others have different numbers in the cell."""
+        words, year, area = self._site.words, self._year, self._area
         pages = []
         for edition in words.editions[:2]:
             number, day = next(self._spare), draw_day(draws, 2020, 2022)
             older = {**table, year: {**table[year], area: number}}
-            page = _table(self._shape, self._topic, edition, older, {}, draws, changed=day)
-            line = _row(self._shape, year, older[year])
+            page = _table(self._site, self._topic, edition, older, {}, draws, changed=day)
+            line = _row(self._site, year, older[year])
             self._keep(edition, number, page, line, day)
             pages.append(page)
         number, day = next(self._spare), draw_day(draws, 2023, 2023)
         note = words.note.format(amount=number)
-        page = _table(self._shape, self._topic, words.editions[2], table, {year: area}, draws, ("", note), day)
+        page = _table(self._site, self._topic, words.editions[2], table, {year: area}, draws, ("", note), day)
         self._keep("footnote", number, page, note, day)
-        self._keep("table", table[year][area], page, _row(self._shape, year, table[year], area), day)
+        self._keep("table", table[year][area], page, _row(self._site, year, table[year], area), day)
         return [*pages, page]
 
     def sheets(self, others: Sequence[str], draws: Draws) -> list[Page]:
-        """Corrections: one of the cell on each sheet, among those of other cells."""
-        words, pages = self._shape.words, []
+        """Sheets of corrections, each with one for the cell among others."""
+        words, pages = self._site.words, []
         for sheet in words.sheets:
             number, day = next(self._spare), draw_day(draws, 2024, 2024)
             line = words.sheet.format(topic=self._topic, area=self._area, year=self._year, amount=number)
             lines = [line]
             for other in others:
-                area, year = draws.choice(self._shape.areas), draws.choice(_YEARS)
+                area, year = draws.choice(self._site.areas), draws.choice(_YEARS)
                 lines.append(words.sheet.format(topic=other, area=area, year=year, amount=draws.choice(FIGURES)))
             title = words.sheet_title.format(sheet=sheet)
             path = sheet.replace(" ", "-").lower()
-            page = self._shape.publisher.page(path, title, draws.shuffled(lines), day)
+            page = self._site.publisher.page(path, title, draws.shuffled(lines), day)
             self._keep(sheet, number, page, line, day)
             pages.append(page)
         return pages
 
     def releases(self, others: Sequence[str], draws: Draws) -> list[Page]:
-        """One about the cell from each who speaks to the press, and one about something else."""
-        words, publisher, pages = self._shape.words, self._shape.publisher, []
-        for releaser in self._shape.releasers:
+        """Two press releases per office, one about the cell and one about something else."""
+        words, publisher, pages = self._site.words, self._site.publisher, []
+        for releaser in self._site.releasers:
             for topic in (self._topic, draws.choice(others)):
                 asked = topic == self._topic
                 number = next(self._spare) if asked else draws.choice(FIGURES)
-                area = self._area if asked else draws.choice(self._shape.areas)
+                area = self._area if asked else draws.choice(self._site.areas)
                 day = draw_day(draws, 2020, 2024)
                 line = words.release.format(topic=topic, area=area, year=self._year, amount=number, releaser=releaser)
                 title = words.release_title.format(topic=topic, area=area, releaser=releaser)
@@ -323,4 +232,4 @@ class _Corrected:
         self.found[key] = Found(number, Source(page.url, line, str(number), day))
 
 
-FAMILY = Errata()
+FAMILY = Errata(__file__, SELECTIONS, forms("rounded", "divided", "prefix", "also", "fragment"))

@@ -1,4 +1,4 @@
-"""The family `notices`: a body has set the same fee many times over, and which notice counts is the client's choice."""
+"""The family `notices`: many notices have set the same fee; the client decides which counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.notices.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
 from hermes_lab.types import Page
 
 _COUNT = 10
@@ -19,17 +19,15 @@ _CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
-class SiteConfig:
-    """A publisher of notices. The first office and channel have the newest notices of every fee."""
+class SiteConfig(Published):
+    """A publisher of notices. The newest notices of a fee are from the first office and channel."""
 
-    publisher: Publisher
-    words: Words
     offices: tuple[str, ...]
     channels: tuple[str, ...]
 
 
 class Notice(NamedTuple):
-    """One notice; `days` has when it was published, when it is in effect from, and when it was registered."""
+    """One notice; `days` are those of publication, effect and registration."""
 
     number: str
     amount: Decimal
@@ -41,17 +39,13 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Fee(Question):
-    """What a fee is. The notices are in the order of their publication, the newest first."""
+    """A question for a fee. The notices are ordered by publication, newest first."""
 
     notices: tuple[Notice, ...]
 
 
 def _of(notice: Notice) -> Claim:
     return Claim(notice.amount, 2, (notice.source,))
-
-
-def _newest_by(instance: Fee, rule: Mapping[str, Any]) -> Claim:
-    return _of(max(instance.notices, key=lambda notice: notice.days[rule["which"]]))
 
 
 def _first(instance: Fee, name: str, value: str, *, same: bool) -> Claim:
@@ -64,110 +58,44 @@ def _mean(instance: Fee, rule: Mapping[str, Any]) -> Claim:
     return Claim(mean.quantize(_CENT, ROUND_HALF_UP), 2, tuple(notice.source for notice in chosen))
 
 
-def _by_label(draws: Draws, site_config: SiteConfig) -> dict[str, Any]:
-    which = draws.choice((1, 2))
-    label = (site_config.words.published, site_config.words.effective, site_config.words.registered)[which]
-    return {"label": label, "which": which}
-
-
-SELECTIONS: Mapping[str, Selection] = {
-    "newest_by": Selection(
-        RuleType(
-            (
-                'notices are put in order by "{label}"',
-                'what makes a notice the latest is its "{label}"',
-                'the day under "{label}" decides which notice counts',
-            ),
-            'take the notice with the newest day under "{label}"',
-            _by_label,
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "newest_by": Behavior(
+            lambda instance, rule: _of(max(instance.notices, key=lambda notice: notice.days[rule["which"]])),
+            lambda site_config: [
+                {"label": site_config.words.effective, "which": 1},
+                {"label": site_config.words.registered, "which": 2},
+            ],
         ),
-        _newest_by,
-    ),
-    "office": Selection(
-        RuleType(
-            (
-                "only notices from {office} are binding",
-                "nobody but {office} may set such amounts",
-                "what does not come from {office} is disregarded",
-            ),
-            "take the newest notice that comes from {office}",
-            lambda draws, site_config: {"office": draws.choice(site_config.offices[1:])},
+        "office": Behavior(
+            lambda instance, rule: _first(instance, "office", rule["office"], same=True),
+            lambda site_config: [{"office": office} for office in site_config.offices[1:]],
         ),
-        lambda instance, rule: _first(instance, "office", rule["office"], same=True),
-    ),
-    "without": Selection(
-        RuleType(
-            (
-                "what appeared by way of {channel} has no force",
-                "notices in {channel} are only for information",
-                "{channel} is not a valid place for a notice",
-            ),
-            "take the newest notice that did not appear by way of {channel}",
-            lambda draws, site_config: {"channel": site_config.channels[0]},
+        "without": Behavior(
+            lambda instance, rule: _first(instance, "channel", rule["channel"], same=False),
+            draw=lambda draws, site_config: {"channel": site_config.channels[0]},
         ),
-        lambda instance, rule: _first(instance, "channel", rule["channel"], same=False),
-    ),
-    "behind": Selection(
-        RuleType(
-            (
-                "amounts are taken over with a delay of {number} in the row of notices",
-                "contracts follow the notices, {number} behind",
-                "the row of notices is followed at a distance of {number}",
-            ),
-            "go back {number} from the newest notice and take that one",
-            lambda draws, site_config: {"number": draws.choice((1, 2))},
-        ),
-        lambda instance, rule: _of(instance.notices[rule["number"]]),
-    ),
-    "oldest": Selection(
-        RuleType(
-            (
-                "old contracts keep the amount that was published first of all",
-                "later changes do not touch it, the very first notice stays valid",
-                "the amount is frozen as it was first published",
-            ),
-            "take the notice that was published first of all",
-        ),
-        lambda instance, rule: _of(instance.notices[-1]),
-    ),
-    "mean": Selection(
-        RuleType(
-            (
-                "amounts are evened out over {number} notices",
-                "a single notice says too little, so {number} are averaged",
-                "the books carry the average of {number} notices",
-            ),
-            "average the newest {number} notices, half a cent up, and cite each",
-            lambda draws, site_config: {"number": draws.choice((2, 3, 4))},
-            unseen=True,
-        ),
-        _mean,
-    ),
-}
-FORMS = forms("grouped", "prefix", "rounded", "cited", "dated", "marks")
+        "behind": Behavior(lambda instance, rule: _of(instance.notices[rule["number"]])),
+        "oldest": Behavior(lambda instance, rule: _of(instance.notices[-1])),
+        "mean": Behavior(_mean),
+    },
+)
 
 
 class Notices(Research[SiteConfig, Fee]):
-    """Whichever notice a rule picks, it is another one than the newest."""
-
-    name = "notices"
-    noun = "committee"
-    summary = "find what a fee is among notices that replace each other"
-    subject = "which notices count for {place}, and how it wants them told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
+    """Notices that replace each other. Every rule picks a different one than the newest."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the offices and channels of its notices."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         publisher = draw_publisher(entity, draws, "notices")
         return SiteConfig(
             publisher, words, tuple(draws.sample(words.offices, 4)), tuple(draws.sample(words.channels, 3))
         )
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Fee:
-        """Ten notices about the fee, and four about each of three others."""
+        """Ten notices about the fee, and four about each of three other fees."""
         publisher, words = site_config.publisher, site_config.words
         subject, *others = draws.sample(words.subjects, 4)
         numbers = iter(draw_some(draws, range(100, 999), _COUNT + 4 * len(others)))
@@ -182,20 +110,16 @@ class Notices(Research[SiteConfig, Fee]):
         )
         links = [f"- [{page.title.partition(' | ')[0]}]({page.url})" for page in draws.shuffled([*pages, withdrawn])]
         index = publisher.page("list", words.contents.format(town=publisher.town), links, draw_day(draws, 2025, 2025))
-        request = entity.phrase(draws, REQUESTS).format(
-            subject=subject, town=publisher.town, place=entity.called(self.noun)
-        )
         return Fee(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(entity, draws, subject=subject, town=publisher.town),
             pages=(*draws.shuffled([*pages, withdrawn, index]), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"{subject} {publisher.town} {words.notice.lower()}",
             reads=(tuple(draws.shuffled([notice.source.url for notice in notices])),),
             notices=notices,
         )
 
     def plain(self, instance: Fee) -> Claim:
-        """The newest notice counts."""
+        """The newest notice."""
         return _of(instance.notices[0])
 
 
@@ -204,8 +128,8 @@ def _draw_notices(
 ) -> tuple[tuple[Notice, ...], list[Page]]:
     """The notices about the fee in question, newest first.
 
-    Each rule picks one of its own: 0 by publication, 1 and 2 going back, 3 the channel, 4 to 6 the offices, 7 and 8 the
-    other days, 9 the oldest.
+    Each rule picks a different one: 0 is the newest, 1 and 2 are for `behind`, 3 for `without`, 4 to 6 for `office`, 7
+    and 8 for `newest_by`, and 9 is the oldest.
     """
     offices = (
         *[site_config.offices[0]] * 4,
@@ -275,4 +199,4 @@ def _notice(
     return Notice(name, amount, office, channel, days, Source(page.url, line, f"{amount:.2f}", changed)), page
 
 
-FAMILY = Notices()
+FAMILY = Notices(__file__, SELECTIONS, forms("grouped", "prefix", "rounded", "cited", "dated", "marks"))

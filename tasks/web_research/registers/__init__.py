@@ -1,6 +1,4 @@
-"""The family `registers`: the fees of a register of several pages are added up; the last page has moved, and which
-entries count is the client's choice.
-"""
+"""The family `registers`: the sum of the fees in a register of several pages; the client decides which count."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,31 +6,30 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Entity, RuleType, sentence
-from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selection, Source, rules_of
+from hermes_lab.tasks.family import Entity
+from hermes_lab.tasks.rules import Behavior, load_conventions
+from hermes_lab.tasks.web_research._claims import Claim, Question, Research, Selections, Source
 from hermes_lab.tasks.web_research._forms import forms
-from hermes_lab.tasks.web_research._site import FIGURES, Publisher, delivery, draw_day, draw_publisher, draw_some
-from hermes_lab.tasks.web_research.registers.words import LINES, REQUESTS, WORDS, Words
+from hermes_lab.tasks.web_research._site import FIGURES, Published, draw_day, draw_publisher, draw_some
 from hermes_lab.types import Page
 
 _YEARS = range(2008, 2024)
-"""A register lacks one of them at most, so that no two rules about years come to the same."""
+"""A register lacks at most one of them, so that rules with different years give different sums."""
 
 
 @dataclass(frozen=True)
-class SiteConfig:
+class SiteConfig(Published):
     """A publisher of registers."""
 
-    publisher: Publisher
-    words: Words
     classes: tuple[str, ...]
     statuses: tuple[str, ...]
     annexes: tuple[str, ...]
 
 
 class Entry(NamedTuple):
-    """A row of a register. `sheet` is the number of its page, after the pages those of the annexes."""
+    """A row of a register. `sheet` is the index of its page; annexes come after the other pages."""
 
     number: int
     holder: str
@@ -44,12 +41,12 @@ class Entry(NamedTuple):
 
     @property
     def row(self) -> str:
-        """As its page prints it."""
+        """The row on its page."""
         return f"| {self.number} | {self.holder} | {self.kind} | {self.status} | {self.year} | {self.fee} |"
 
 
 class Sheet(NamedTuple):
-    """A page with rows; `annex` is its name where it is none of the register proper."""
+    """A page with rows; `annex` is the name of an annex, empty for other pages."""
 
     url: str
     changed: date
@@ -58,21 +55,21 @@ class Sheet(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(Question):
-    """What a register adds up to."""
+    """A question for the sum of a register."""
 
     entries: tuple[Entry, ...]
     sheets: tuple[Sheet, ...]
     covers: Mapping[str, tuple[int, Source]]
-    """The totals that the cover page tells, by their dates."""
+    """The totals on the cover page, by date."""
 
     @property
     def listed(self) -> list[Entry]:
-        """The entries of the register proper."""
+        """The entries outside annexes."""
         return [entry for entry in self.entries if not self.sheets[entry.sheet].annex]
 
 
 def _total(instance: Sum, entries: Sequence[Entry], fee: Callable[[Entry], int] = lambda entry: entry.fee) -> Claim:
-    """The fees of the entries, and of each page the first of them."""
+    """The sum of the fees; the sources are the first of the entries on each page."""
     first = {entry.sheet: entry for entry in reversed(entries)}
     sources = tuple(
         Source(instance.sheets[sheet].url, entry.row, f"| {entry.number} |", instance.sheets[sheet].changed)
@@ -102,111 +99,28 @@ def _cover(instance: Sum, rule: Mapping[str, Any]) -> Claim:
     return Claim(Decimal(total), 0, (source,))
 
 
-SELECTIONS: Mapping[str, Selection] = {
-    "drop": Selection(
-        RuleType(
-            (
-                'entries that are marked "{status}" do not count',
-                'who is "{status}" pays nothing',
-                'the mark "{status}" takes an entry out of the sum',
-            ),
-            'leave out the entries that are "{status}"',
-            lambda draws, site_config: {"status": draws.choice(site_config.statuses)},
+SELECTIONS: Selections = load_conventions(
+    __file__,
+    {
+        "drop": Behavior(_where(lambda entry, rule: entry.status != rule["status"])),
+        "only": Behavior(_where(lambda entry, rule: entry.kind == rule["kind"])),
+        "once": Behavior(_once),
+        "annex": Behavior(_with_annex),
+        "since": Behavior(_where(lambda entry, rule: entry.year >= rule["year"])),
+        "cap": Behavior(
+            lambda instance, rule: _total(instance, instance.listed, lambda entry: min(entry.fee, rule["most"]))
         ),
-        _where(lambda entry, rule: entry.status != rule["status"]),
-    ),
-    "only": Selection(
-        RuleType(
-            (
-                'nothing but the class "{kind}" is of interest',
-                'entries of another class than "{kind}" belong to others',
-                'the sum is about "{kind}" alone',
-            ),
-            'count only the entries of the class "{kind}"',
-            lambda draws, site_config: {"kind": draws.choice(site_config.classes)},
-        ),
-        _where(lambda entry, rule: entry.kind == rule["kind"]),
-    ),
-    "once": Selection(
-        RuleType(
-            (
-                "nobody pays twice: of each name only the {which} entry counts",
-                "a name that stands there several times counts by its {which} entry",
-                "several entries of one name are one, the {which}",
-            ),
-            "count each name once, by its {which} entry in the order of the pages",
-            lambda draws, site_config: {"which": draws.choice(("first", "last"))},
-        ),
-        _once,
-    ),
-    "annex": Selection(
-        RuleType(
-            (
-                'what stands under "{annex}" belongs to the register',
-                'the register is not whole without "{annex}"',
-                '"{annex}" are counted like all others',
-            ),
-            'follow the link "{annex}" and count the entries there as well',
-            lambda draws, site_config: {"annex": draws.choice(site_config.annexes)},
-        ),
-        _with_annex,
-    ),
-    "since": Selection(
-        RuleType(
-            (
-                "entries from before {year} are free of charge",
-                "the duty to pay came with {year}",
-                "nothing older than {year} is in the books",
-            ),
-            "count only the entries from {year} on",
-            lambda draws, site_config: {"year": draws.choice((2012, 2014, 2016, 2018))},
-        ),
-        _where(lambda entry, rule: entry.year >= rule["year"]),
-    ),
-    "cap": Selection(
-        RuleType(
-            (
-                "no entry counts for more than {most}",
-                "fees are met up to {most} each",
-                "what an entry pays beyond {most} goes to somebody else",
-            ),
-            "count at most {most} for each entry",
-            lambda draws, site_config: {"most": draws.choice((2500, 3000, 4000, 5000))},
-            unseen=True,
-        ),
-        lambda instance, rule: _total(instance, instance.listed, lambda entry: min(entry.fee, rule["most"])),
-    ),
-    "cover": Selection(
-        RuleType(
-            (
-                "the books follow the cover page, with its total for {date}",
-                "only the total that the cover gives for {date} is official",
-                "a total is not worked out but taken from the cover, for {date}",
-            ),
-            "take the total for {date} from the cover page of the register, and cite its line alone",
-            lambda draws, site_config: {"date": draws.choice(site_config.words.dates)},
-            unseen=True,
-        ),
-        _cover,
-    ),
-}
-FORMS = forms("divided", "padded", "prefix", "also", "fragment")
+        "cover": Behavior(_cover, lambda site_config: [{"date": date} for date in site_config.words.dates]),
+    },
+)
 
 
 class Registers(Research[SiteConfig, Sum]):
-    """Every status, class, repeated name and early year that a rule could be about is in every register."""
-
-    name = "registers"
-    noun = "agency"
-    summary = "add up a register over all of its pages, the moved one included"
-    subject = "what counts in a register for {place}, and how it wants sums told"
-    selections = SELECTIONS
-    forms = FORMS
-    rules = rules_of(SELECTIONS, FORMS)
+    """Sums over registers. Every register has all statuses, classes, repeated names and years that rules are about."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
         """A town, with the classes and statuses of its registers."""
-        words = WORDS[entity.split]
+        words = self.words[entity.split]
         return SiteConfig(
             draw_publisher(entity, draws, "register"),
             words,
@@ -236,12 +150,9 @@ class Registers(Research[SiteConfig, Sum]):
         cover, covers = _cover_page(site_config, subject, slug, entries, urls[0], draws)
         for other in others:
             pages += _other(site_config, other, draws)
-        called = entity.called(self.noun)
-        request = entity.phrase(draws, REQUESTS).format(subject=subject, town=publisher.town, place=called)
         return Sum(
-            request=f"{sentence(request)} {delivery(entity, draws, LINES)}",
+            request=self.ask(entity, draws, subject=subject, town=publisher.town),
             pages=(*draws.shuffled([*pages, cover]), *(each.page for each in publisher.standing)),
-            outputs=("answer.json",),
             query=f"register of {subject} {publisher.town}",
             reads=((cover.url,), *((url,) for url in urls[: count - 1]), (lost,), (moved,)),
             entries=entries,
@@ -250,17 +161,17 @@ class Registers(Research[SiteConfig, Sum]):
         )
 
     def plain(self, instance: Sum) -> Claim:
-        """All entries of the register proper."""
+        """All entries outside annexes."""
         return _total(instance, instance.listed)
 
 
 def _draw_entries(site_config: SiteConfig, count: int, draws: Draws) -> tuple[Entry, ...]:
-    """The entries of `count` pages, then of three annexes, in the order in which they stand."""
+    """The entries of `count` pages, then those of three annexes, in page order."""
     rows = [draws.integer(5, 7) for _ in range(count)]
     total, extra = sum(rows), 3 * len(site_config.annexes)
     words = site_config.words
     names = draws.sample([f"{first} {last}" for first in words.first for last in words.last], total - 4 + extra)
-    # The holders of the first four entries are those of four others too.
+    # The holders of the first four entries have one more entry each.
     holders = names[: total - 4]
     holders = [*holders[:4], *draws.shuffled([*holders[4:], *holders[:4]])]
     kinds = draws.shuffled([site_config.classes[n % 3] for n in range(total)])
@@ -317,7 +228,7 @@ def _head(words: Words) -> list[str]:
 def _cover_page(
     site_config: SiteConfig, subject: str, slug: str, entries: Sequence[Entry], first: str, draws: Draws
 ) -> tuple[Page, dict[str, tuple[int, Source]]]:
-    """The cover of a register. Its totals are of other days, so neither is what the pages add up to."""
+    """The cover of a register. Its totals, of earlier dates, differ from the sum of the pages."""
     publisher, words = site_config.publisher, site_config.words
     total = sum(entry.fee for entry in entries)
     totals = [total + draws.integer(101, 499), total + draws.integer(501, 999)]
@@ -362,4 +273,4 @@ def _other(site_config: SiteConfig, subject: str, draws: Draws) -> list[Page]:
     return pages
 
 
-FAMILY = Registers()
+FAMILY = Registers(__file__, SELECTIONS, forms("divided", "padded", "prefix", "also", "fragment"))

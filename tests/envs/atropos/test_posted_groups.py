@@ -226,7 +226,7 @@ async def test_large_groups_are_compressed_and_several_go_together(count: int, p
 
 async def test_a_url_that_is_none_is_one_line() -> None:
     async with AtroposClient("nowhere", retry_seconds=0, say=print) as client:
-        with pytest.raises(AtroposError, match="nowhere: is no URL"):
+        with pytest.raises(AtroposError, match="nowhere: not a URL"):
             await client.info()
 
 

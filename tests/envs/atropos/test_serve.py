@@ -83,7 +83,7 @@ async def test_another_server_is_told_from_an_atropos_one(tmp_path: Path) -> Non
     from fakes.openai_server import FakeOpenAIServer
 
     async with FakeOpenAIServer(["x"]) as other, feeding(other.base_url, LedgerSampler(6), tmp_path) as fed:
-        with pytest.raises(AtroposError, match="register-env: refused with status 404"):
+        with pytest.raises(AtroposError, match="register-env: rejected with status 404"):
             await fed.feeder.run()
 
 
@@ -116,7 +116,7 @@ async def test_the_same_after_a_reset_is_named_too(api: RunApi, tmp_path: Path) 
 async def test_a_batch_that_groups_never_fill_is_refused(api: RunApi, tmp_path: Path) -> None:
     api.start_trainer(batch_size=6)
     async with feeding(api.url, LedgerSampler(6), tmp_path) as fed:
-        with pytest.raises(ConfigError, match="batch of 6 sequences is no multiple of 4"):
+        with pytest.raises(ConfigError, match="batch of 6 sequences is not a multiple of 4"):
             await fed.feeder.run()
     assert not api.connected()
 
@@ -222,7 +222,7 @@ async def test_a_server_that_buffers_a_group_ends_it_with_a_line(api: RunApi, tm
     # Of an environment that did not see a reset: it still posts as number 0, and its groups are of 8.
     api.post("/scored_data", {"tokens": [[1]] * 8, "masks": [[1]] * 8, "scores": [1.0] * 8, "env_id": 0})
     async with feeding(api.url, LedgerSampler(6), tmp_path) as fed:
-        with pytest.raises(AtroposError, match=r"holds a group of 4 back .'buffered'.*environment 0"):
+        with pytest.raises(AtroposError, match=r"buffered a group of 4 .'buffered'.*environment 0"):
             await fed.feeder.run()
     assert fed.tally.groups == 0
     assert not api.connected()

@@ -99,9 +99,9 @@ def test_a_slow_one_is_cut_off_passed_over_and_asked_again_once_it_is_back(caplo
     slow = Slow()
     provider = GuardedProvider("slow", slow, timeout=0.05)
     assert provider.recall("x", 5) == []
-    assert "no answer in 0.05 s" in caplog.text
+    assert "no answer within 0.05 s" in caplog.text
     provider.remember("x")
-    assert "still busy" in caplog.text
+    assert "still running" in caplog.text
     slow.may.set()
     slow.done.wait()
     provider = GuardedProvider("slow", slow)
@@ -144,9 +144,9 @@ def test_the_one_that_is_named_is_used_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("nobody", "no package offers 'nobody'; installed are: book, broken, twice"),
+        ("nobody", "no package offers 'nobody'; installed: book, broken, twice"),
         ("twice", "several packages offer 'twice'"),
-        ("broken", "cannot be made: AttributeError"),
+        ("broken", "cannot be created: AttributeError"),
     ],
 )
 def test_one_that_cannot_be_had_is_told(name: str, says: str) -> None:

@@ -12,11 +12,11 @@ import pytest
 from fakes.postgres import Postgres, postgres
 
 from hermes_lab.config.schema import MemoryConfig
-from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.errors import ConfigError, HermesLabError, StoreError
 from hermes_lab.memory import vector_pgvector
-from hermes_lab.memory.vector import Memory, open_memory
+from hermes_lab.memory.stores import open_memory
+from hermes_lab.memory.vector import Memory
 from hermes_lab.memory.vector_pgvector import PgvectorMemory
-from hermes_lab.sessions import StoreError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 _names = (f"memory_{number}" for number in count())
@@ -108,7 +108,7 @@ def test_a_connection_that_was_lost_is_made_anew(server: Postgres) -> None:
 def test_a_server_without_pgvector_is_told(server: Postgres) -> None:
     url = server.database(name := next(_names))
     server.run(f"ALTER DATABASE {name} SET extension_control_path = '/nowhere'")
-    refused(url, ConfigError, "the server has no pgvector; install it there")
+    refused(url, ConfigError, "pgvector is not installed on the server")
 
 
 def test_a_user_without_rights_is_told(server: Postgres) -> None:
@@ -123,14 +123,14 @@ def test_the_tables_of_a_later_version_are_refused(server: Postgres) -> None:
     url = server.database(name := next(_names))
     PgvectorMemory(url).close()
     server.run("UPDATE hermes_memory_version SET version = 99", name)
-    refused(url, ConfigError, "version 99; this Hermes Lab knows 1: update it")
+    refused(url, ConfigError, "database version 99 is newer than 1: update Hermes Lab")
 
 
 def test_a_wrong_password_a_wrong_name_and_a_server_that_is_not_there_are_told_apart(server: Postgres) -> None:
     refused(server.url(password="sesame-guess"), ConfigError, "does not accept user and password")
     refused(server.url("nowhere"), ConfigError, "no such database or user")
-    refused("postgresql://a:sesame-guess@127.0.0.1:1/x", StoreError, "no server answers there")
-    refused("postgresql://a:sesame-guess@/x?host=/nowhere", StoreError, "no server answers there")
+    refused("postgresql://a:sesame-guess@127.0.0.1:1/x", StoreError, "no server answers at this URL")
+    refused("postgresql://a:sesame-guess@/x?host=/nowhere", StoreError, "no server answers at this URL")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_wrong_password_a_wrong_name_and_a_server_that_is_not_there_are_told_a
     ],
 )
 def test_a_malformed_url_is_never_quoted(url: str) -> None:
-    message = refused(url, HermesLabError, "no usable URL|no server answers")
+    message = refused(url, HermesLabError, "not a valid URL|no server answers")
     assert "sesame" not in message
     assert "77" not in message
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.config.schema import MemoryConfig
-from hermes_lab.errors import ConfigError
-from hermes_lab.memory.vector import Memory, open_memory
+from hermes_lab.errors import ConfigError, StoreError
+from hermes_lab.memory.stores import open_memory
+from hermes_lab.memory.vector import Memory
 from hermes_lab.memory.vector_sqlite import SqliteMemory
-from hermes_lab.sessions import StoreError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 WRITER = """
@@ -84,7 +84,7 @@ def test_off_is_no_store(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "memories.db"
     path.write_text("my diary " * 100)
-    with pytest.raises(ConfigError, match=r"memories\.db: no database of memories.*move it away"):
+    with pytest.raises(ConfigError, match=r"memories\.db: not a database of memories.*move the file away"):
         SqliteMemory(path).count()
     assert path.read_text() == "my diary " * 100
 
@@ -95,7 +95,7 @@ def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(ConfigError, match=r"memories\.db: it has version 99"):
+    with pytest.raises(ConfigError, match=r"memories\.db: database version 99"):
         SqliteMemory(path).count()
 
 

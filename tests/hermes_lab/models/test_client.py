@@ -145,15 +145,15 @@ def _completion(**choice: Any) -> Reply:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (_completion(), "gives no token ids"),
-        (_completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}]}), "2 token ids, 1 log-prob"),
+        (_completion(), "returns no token ids"),
+        (_completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}]}), "2 token ids and 1 log-prob"),
         (
             _completion(token_ids=[1, 2], logprobs={"content": [{"logprob": -1.0}] * 2}),
-            "2 log-prob.*, 1 tokens",
+            "2 log-prob.* for 1 tokens",
         ),
-        (_completion(token_ids=["a"], logprobs={"content": [{"logprob": -1.0}]}), "gives no token ids"),
-        (_completion(token_ids=[1], logprobs={"content": [{"logprob": "low"}]}), "no number"),
-        (Reply(body="<html>"), "a page of HTML"),
+        (_completion(token_ids=["a"], logprobs={"content": [{"logprob": -1.0}]}), "returns no token ids"),
+        (_completion(token_ids=[1], logprobs={"content": [{"logprob": "low"}]}), "not a number"),
+        (Reply(body="<html>"), "an HTML page"),
     ],
 )
 async def test_a_reply_that_does_not_add_up_is_a_model_error(reply: Reply, reason: str) -> None:
@@ -322,7 +322,7 @@ async def test_a_bare_call_that_was_cut_off_is_not_run() -> None:
 @pytest.mark.anyio
 async def test_an_unknown_parser_is_refused() -> None:
     async with FakeOpenAIServer(["x"]) as server:
-        with pytest.raises(ConfigError, match=r"model.tool_parser: no parser 'klingon'; there are: .*hermes"):
+        with pytest.raises(ConfigError, match=r"model.tool_parser: no parser 'klingon'; available: .*hermes"):
             async with client_of(server, tool_parser="klingon"):
                 pass
 
@@ -354,6 +354,6 @@ async def test_an_error_whose_body_is_no_json_is_tried_again_like_any_other(body
 @pytest.mark.anyio
 @pytest.mark.parametrize("url", ["http://[::1/v1", "http://a..b/v1", "http://h:99999/v1", "http://h:abc/v1", "h:80/v1"])
 async def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"model\.base_url: .* is no http:// or https:// URL"):
+    with pytest.raises(ConfigError, match=r"model\.base_url: .* is not an http:// or https:// URL"):
         async with open_endpoints(ModelConfig(base_url=url), [""], tool_format="native", concurrency=1):
             pass

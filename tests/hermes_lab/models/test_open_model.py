@@ -91,7 +91,7 @@ async def test_adapter_mistakes_are_named(adapter: Path, tmp_path: Path) -> None
     async with FakeOpenAIServer(["x"]) as server:
         with pytest.raises(ConfigError, match=r"'nope' is neither a folder nor served: .* serves fake"):
             await identity_of(server, adapter="nope")
-        with pytest.raises(ConfigError, match=r"holds no adapter_config\.json"):
+        with pytest.raises(ConfigError, match=r"adapter_config\.json is missing"):
             await identity_of(server, adapter=str(tmp_path))
         server.refuse_adapters = 404
         with pytest.raises(ConfigError, match=r"no adapters; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
@@ -105,7 +105,7 @@ async def test_a_name_that_is_served_from_another_folder_is_refused(adapter: Pat
     async with FakeOpenAIServer(["x"]) as server:
         served = await identity_of(server, adapter=str(adapter))
         with pytest.raises(
-            ConfigError, match=rf"serves {served.adapter} from {adapter}, not from {copy}; first `.* unload"
+            ConfigError, match=rf"serves {served.adapter} from {adapter}, not from {copy}; unload it first: `.* unload"
         ):
             await identity_of(server, adapter=str(copy))
 
@@ -116,7 +116,7 @@ async def test_the_packaged_adapter_is_loaded_by_its_name(adapter: Path, monkeyp
     async with FakeOpenAIServer(["x"]) as server:
         assert (await identity_of(server, adapter="packaged")).adapter_digest == adapter_digest(adapter)
         monkeypatch.setattr(adapters, "_PACKAGED_FOLDER", adapter / "absent")
-        with pytest.raises(ConfigError, match=r"model.adapter: this installation brings no `packaged` adapter along"):
+        with pytest.raises(ConfigError, match=r"model.adapter: this installation has no bundled `packaged` adapter"):
             await identity_of(server, adapter="packaged")
 
 
@@ -148,7 +148,7 @@ async def test_another_adapter_under_the_same_name_is_an_error(
         async def reload(name: str) -> None:
             server.adapters[name] = str(tmp_path / "other")
 
-        with pytest.raises(ModelError, match=rf"of {adapter} is served from .*/other; load it again"):
+        with pytest.raises(ModelError, match=rf"from {adapter} is now served from .*/other; load it again"):
             await answers(server, adapter, reload)
 
 
@@ -170,7 +170,7 @@ async def test_an_adapter_whose_files_are_written_under_way_is_an_error(
         async def write(_name: str) -> None:
             (adapter / adapters.WEIGHTS).write_bytes(b"of another training")
 
-        with pytest.raises(ModelError, match=rf"model.adapter: {adapter} was written since tuned-\w+ was loaded"):
+        with pytest.raises(ModelError, match=rf"model.adapter: {adapter} was changed after tuned-\w+ was loaded"):
             await answers(server, adapter, write)
 
 
@@ -181,7 +181,7 @@ async def test_an_answer_of_the_base_model_is_never_taken_for_the_adapters(adapt
         async def fall_back(name: str) -> None:
             server.answers_as = "fake"
 
-        with pytest.raises(ModelError, match=r"the adapter tuned-\w+ was asked, but fake answered"):
+        with pytest.raises(ModelError, match=r"the request was for adapter tuned-\w+, but fake answered"):
             await answers(server, adapter, fall_back)
 
 

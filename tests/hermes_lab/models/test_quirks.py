@@ -12,7 +12,7 @@ from test_requests import client_of
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models import endpoint
 from hermes_lab.models.finish import SOUND, ending_of
-from hermes_lab.models.reasoning import part
+from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.unread import family_of
 from hermes_lab.types import Generation, Message
 
@@ -59,14 +59,14 @@ async def test_the_limits_name_is_learned_and_then_known(server: str) -> None:
 @pytest.mark.parametrize("server", quirks.SAMPLING)
 async def test_a_refused_sampling_field(server: str) -> None:
     said, field = quirks.SAMPLING[server]
-    with pytest.raises(ModelError, match=rf"set .*model\.sampling\.{field}=null.* to leave it out"):
+    with pytest.raises(ModelError, match=rf"set .*model\.sampling\.{field}=null.* to omit it"):
         await ask(Reply(status=400, body=quirks.error(said)))
 
 
 @pytest.mark.parametrize("server", quirks.REASONING)
 async def test_reasoning(server: str) -> None:
     got, _ = await ask(Reply(body=completion(quirks.REASONING[server])))
-    assert (part(got.message.content).answer, got.message.reasoning) == ("4", "hm")
+    assert (split_reasoning(got.message.content).answer, got.message.reasoning) == ("4", "hm")
 
 
 async def the_request_after(*replies: Reply) -> dict[str, Any]:
@@ -310,7 +310,7 @@ async def test_a_field_of_vllm_that_another_server_refuses_is_left_out() -> None
 
 async def test_a_refused_field_of_extra_body_is_named_as_that() -> None:
     refusal = Reply(status=400, body={"error": {"message": "Unrecognized request argument supplied: top_k"}})
-    with pytest.raises(ModelError, match=r"top_k is from model\.extra_body"):
+    with pytest.raises(ModelError, match=r"top_k comes from model\.extra_body"):
         await ask(refusal, extra_body={"top_k": 3})
 
 

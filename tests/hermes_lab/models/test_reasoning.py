@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lab.models.parsers import get, names
-from hermes_lab.models.reasoning import apart, part
+from hermes_lab.models.reasoning import separate_reasoning, split_reasoning
 
 TAGS = [
     ("<think>", "</think>"),
@@ -29,9 +29,9 @@ TAGS = [
 
 @pytest.mark.parametrize(("opening", "closing"), TAGS)
 def test_reasoning_in_tags_is_no_part_of_an_answer(opening: str, closing: str) -> None:
-    assert part(f"{opening}two and two{closing}\n4") == ("4", "two and two", False)
-    assert part(f"two and two{closing}\n4") == ("4", "two and two", False)
-    assert part(f"{opening}two and two") == ("", "two and two", True)
+    assert split_reasoning(f"{opening}two and two{closing}\n4") == ("4", "two and two", False)
+    assert split_reasoning(f"two and two{closing}\n4") == ("4", "two and two", False)
+    assert split_reasoning(f"{opening}two and two") == ("", "two and two", True)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_reasoning_in_tags_is_no_part_of_an_answer(opening: str, closing: str) -
     ],
 )
 def test_tags_may_stand_anywhere(text: str, answer: str, reasoning: str) -> None:
-    assert part(text)[:2] == (answer, reasoning)
+    assert split_reasoning(text)[:2] == (answer, reasoning)
 
 
 @pytest.mark.parametrize(
@@ -69,20 +69,20 @@ def test_tags_may_stand_anywhere(text: str, answer: str, reasoning: str) -> None
     ],
 )
 def test_a_text_without_reasoning_is_its_own_answer_as_it_is(text: str) -> None:
-    assert part(text) == (text, "", False)
+    assert split_reasoning(text) == (text, "", False)
 
 
 @given(st.text(alphabet=st.sampled_from("ab`\n<>/[]")), st.lists(st.sampled_from(TAGS), max_size=3))
 def test_no_text_is_both_answer_and_reasoning(text: str, tags: list[tuple[str, str]]) -> None:
     made = text + "".join(f"{opening}SECRET{closing}{text}" for opening, closing in tags)
-    answer, _, _ = part(made)
+    answer, _, _ = split_reasoning(made)
     assert "SECRET" not in answer or "`" in text  # what stands in backticks is quoted
-    assert part(made) == part(made)
+    assert split_reasoning(made) == split_reasoning(made)
 
 
 def test_a_model_in_a_loop_takes_no_quadratic_time() -> None:
     for text in ("```a\n", "<think>", "</think>", "`<think>` ", "<think></think>", "`", "<", "<|channel|>analysis"):
-        part(text * 40_000)
+        split_reasoning(text * 40_000)
 
 
 @pytest.mark.parametrize("family", names())
@@ -105,6 +105,6 @@ def test_tags_in_the_arguments_of_a_call_are_its_own() -> None:
 
 
 def test_reasoning_is_apart_where_the_content_does_not_hold_it() -> None:
-    assert apart("4", "hm") == "hm"
-    assert apart("<think>hm</think>4", "hm") == ""
-    assert apart("<think>a</think><think>b</think>4", "a\nb") == ""
+    assert separate_reasoning("4", "hm") == "hm"
+    assert separate_reasoning("<think>hm</think>4", "hm") == ""
+    assert separate_reasoning("<think>a</think><think>b</think>4", "a\nb") == ""

@@ -127,9 +127,9 @@ def test_a_providers_own_key_is_its_default(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("http://host/v1/chat/completions", "leave out '/chat/completions'"),
-        ("http://host/v1?api_key=secret", "its query holds 'api_key'"),
-        ("http://me:pw@host/v1", "holds a user or password"),
+        ("http://host/v1/chat/completions", "remove '/chat/completions'"),
+        ("http://host/v1?api_key=secret", "its query contains 'api_key'"),
+        ("http://me:pw@host/v1", "must not contain a user or password"),
     ],
 )
 async def test_an_address_that_cannot_be_meant_is_told(url: str, says: str) -> None:

@@ -95,7 +95,7 @@ async def test_a_server_that_dies_shows_the_end_of_its_log(
     make: Callable[..., VllmServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM", "die")
-    with pytest.raises(ModelError, match=r"ended with code 1 (?s:.*)server.log(?s:.*)this model is too large"):
+    with pytest.raises(ModelError, match=r"exited with code 1 (?s:.*)server.log(?s:.*)this model is too large"):
         async with make():
             pass
 
@@ -105,7 +105,7 @@ async def test_a_server_that_never_answers_is_given_up_and_ended(
     make: Callable[..., VllmServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM", "hang")
-    with pytest.raises(ModelError, match=r"did not answer within 1.5 s"):
+    with pytest.raises(ModelError, match=r"was not ready within 1.5 s"):
         async with make(startup_seconds=1.5):
             pass
     they_end(tmp_path)
@@ -159,7 +159,7 @@ async def test_a_server_that_dies_ends_the_work_with_its_log(make: Callable[...,
                 os.kill(pid, signal.SIGKILL)
             await anyio.sleep(60)
 
-    with pytest.raises(ModelError, match=r"vLLM ended with code .*server.log ends with:"):
+    with pytest.raises(ModelError, match=r"vLLM exited with code .*server.log ends with:"):
         await work()
 
 

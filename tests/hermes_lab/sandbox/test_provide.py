@@ -77,7 +77,7 @@ async def test_what_is_provided_is_not_counted_as_the_agents_files() -> None:
 
 async def test_a_sibling_sees_what_was_provided_to_either(sandbox: BubblewrapSandbox) -> None:
     await sandbox.provide("a/one", b"1")
-    async with sandbox.beside() as sibling:
+    async with sandbox.sibling() as sibling:
         await sibling.provide("a/two", b"2")
         assert (await sibling.exec("cat /app/skills/a/*")).output == "12"
     assert (await sandbox.exec("cat /app/skills/a/*")).output == "12"

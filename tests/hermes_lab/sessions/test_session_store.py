@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.errors import ConfigError
-from hermes_lab.sessions import Session, SessionKey, SessionStore, StoreError, hermes_home, schema
+from hermes_lab.errors import ConfigError, StoreError
+from hermes_lab.migrations import version
+from hermes_lab.sessions import Session, SessionKey, SessionStore, hermes_home, schema
 from hermes_lab.sessions.keys import check_name, is_id
 from hermes_lab.types import Compression, Message, ToolCall, ToolResult, Usage
 
@@ -389,7 +390,7 @@ def test_an_older_database_is_brought_forward_and_keeps_what_it_has(
     monkeypatch.setattr(schema, "MIGRATIONS", later)
     with closing(sqlite3.connect(store.path)) as db:
         schema.migrate(db, later)
-        assert (schema.version(db), db.execute("SELECT colour FROM sessions").fetchall()) == (len(later), [("red",)])
+        assert (version(db), db.execute("SELECT colour FROM sessions").fetchall()) == (len(later), [("red",)])
     assert store.load(session.id) == session
 
 
@@ -443,7 +444,7 @@ def test_a_migration_that_fails_changes_nothing(store: SessionStore) -> None:
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         with pytest.raises(sqlite3.OperationalError):
             schema.migrate(db, broken)
-        assert schema.version(db) == len(schema.MIGRATIONS)
+        assert version(db) == len(schema.MIGRATIONS)
         assert "colour" not in [row[1] for row in db.execute("PRAGMA table_info(sessions)")]
 
 
@@ -451,14 +452,14 @@ def test_a_database_of_a_later_program_is_left_alone(store: SessionStore) -> Non
     begin(store)
     with closing(sqlite3.connect(store.path)) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(ConfigError, match=r"sessions\.db: it has version 99.*update"):
+    with pytest.raises(ConfigError, match=r"sessions\.db: database version 99.*update"):
         store.latest()
 
 
 def test_a_file_that_is_no_database_is_named(store: SessionStore) -> None:
     store.path.parent.mkdir()
     store.path.write_text("dear diary, " * 1000)
-    with pytest.raises(ConfigError, match=r"sessions\.db: no session database"):
+    with pytest.raises(ConfigError, match=r"sessions\.db: not a session database"):
         store.latest()
     assert store.path.read_text().startswith("dear diary")
 

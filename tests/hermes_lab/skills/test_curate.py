@@ -62,7 +62,7 @@ def test_duplicates_go_below_the_best_proven_and_others_stay() -> None:
     library = Library(skill(name) for name in BODIES)
     (proposal,) = planned(library, fared(fleet_totals_sum="+++", fleet_totals="+-"))
     assert proposal.names == ("fleet-totals-sum", "fleet-totals", "the-fleet-totals")
-    assert "3 of 3 uses solved, mean 0.80" in proposal.why
+    assert "3 of 3 uses solved, posterior mean 0.80" in proposal.why
     after = carry_out(library, [proposal])
     assert set(after.listed) == {"fleet-totals-sum", "harbor-totals", "canteen-hours"}
     assert set(after.skills) == set(library.skills)
@@ -125,7 +125,7 @@ def test_what_was_long_unused_is_stale_then_archived_and_back_when_it_is_used() 
     assert planned(library, canteen_hours=29.9) == []
     assert planned(library) == []  # of no known age
     (stale,) = planned(library, canteen_hours=30)
-    assert (stale.action, stale.why) == ("stale", "unused for 30 days, and 30 are enough")
+    assert (stale.action, stale.why) == ("stale", "unused for 30 days (limit 30)")
     aged = carry_out(library, [stale])
     assert set(aged.listed) == {"canteen-hours"}
     assert told(planned(aged, canteen_hours=89)) == []

@@ -25,12 +25,12 @@ def verdict(outcomes: str = "", problems: tuple[Problem, ...] = ()) -> SkillHeal
 @pytest.mark.parametrize(
     ("outcomes", "expected", "reason"),
     [
-        ("", "unused", "it was not loaded since its last write"),
-        ("??", "unproven", "loaded 2 times, and nothing judged"),
-        ("+++", "unproven", "3 of 3 uses solved, posterior 40-99 %: on which side of 50 % is open"),
-        ("-----", "unproven", "0 of 5 uses solved, posterior 0-46 %.* fewer than 10 are too few"),
-        ("+" * 12, "healthy", "12 of 12 uses solved, posterior 75-100 %: not under 50 %"),
-        ("-" * 12, "failing", "0 of 12 uses solved, posterior 0-25 %: under 50 %"),
+        ("", "unused", "not loaded since its last write"),
+        ("??", "unproven", "loaded 2 times, but no outcome was judged"),
+        ("+++", "unproven", "3 of 3 uses solved, posterior 40-99 %: too few uses to tell"),
+        ("-----", "unproven", "0 of 5 uses solved, posterior 0-46 %.*fewer than 10"),
+        ("+" * 12, "healthy", "12 of 12 uses solved, posterior 75-100 %: not below 50 %"),
+        ("-" * 12, "failing", "0 of 12 uses solved, posterior 0-25 %: below 50 %"),
         ("+-" * 10, "unproven", "10 of 20 uses solved"),
     ],
 )

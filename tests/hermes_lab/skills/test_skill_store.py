@@ -356,9 +356,8 @@ def many(root: Path, times: int, kill: bool) -> None:
     check_acknowledged(store, [line.split() for lines in said for line in lines if line.endswith("\n")])
 
 
-@pytest.mark.parametrize("kill", [False, True])
-def test_sixteen_processes_at_once_lose_and_tear_nothing(tmp_path: Path, kill: bool) -> None:
-    many(tmp_path / "skills", 4, kill)
+def test_sixteen_processes_at_once_lose_and_tear_nothing(tmp_path: Path) -> None:
+    many(tmp_path / "skills", 4, kill=False)
 
 
 @pytest.mark.long

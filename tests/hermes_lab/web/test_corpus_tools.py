@@ -162,7 +162,7 @@ async def test_a_line_of_a_corpus_ends_at_a_line_feed_alone(tmp_path: Path, mark
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [("{", "pages.jsonl:1: no page"), ('{"url": "x"}', "pages.jsonl:1: no page"), ("\n", "there is no page")],
+    [("{", "pages.jsonl:1: invalid page"), ('{"url": "x"}', "pages.jsonl:1: invalid page"), ("\n", "no pages")],
 )
 def test_a_corpus_that_is_none_is_refused_in_one_line(tmp_path: Path, content: str, problem: str) -> None:
     file = tmp_path / "pages.jsonl"

@@ -12,9 +12,10 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
-from hermes_lab.protocols import Sandbox, SessionSuite, Turn, Workspace
+from hermes_lab.protocols import Sandbox, Workspace
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
+from hermes_lab.suites import SessionSuite, Turn
 from hermes_lab.tools.given import given_tool
 from hermes_lab.tools.registry import Toolbox, ToolContext
 from hermes_lab.types import Episode, Message, Task, ToolCall, Verdict
@@ -34,7 +35,7 @@ class Counter:
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         return [Task(id=f"t{n}", suite="counter", prompt="Count to three.") for n in range(count)]
 
-    async def stage(self, task: Task) -> "CounterStage":
+    async def open_session(self, task: Task) -> "CounterStage":
         self.stages.append(CounterStage())
         return self.stages[-1]
 

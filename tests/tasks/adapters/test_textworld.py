@@ -20,7 +20,7 @@ async def test_the_walkthrough_wins(open_sandbox: Callable[[], Sandbox]) -> None
 async def test_a_game_is_lost_until_its_last_move(open_sandbox: Callable[[], Sandbox]) -> None:
     suite = textworld.load(quest_length=2)
     (task,) = suite.load(split="heldout", count=1, seed=0, world=0)
-    stage = await suite.stage(task)
+    stage = await suite.open_session(task)
     (act,) = stage.tools
     first, last = (action.arguments["command"] for action in textworld.script(task)[0].calls)
     async with open_sandbox() as sandbox:

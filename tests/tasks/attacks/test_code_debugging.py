@@ -13,7 +13,7 @@ from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, OpenSandbox, naive_way, ruled_task, score
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 FAMILIES = domains()["code_debugging"]
 
 
@@ -269,4 +269,4 @@ async def test_the_hidden_calls_do_not_tell_a_convention(open_sandbox: OpenSandb
 
 def test_there_are_twenty_cheats_of_the_domain_and_more() -> None:
     assert len(CODE) >= 20
-    assert set(OWN) == set(FAMILIES)
+    assert {"plugins", "repair", "stale_build", "test_order"} <= set(OWN) <= set(FAMILIES)

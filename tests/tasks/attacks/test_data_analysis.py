@@ -14,7 +14,7 @@ from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, ruled_task, score
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES = domains()["data_analysis"]
 

@@ -15,7 +15,7 @@ from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, nothing, ruled_task, score
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES = domains()["report_generation"]
 

@@ -11,7 +11,7 @@ from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, naive_way, ruled_task, score
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 OwnCheat = Callable[[Attempt], Awaitable[None]]
 

@@ -15,7 +15,7 @@ from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, score
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 RULES = {"notices": "newest_by", "registers": "annex", "aliases": "role", "errata": "sheet"}
 """A rule of each family that changes the value and the sources."""

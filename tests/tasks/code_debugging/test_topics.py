@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.tasks.code_debugging._modules import Defect, draw_agreed_calls, draw_defect, draw_plain_calls
+from hermes_lab.tasks.code_debugging._modules import CALLS, Defect, draw_agreed_calls, draw_defect, draw_plain_calls
 from hermes_lab.tasks.code_debugging._topics import SEEN, TOPICS, UNSEEN
-from hermes_lab.tasks.code_debugging.repair import CALLS, FAMILY, _draw_telling_calls
+from hermes_lab.tasks.code_debugging.repair import FAMILY, _draw_telling_calls
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, draw_rule
 from tests.tasks.code_debugging.houses import scene_of, suite_of

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import combinations
@@ -11,9 +10,8 @@ from typing import Any
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.conventions import strategy_of
 from hermes_lab.tasks.data_analysis import event_logs, joins, sensors
-from hermes_lab.tasks.data_analysis._conventions import write_script
+from hermes_lab.tasks.data_analysis._counting import write_script
 from hermes_lab.tasks.data_analysis._figures import Number, Table, Text, judge_figures
 from hermes_lab.tasks.data_analysis.event_logs.log import Visit
 from hermes_lab.tasks.data_analysis.joins.tables import Books, Customer, Record, Sale
@@ -23,6 +21,7 @@ from hermes_lab.tasks.family import Criterion, Entity, Rule, TaskInstance, draw_
 from hermes_lab.tasks.names import NAMES
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import load_family
+from hermes_lab.tasks.rules import strategy_of
 from hermes_lab.types import Task
 
 OpenSandbox = Callable[[], Sandbox]
@@ -72,8 +71,8 @@ def test_every_clause_tells_its_rule_alone(family: str) -> None:
 
 
 def test_no_column_has_the_name_of_what_rules_call_money() -> None:
-    for vocabulary in joins.VOCABULARIES.values():
-        assert not {"amount", "money"} & {*vocabulary.quantity, *vocabulary.price, *vocabulary.units}
+    for words in FAMILIES["joins"].words.values():
+        assert not {"amount", "money"} & {*words.quantity, *words.price, *words.units}
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "ledger"])
@@ -139,8 +138,8 @@ def _words(value: object) -> Iterator[str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_splits_share_no_word_of_columns_and_cells(family: str) -> None:
     found = {}
-    for split, vocabulary in MODULES[family].VOCABULARIES.items():  # type: ignore[attr-defined]
-        found[split] = {word for each in fields(vocabulary) for word in _words(getattr(vocabulary, each.name))}
+    for split, words in FAMILIES[family].words.items():
+        found[split] = {word for value in vars(words).values() for word in _words(value)}
         assert len(found[split]) >= 20
     for one, other in combinations(found.values(), 2):
         assert not one & other

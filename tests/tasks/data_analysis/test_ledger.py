@@ -8,9 +8,9 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.data_analysis.ledger import FAMILY
-from hermes_lab.tasks.data_analysis.ledger.rules import CONVENTIONS, Literals, plain_total
+from hermes_lab.tasks.data_analysis.ledger.rules import CONVENTIONS, plain_total
 from hermes_lab.tasks.data_analysis.ledger.table import draw_shape, draw_table
-from hermes_lab.tasks.data_analysis.ledger.words import VOCABULARIES, Vocabulary
+from hermes_lab.tasks.data_family import Words
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import draw_rule
 from hermes_lab.tasks.subtasks import subtasks_of
@@ -58,29 +58,29 @@ def leave(content: object) -> str:
     return f"cat > answer.json <<'EOF'\n{content if isinstance(content, str) else json.dumps(content)}\nEOF"
 
 
-def words(vocabulary: Vocabulary) -> set[str]:
-    values = {word for category in vocabulary.categories for word in (category.column, *category.values)}
-    return values.union(vocabulary.documents, vocabulary.ordinals, vocabulary.quantities, vocabulary.charges)
+def words_of(words: Words) -> set[str]:
+    values = {word for column, cells in words.categories for word in (column, *cells)}
+    return values.union(words.documents, words.ordinals, words.quantities, words.charges)
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(VOCABULARIES, 2)))
+@pytest.mark.parametrize(("first", "second"), list(combinations(FAMILY.words, 2)))
 def test_splits_share_no_word(first: str, second: str) -> None:
-    assert not words(VOCABULARIES[first]) & words(VOCABULARIES[second])
+    assert not words_of(FAMILY.words[first]) & words_of(FAMILY.words[second])
 
 
 @pytest.mark.parametrize("kind", CONVENTIONS)
 def test_every_type_of_rule_moves_the_total_of_every_table(kind: str) -> None:
     for number in range(60):
         draws = Draws("test", kind, number)
-        site_config = draw_shape(draws, VOCABULARIES["train"])
+        site_config = draw_shape(draws, FAMILY.words["train"])
         rows = draw_table(site_config, draws)
-        literals = Literals(**dict(draw_rule(kind, FAMILY.rules[kind], draws, site_config).literals))
-        assert abs(CONVENTIONS[kind].total(rows, literals) - plain_total(rows)) > 0.01
+        literals = dict(draw_rule(kind, FAMILY.rules[kind], draws, site_config).literals)
+        assert abs(CONVENTIONS[kind].apply(rows, literals) - plain_total(rows)) > 0.01
 
 
 def test_rules_of_one_form_are_told_by_one_flag() -> None:
     """Only their argument differs, so a flag alone tells nothing of it."""
-    flags = [convention.flags.split()[0] for convention in CONVENTIONS.values()]
+    flags = [convention.texts.flags.split()[0] for convention in CONVENTIONS.values()]
     assert (flags.count("--drop"), flags.count("--keep")) == (2, 2)
 
 
@@ -187,4 +187,4 @@ async def test_help_names_every_flag(open_sandbox: OpenSandbox) -> None:
     async with open_sandbox() as sandbox:
         await sandbox.write("ledger", task.files["ledger"].encode())
         shown = (await sandbox.exec("./ledger sum --help")).output
-    assert all(convention.flags.split()[0] in shown for convention in CONVENTIONS.values())
+    assert all(convention.texts.flags.split()[0] in shown for convention in CONVENTIONS.values())

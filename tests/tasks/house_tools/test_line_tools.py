@@ -22,15 +22,15 @@ from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 from hermes_lab.types import Task
 
 OpenSandbox = Callable[[], Sandbox]
-FAMILIES: list[LineTool[Any, Any]] = [load_family(name) for name in domains()["house_tools"]]  # type: ignore[misc]
+FAMILIES: list[LineTool[Any]] = [load_family(name) for name in domains()["house_tools"]]  # type: ignore[misc]
 BY_NAME = pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
 
 
-def suite_of(family: LineTool[Any, Any]) -> WorldSuite:
+def suite_of(family: LineTool[Any]) -> WorldSuite:
     return WorldSuite(family.name, (family,), WorldSpec())
 
 
-def written(folder: Path, family: LineTool[Any, Any], task: Task, rule: Rule | None) -> list[str]:
+def written(folder: Path, family: LineTool[Any], task: Task, rule: Rule | None) -> list[str]:
     """The lines that the tool writes with the flags of `rule`."""
     for path, text in task.files.items():
         (folder / path).write_text(text)
@@ -45,7 +45,7 @@ def written(folder: Path, family: LineTool[Any, Any], task: Task, rule: Rule | N
     ids=lambda each: getattr(each, "name", each),
 )
 def test_the_tool_writes_what_is_right_and_no_rule_is_as_if_there_were_none(
-    family: LineTool[Any, Any], kind: str | None, tmp_path: Path
+    family: LineTool[Any], kind: str | None, tmp_path: Path
 ) -> None:
     for split in SPLITS:
         for task in suite_of(family).load(split=split, count=4, seed=3, world=1):
@@ -57,7 +57,7 @@ def test_the_tool_writes_what_is_right_and_no_rule_is_as_if_there_were_none(
 
 
 @BY_NAME
-def test_a_request_quotes_the_plain_command_alone(family: LineTool[Any, Any]) -> None:
+def test_a_request_quotes_the_plain_command_alone(family: LineTool[Any]) -> None:
     for split in SPLITS:
         for task in suite_of(family).load(split=split, count=8, seed=0, world=0):
             assert f"`{family.command(subtasks_of(task.truth)[0].instance.file)}`" in task.prompt
@@ -67,12 +67,11 @@ def test_a_request_quotes_the_plain_command_alone(family: LineTool[Any, Any]) ->
 
 @BY_NAME
 @pytest.mark.parametrize("arguments", [["none.csv", "--out", "x"], ["a.csv", "--out", "x"]])
-def test_what_it_cannot_read_it_says_in_one_line(
-    family: LineTool[Any, Any], arguments: list[str], tmp_path: Path
-) -> None:
+def test_what_it_cannot_read_it_says_in_one_line(family: LineTool[Any], arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("size\n3\n")
-    tool = family.columns.folder / "tool.py"
-    done = subprocess.run([sys.executable, tool, family.verb, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / family.tool).write_text(family.tool_text)
+    command = [sys.executable, family.tool, family.verb, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith((f"{family.tool}: none.csv: No such file", f"{family.tool}: a.csv has no column '"))
@@ -80,9 +79,7 @@ def test_what_it_cannot_read_it_says_in_one_line(
 
 @pytest.mark.anyio
 @BY_NAME
-async def test_the_judge_takes_what_is_right_and_nothing_else(
-    family: LineTool[Any, Any], open_sandbox: OpenSandbox
-) -> None:
+async def test_the_judge_takes_what_is_right_and_nothing_else(family: LineTool[Any], open_sandbox: OpenSandbox) -> None:
     suite = suite_of(family)
     task = forced(suite, family, next(iter(family.rules)), "heldout", 0)
     assert task

@@ -39,13 +39,13 @@ def all_rules(family: str, site_config: object) -> Iterator[Rule]:
     """Every custom that a place of that shape could have, with all literals."""
     for name, convention in module_of(family).CONVENTIONS.items():
         for literals in convention.variants(site_config):
-            paraphrases = tuple(paraphrase.format(**literals) for paraphrase in convention.paraphrases)
-            yield Rule(name, paraphrases, convention.instruction.format(**literals), tuple(literals.items()))
+            paraphrases = tuple(paraphrase.format(**literals) for paraphrase in convention.texts.paraphrases)
+            yield Rule(name, paraphrases, convention.texts.instruction.format(**literals), tuple(literals.items()))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_two_customs_want_the_same_report(family: str) -> None:
-    suite, right_of = suite_of(family), module_of(family).right_of
+    suite, right_of = suite_of(family), module_of(family).FAMILY.right_of
     for split in SPLITS:
         for world in range(8):
             for task in suite.load(split=split, count=2, seed=1, world=world):
@@ -91,12 +91,12 @@ async def test_only_who_follows_a_custom_is_right(open_sandbox: OpenSandbox, fam
 
 CASES = {
     "plain": (Style(), -123450, "-1,234.50"),
-    "negative": (TEMPLATES["negative"].way({"form": "({})"}), -123450, "(1,234.50)"),
-    "group": (TEMPLATES["group"].way({"by": "'"}), 1234567890, "12'345'678.90"),
-    "half up": (TEMPLATES["places"].way({"places": 0}), 250, "3"),
-    "half up below zero": (TEMPLATES["places"].way({"places": 1}), -125, "-1.3"),
-    "thousands": (TEMPLATES["thousands"].way({"form": "k{}"}), 123_456_789, "1,234.57"),
-    "zero": (TEMPLATES["zero"].way({"zero": "nil"}), 0, "nil"),
+    "negative": (TEMPLATES["negative"].apply({"form": "({})"}), -123450, "(1,234.50)"),
+    "group": (TEMPLATES["group"].apply({"by": "'"}), 1234567890, "12'345'678.90"),
+    "half up": (TEMPLATES["places"].apply({"places": 0}), 250, "3"),
+    "half up below zero": (TEMPLATES["places"].apply({"places": 1}), -125, "-1.3"),
+    "thousands": (TEMPLATES["thousands"].apply({"form": "k{}"}), 123_456_789, "1,234.57"),
+    "zero": (TEMPLATES["zero"].apply({"zero": "nil"}), 0, "nil"),
     "plain zero": (Style(), 0, "0.00"),
 }
 
@@ -125,7 +125,7 @@ STANDING = {
 @pytest.mark.parametrize("case", STANDING)
 def test_figures_stand_as_worked_out_by_hand(case: str) -> None:
     literals, twice, dashed = STANDING[case]
-    custom = RESTATEMENTS[case].way(literals) if literals else Custom()
+    custom = RESTATEMENTS[case].apply(literals) if literals else Custom()
     task = suite_of("restatement").load(split="train", count=1, seed=0, world=0)[0]
     site_config = replace(subtasks_of(task.truth)[0].site.site_config, lines=("Rent",))
     assert [row[3:] for row in right_rows(site_config, (TWICE, DASHED), custom).rows] == [twice, dashed]
@@ -137,8 +137,8 @@ def test_a_hash_is_that_of_the_file() -> None:
     task = suite_of("figures").load(split="train", count=1, seed=0, world=0)[0]
     table = subtasks_of(task.truth)[0].instance.tables[0]._replace(text="abc")
     assert module.digits_of(table, module.Custom()) == "ba7816bf8f01"
-    assert module.digits_of(table, FIGURES["cut"].way({"which": "the last 12"})) == "b410ff61f20015ad"[4:]
-    assert module.digits_of(table, FIGURES["algorithm"].way({"code": "md5"})) == "900150983cd2"
+    assert module.digits_of(table, FIGURES["cut"].apply({"which": "the last 12"})) == "b410ff61f20015ad"[4:]
+    assert module.digits_of(table, FIGURES["algorithm"].apply({"code": "md5"})) == "900150983cd2"
 
 
 OTHER_HANDS: dict[str, dict[str, Callable[[bytes], bytes]]] = {

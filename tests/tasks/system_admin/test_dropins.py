@@ -4,14 +4,13 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.system_admin.dropins import FAMILY
-from hermes_lab.tasks.system_admin.dropins.words import VOCABULARIES
 from tests.tasks.system_admin.beliefs import confused, draw, judged, solved
 
 pytestmark = pytest.mark.anyio
 OpenSandbox = Callable[[], Sandbox]
 
 
-@pytest.mark.parametrize("split", VOCABULARIES)
+@pytest.mark.parametrize("split", FAMILY.words)
 async def test_a_belief_is_right_where_it_is_true_and_nowhere_else(open_sandbox: OpenSandbox, split: str) -> None:
     assert await confused(FAMILY, split, 1, open_sandbox) == []
 
@@ -58,6 +57,6 @@ async def test_what_lies_otherwise_is_noticed(open_sandbox: OpenSandbox, command
 
 def test_what_a_ticket_names_is_in_no_path_that_is_there() -> None:
     for key in range(300):
-        for split in VOCABULARIES:
+        for split in FAMILY.words:
             instance, _ = draw(FAMILY, split, key)
             assert not any(instance.wish.name in path for path in instance.files)

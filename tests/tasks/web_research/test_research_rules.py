@@ -13,7 +13,6 @@ from hermes_lab.tasks.family import Entity, Rule, draw_rule
 from hermes_lab.tasks.names import NAMES
 from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.web_research._claims import Question, Research
-from hermes_lab.tasks.web_research.errata.words import REQUESTS
 from hermes_lab.types import Page
 
 FAMILIES = ("notices", "registers", "aliases", "errata")
@@ -62,7 +61,9 @@ def test_every_clause_tells_its_rule_alone(name: str, split: str) -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_request_for_a_cell_names_the_table(split: str) -> None:
-    assert all(re.search(r"\b(table|tabulate[sd])\b", request) for request in REQUESTS[split])
+    assert all(
+        re.search(r"\b(table|tabulate[sd])\b", request) for request in family_of("errata").prompt["requests"][split]
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -1,0 +1,250 @@
+"""A live chat session: the agent works on one message after another, and every turn is stored when it ends."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from hermes_lab.agent.delegate import Delegation
+from hermes_lab.agent.loop import Agent, result_messages, summariser_of
+from hermes_lab.agent.review import due, review, tool_iterations
+from hermes_lab.chat.home_knowledge import HomeKnowledge
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.errors import SandboxError
+from hermes_lab.models.reasoning import split_reasoning
+from hermes_lab.protocols import ModelClient, Sandbox
+from hermes_lab.sandbox.local import LocalSandbox
+from hermes_lab.sessions.database import Session, SessionStore
+from hermes_lab.skills.learning.observe import observe
+from hermes_lab.skills.slash import Expanded, expand_typed
+from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.schema import Profile
+from hermes_lab.types import EpisodeError, Message, Review, ToolCall, ToolResult, Trajectory, Usage
+from hermes_lab.types.trajectory import StopReason
+
+_INTERRUPTED = json.dumps({"error": "interrupted by the user"})
+_PASSES = 200
+_PROCESSES = "echo /proc/[0-9]*"
+_END_OTHERS = """\
+for entry in /proc/[0-9]*; do
+  case " {known} /proc/1 /proc/$BASHPID " in *" $entry "*) ;; *) kill -KILL "${{entry#/proc/}}" 2>/dev/null ;; esac
+done
+true"""
+
+
+class Turn(NamedTuple):
+    """The result of a message: the stop reason, the answer if there is one, and the tokens used."""
+
+    stop: StopReason
+    answer: str | None
+    usage: Usage
+
+
+class SessionToolbox(Toolbox):
+    """A session's tools. `show` is called as each call starts, `failed` with each failed result.
+
+    `frozen` are the tool schemas stored with the session. The model keeps seeing these exact bytes even if a tool has
+    changed or is unavailable; calling such a tool gives an error.
+    """
+
+    def __init__(
+        self,
+        toolsets: Sequence[str],
+        context: ToolContext,
+        *,
+        show: Callable[[ToolCall], None],
+        failed: Callable[[ToolResult], None],
+        disabled: Sequence[str] = (),
+        frozen: tuple[dict[str, Any], ...] | None = None,
+        profile: Profile = "full",
+    ) -> None:
+        if frozen is not None:
+            names = [schema["function"]["name"] for schema in frozen]
+            toolsets = [name for name in names if name in known_tools() and name not in unavailable_tools()]
+            disabled = ()
+        super().__init__(toolsets, context, disabled, profile=profile)
+        self.done: dict[str, ToolResult] = {}
+        self._show = show
+        self._failed = failed
+        self._frozen = frozen
+
+    @property
+    def schemas(self) -> tuple[dict[str, Any], ...]:
+        """The schemas that the model sees."""
+        return super().schemas if self._frozen is None else self._frozen
+
+    async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """See `Toolbox.run_all`. `done` collects the results of this turn."""
+        self.done = {}
+        return await super().run_all(calls)
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """See `Toolbox.run`."""
+        self._show(call)
+        result = await super().run(call)
+        self.done[call.id] = result
+        if not result.ok:
+            self._failed(result)
+        return result
+
+
+class Conversation:
+    """A session with a model and tools.
+
+    Every turn creates an agent that continues the stored session with the whole budget of `config.agent`, so a live
+    session behaves exactly as a resumed one. `say` receives a line about the outcome of a `/skill-name`.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        session: Session,
+        model: ModelClient,
+        toolbox: SessionToolbox,
+        config: RunConfig,
+        knowledge: HomeKnowledge | None = None,
+        *,
+        auxiliary: ModelClient | None = None,
+        say: Callable[[str], None],
+    ) -> None:
+        self.session = session
+        self._store = store
+        self._model = model
+        self._toolbox = toolbox
+        self._config = config
+        self._knowledge = knowledge
+        self._auxiliary = auxiliary
+        self._say = say
+        self._answered = True
+        self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
+
+    async def submit(self, prompt: str) -> Turn:
+        """Works on a message and stores the turn.
+
+        A leading `/skill-name` loads that skill; recalled memories are put before the message. A turn that is cancelled
+        or fails kills every process it started. If the model had replied, the turn is kept, and its open calls get an
+        error result; otherwise the message counts as never sent. `session` shows which.
+        """
+        skills, length = self._toolbox.context.skills, self.session.length
+        loaded = len(skills.loaded) if skills else 0
+        message, note = expand_typed(prompt, skills) if skills else Expanded(prompt)
+        if note:
+            self._say(note)
+        agent = self._agent()
+        before = await self._processes()
+        try:
+            if self._knowledge and (block := await anyio.to_thread.run_sync(self._knowledge.recall, prompt)):
+                message = f"{block}\n\n{message}"
+            stop = await agent.submit(message)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await self._end_processes(before)
+                finally:
+                    if agent.steps:
+                        self._answer_open_calls(agent.messages)
+                        await self._keep(agent, prompt)
+                    elif skills:  # the message, including its skill, was never sent
+                        del skills.loaded[loaded:]
+            raise
+        with anyio.CancelScope(shield=True):
+            await self._keep(agent, prompt)
+        answer = agent.trajectory(stop).final_response
+        self._answered = answer is not None
+        if self._knowledge:
+            remember = partial(self._knowledge.remember, stop=stop, answer=answer, session=self.session.id)
+            said = [Message("user", prompt), *self.session.messages[length + 1 :]]
+            names = list(dict.fromkeys(skills.loaded[loaded:])) if skills else []
+            await anyio.to_thread.run_sync(remember, said, names)
+        return Turn(stop, answer, agent.usage)
+
+    def wants_review(self, since: int) -> bool:
+        """Whether the messages from index `since` on are worth a review; never if the last turn has no answer."""
+        recent = self.session.messages[since:]
+        if not self._answered or not recent or recent[-1].role != "assistant" or recent[-1].tool_calls:
+            return False
+        if not (answer := split_reasoning(recent[-1].content).answer).strip():
+            return False
+        turns = Trajectory(recent, self.session.tools, self.session.tool_format, "answered", final_response=answer)
+        config = self._config.skills
+        return due(0, tool_iterations(recent), observe(turns, (), config), config)
+
+    async def review(self) -> Review:
+        """Reviews the session; later sessions start with what it saves. Gives up after `agent.max_seconds`."""
+        limit = self._config.agent.max_seconds
+        with anyio.move_on_after(limit):
+            return await review(self._agent(), self._toolbox, (), self._config.skills)
+        return Review(error=EpisodeError("internal", f"no result within {limit:g} s"), seconds=limit)
+
+    async def compress(self) -> bool:
+        """Summarises the middle turns now. Returns False if nothing changed."""
+        agent = self._agent()
+        changed = await agent.compress()
+        if changed:
+            await self._keep(agent)
+        return changed
+
+    def _agent(self) -> Agent:
+        agent = Agent(
+            self._model,
+            self._toolbox,
+            self._agent_config,
+            self.session.messages,
+            self._config.model.price,
+            summariser=summariser_of(self._config, self._auxiliary),
+        )
+        agent.context.compressions += self.session.compressions
+        if isinstance(delegation := self._toolbox.context.delegate, Delegation):
+            delegation.serve(agent, self._toolbox)
+        return agent
+
+    async def _keep(self, agent: Agent, typed: str = "") -> None:
+        append = partial(
+            self._store.append,
+            self.session,
+            agent.messages[self.session.length :],
+            usage=agent.usage,
+            compressions=agent.context.compressions[len(self.session.compressions) :],
+            typed=typed,
+        )
+        self.session = await anyio.to_thread.run_sync(append)
+
+    def _answer_open_calls(self, messages: list[Message]) -> None:
+        """Gives open calls an error result; servers reject a conversation in which a call has none."""
+        if not (calls := messages[-1].tool_calls):
+            return
+        done = self._toolbox.done
+        results = tuple(done.get(c.id) or ToolResult(c.id, c.name, _INTERRUPTED, ok=False) for c in calls)
+        if skills := self._toolbox.context.skills:
+            skills.confirm_loads(results)
+        messages += result_messages(results, self.session.tool_format)
+
+    async def _processes(self) -> frozenset[str]:
+        """The sandbox's running processes, which an interrupt of the next turn spares."""
+        if isinstance(self._sandbox, LocalSandbox):
+            return frozenset(map(str, self._sandbox.processes()))
+        return frozenset((await self._sandbox.exec(_PROCESSES, fresh=True)).output.split())
+
+    async def _end_processes(self, before: frozenset[str]) -> None:
+        """Kills processes started since; cancellation has already killed foreground commands."""
+        if isinstance(self._sandbox, LocalSandbox):  # not isolated: /proc lists all processes of the machine
+            for _ in range(_PASSES):  # repeated, since they may fork meanwhile
+                if not (new := [pid for pid in self._sandbox.processes() if str(pid) not in before]):
+                    return
+                for pid in new:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                await anyio.sleep(0.002)
+            return
+        with suppress(SandboxError):  # the sandbox died, and its processes with it
+            await self._sandbox.exec(_END_OTHERS.format(known=" ".join(before)), fresh=True)
+
+    @property
+    def _sandbox(self) -> Sandbox:
+        return self._toolbox.context.sandbox

@@ -1,0 +1,71 @@
+"""What a suite may offer beyond `hermes_lab.protocols.Suite`: its hidden rules, or tasks with tools of their own."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from hermes_lab.protocols import Suite, Workspace
+from hermes_lab.skills.library import Library
+from hermes_lab.tools.registry import Tool
+from hermes_lab.types import Skill, Task, Verdict
+
+
+@runtime_checkable
+class OracleSuite(Suite, Protocol):
+    """A suite that can state its hidden rules: the `oracle` arm of an experiment starts with them."""
+
+    def known_skills(self, *, split: str, world: int) -> Library:
+        """Skills that state every hidden rule of a world, and nothing else."""
+        ...
+
+
+@runtime_checkable
+class RuleAwareSuite(Suite, Protocol):
+    """A suite that knows its hidden rules and detects which of them a skill states."""
+
+    def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
+        """The ids of the rules in force at task `number` of the world, as in `Task.triggers`."""
+        ...
+
+    def stated_rules(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
+        """The ids of the rules in force that the skill's text states, and "" for each stated rule not in force."""
+        ...
+
+
+class Turn(NamedTuple):
+    """What the user says after an answer.
+
+    `tools` can be called from then on. The schemas of an episode never change, so the message must describe them.
+    """
+
+    message: str
+    tools: tuple[Tool, ...] = ()
+
+
+class TaskSession(Protocol):
+    """The state of one episode besides its workspace: stateful tools, and a user who may reply to answers."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """Tools of the task, listed after those of the configured toolsets. Child agents do not get them."""
+        ...
+
+    async def next_user_turn(self, answer: str | None) -> Turn | None:
+        """The user's reply to an answer (None if empty) before the work is submitted; None if there is none."""
+        ...
+
+    async def verify(self, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
+        """As `Suite.verify`, judging the state of this session."""
+        ...
+
+    async def aclose(self) -> None:
+        """Releases its resources. A tool call that timed out may still be running."""
+        ...
+
+
+@runtime_checkable
+class SessionSuite(Suite, Protocol):
+    """A suite whose tasks need a session: more than a workspace and one prompt."""
+
+    async def open_session(self, task: Task) -> TaskSession:
+        """A new session for one episode of that task."""
+        ...

@@ -1,0 +1,1 @@
+"""Text utilities: clipping, fuzzy replacement, diffs."""

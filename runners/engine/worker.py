@@ -1,0 +1,135 @@
+"""A worker: a process that runs many rollouts at once for a driver in another process, on this machine or elsewhere."""
+
+import logging
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import anyio
+import msgspec
+
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.errors import HermesLabError
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.models import open_again, open_auxiliary
+from hermes_lab.models.adapters import PACKAGED, adapter_folder
+from hermes_lab.protocols import Suite
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
+from hermes_lab.runners.engine.garbage import collect_rarely
+from hermes_lab.runners.engine.log_relay import episode_context
+from hermes_lab.runners.engine.open_files import raise_open_file_limit
+from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.types import ModelIdentity
+from hermes_lab.web import open_web
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker is made from. `models` has an adapter and an identity for each context of the driver, which has
+    opened them already; `environment` has the keys that the configuration names."""
+
+    config: RunConfig
+    digest: str
+    suite: Suite
+    models: tuple[tuple[str, ModelIdentity], ...]
+    environment: Mapping[str, str]
+
+
+def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
+    """The setup for workers of `contexts`, whose models were opened under `adapters`."""
+    names = (config.model.api_key_env, config.web.api_key_env)
+    environment = {name: value for name in names if name and (value := os.environ.get(name))}
+    models = tuple((_anywhere(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
+    return Setup(config, contexts[0].config_digest, contexts[0].suite, models, environment)
+
+
+def encode_request(spec: RolloutSpec, knowledge: Knowledge) -> bytes:
+    """What `Worker.run_episode` takes."""
+    return pickle.dumps((spec, knowledge), pickle.HIGHEST_PROTOCOL)
+
+
+class Worker:
+    """Runs rollouts once `serve` has opened what they need; all methods run in one event loop."""
+
+    def __init__(self, setup: Setup) -> None:
+        os.environ.update(setup.environment)
+        self._setup = setup
+        self._contexts: list[RolloutContext] = []
+        self._opened, self._closing, self._closed = anyio.Event(), anyio.Event(), anyio.Event()
+        self._rollouts: set[anyio.CancelScope] = set()
+        self._left = anyio.Event()
+        self._failure = ""
+
+    async def serve(self) -> None:
+        """Holds the models open until `close`; they are closed by the task that opened them."""
+        config = self._setup.config
+        try:
+            raise_open_file_limit(config.run.concurrency)
+            async with AsyncExitStack() as stack:
+                stack.enter_context(collect_rarely())
+                await probe(config.sandbox)
+                opened = open_again(
+                    config.model,
+                    [adapter for adapter, _ in self._setup.models],
+                    [identity for _, identity in self._setup.models],
+                    tool_format=config.agent.tool_format,
+                    concurrency=config.run.concurrency,
+                    say=_log.info,  # the driver has said it
+                )
+                models = await stack.enter_async_context(opened)
+                auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.info))
+                sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
+                self._contexts = [
+                    RolloutContext(config, self._setup.digest, self._setup.suite, model, sandbox, web, auxiliary)
+                    for model in models
+                ]
+                self._opened.set()
+                await self._closing.wait()
+        except HermesLabError as error:
+            self._failure = str(error)
+        except Exception as error:
+            self._failure = f"{type(error).__name__}: {error}"
+        finally:
+            self._opened.set()  # whoever waits for it must not wait for ever
+            self._closed.set()
+
+    async def ready(self) -> str:
+        """Waits until rollouts can begin; what is in the way, or ""."""
+        await self._opened.wait()
+        return self._failure
+
+    async def run_episode(self, number: int, request: bytes) -> bytes | None:
+        """The record of a rollout of the context of that number, as JSON; None where it was closed meanwhile.
+        `request` is of `encode_request`."""
+        spec, knowledge = cast(tuple[RolloutSpec, Knowledge], pickle.loads(request))
+        with anyio.CancelScope() as scope, episode_context(spec.key):
+            self._rollouts.add(scope)
+            try:
+                return msgspec.json.encode(await run_episode(self._contexts[number], spec, knowledge))
+            finally:
+                self._rollouts.discard(scope)
+                self._left.set()
+        return None
+
+    async def close(self) -> None:
+        """Ends all rollouts, with their sandboxes, and closes the models."""
+        for scope in list(self._rollouts):
+            scope.cancel()
+        while self._rollouts:
+            self._left = anyio.Event()
+            await self._left.wait()
+        self._closing.set()
+        await self._closed.wait()
+
+
+def _anywhere(adapter: str) -> str:
+    """What names the adapter in every working directory: an absolute path where it is a folder here."""
+    folder: Path | None = None if adapter in ("", PACKAGED) else adapter_folder(adapter)
+    return str(folder.resolve()) if folder else adapter

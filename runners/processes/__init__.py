@@ -1,0 +1,1 @@
+"""Rollouts in several processes of this machine."""

@@ -1,0 +1,69 @@
+"""What the families of this domain have in common: the work is one script, whose lines follow the site's rule."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from hermes_lab.tasks.data_family import DataFamily
+from hermes_lab.tasks.family import Action, Entity, H, Rule, S, shell
+from hermes_lab.tasks.rules import Convention, Literals, rule_types, slots_of, strategy_of
+from hermes_lab.tasks.words import read_file
+
+W = TypeVar("W")
+
+
+def write_script(template: str, slots: Mapping[str, str]) -> str:
+    """A command that pipes the script to python. A line `<slot>` becomes the lines of the slot, or none; inside a line
+    it becomes the slot's text."""
+    lines: list[str] = []
+    for line in template.strip().splitlines():
+        bare = line.strip()
+        if bare[:1] == "<" and bare[-1:] == ">":
+            indent = line[: line.index("<")]
+            lines += [indent + each for each in slots[bare[1:-1]].splitlines()]
+        else:
+            for slot, text in slots.items():
+                line = line.replace(f"<{slot}>", text)
+            lines.append(line)
+    return "python3 - <<'EOF'\n" + "\n".join(lines) + "\nEOF"
+
+
+class Counting(DataFamily[H, S], Generic[H, S, W]):
+    """A family that counts what files say. Its rules change the strategy `W`, how the harness counts, and the lines of
+    `script.txt`, in the folder of the module: see `write_script`."""
+
+    thought: str
+    """What somebody thinks before running the script."""
+
+    def __init__(
+        self, module_file: str, conventions: Mapping[str, Convention[H, Callable[[Literals], W]]], plain: W
+    ) -> None:
+        super().__init__(module_file, rule_types(conventions))
+        self.conventions, self.plain = conventions, plain
+        self._script = read_file(module_file, "script.txt")
+
+    def strategy(self, rule: Rule | None) -> W:
+        """How to count where `rule` holds."""
+        return strategy_of(self.conventions, rule, self.plain)
+
+    @abstractmethod
+    def slots(self, instance: S) -> Mapping[str, str]:
+        """The slots of the script of someone who believes that no rule holds."""
+
+    def solve(self, instance: S, rule: Rule | None) -> tuple[Action, ...]:
+        """One script."""
+        slots = {**self.slots(instance), **slots_of(self.conventions, rule)}
+        return (shell(write_script(self._script, slots), self.thought),)
+
+    def explore(self, instance: S) -> tuple[Action, ...]:
+        """The list of the files, and the top of each."""
+        files = " ".join(instance.inputs)
+        return (
+            shell(f"ls -l {files}", "First a look at what is there."),
+            shell(f"head -n 8 {files}", "And at the top of each file."),
+        )
+
+    def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
+        """The rule, and the lines of Python that do it."""
+        code = "\n".join(slots_of(self.conventions, rule).values())
+        return f"{self.statement(rule)} In Python:\n\n```python\n{code}\n```"

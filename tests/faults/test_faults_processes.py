@@ -1,0 +1,182 @@
+"""Runs in several processes of this machine: the same rows as in one, and nothing lost where a worker or the driver is
+killed."""
+
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes.openai_server import FakeOpenAIServer, running
+from lab_process import (
+    count,
+    ended_in,
+    finish,
+    keys,
+    lab,
+    on_endpoint,
+    options,
+    rows,
+    run_the_prompt,
+    start,
+    wait_until,
+    write_tasks,
+)
+
+from hermes_lab.records import read_episodes
+
+pytestmark = pytest.mark.timeout(600)
+
+TASKS, MANY = 40, 80
+
+POLICY = '''
+"""A policy that logs, and kills its process at one task."""
+import logging, os, signal
+from hermes_lab.types import Message
+
+def make():
+    def policy(messages):
+        if messages[-1].content == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if messages[-1].content == "warn":
+            logging.getLogger("policy").warning("a warning from a worker")
+        return Message(role="assistant", content="done")
+    return policy
+'''
+
+
+def in_processes(number: int = 2) -> list[str]:
+    return options(run__executor="processes", run__processes=number)
+
+
+def tasks(number: int = TASKS) -> list[str]:
+    """`run`: tasks of a world of rules, by a learner that solves some."""
+    model = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner", run__concurrency=6)
+    tools = options(agent__toolsets="[terminal,skill_view,skill_manage]")
+    return ["run", *options(suite__name="ledger", suite__count=number), *model, *tools, "--quiet"]
+
+
+def workers(driver: subprocess.Popen[str]) -> list[int]:
+    """The worker processes of a run."""
+    return [
+        child.pid
+        for child in psutil.Process(driver.pid).children()
+        if any("runners.processes.worker" in word for word in child.cmdline())
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    """The rows of the run in one process."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    assert lab(*tasks(), "--out", out).returncode == 0
+    return rows(out)
+
+
+def test_a_run_in_two_processes_has_the_rows_of_one(tmp_path: Path) -> None:
+    asked = write_tasks(
+        tmp_path, [{"prompt": f"echo $((7 * {n}))", "expected_output": str(7 * n + (n % 3 == 0))} for n in range(MANY)]
+    )
+    with running(FakeOpenAIServer(run_the_prompt)) as model:
+        run = ["run", *on_endpoint(model.base_url, asked, agent__toolsets="[terminal]", run__concurrency=8), "--quiet"]
+        for out, where in (("one", []), ("two", in_processes())):
+            done = lab(*run, *where, "--out", tmp_path / out)
+            assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "two") == rows(tmp_path / "one")
+    assert len(keys(tmp_path / "two")) == MANY
+
+
+def test_what_lanes_learn_in_two_processes_is_what_they_learn_in_one(tmp_path: Path) -> None:
+    learn = ["learn", *options(suite__name="ledger", learning__worlds=2, learning__rounds=3, learning__round_size=2)]
+    learn += [*options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner"), "--quiet"]
+    for out, where in (("one", []), ("two", in_processes())):
+        done = lab(*learn, *where, "--out", tmp_path / out)
+        assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "two") == rows(tmp_path / "one")
+    assert sorted(path.name for path in (tmp_path / "two" / "skills").iterdir()) == sorted(
+        path.name for path in (tmp_path / "one" / "skills").iterdir()
+    )
+
+
+def test_what_a_killed_worker_had_begun_is_run_on_another(
+    undisturbed: list[tuple[object, ...]], scratch: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    process = start(*tasks(), *in_processes(), "--out", out)
+    wait_until(lambda: count(out) >= TASKS // 4, process)
+    os.kill(random.choice(workers(process)), signal.SIGKILL)
+    code, errors = finish(process)
+    assert code == 0, errors
+    assert ended_in(scratch)
+    assert len(keys(out)) == TASKS
+    assert rows(out) == undisturbed
+
+
+def test_a_rollout_that_kills_its_workers_is_errored_and_the_others_are_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "policy_that_dies.py").write_text(POLICY)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    asked = write_tasks(tmp_path, [{"prompt": prompt} for prompt in ("a", "warn", "die", "b")])
+    model = options(model__provider="scripted", model__name="policy_that_dies:make", suite__path=asked)
+    # One at a time: what runs beside it on a dying worker is tried again, too.
+    done = lab("run", *model, *options(run__concurrency=1), *in_processes(1), "--out", tmp_path / "run")
+    assert done.returncode == 3
+    episodes = {e.task_id: e for e in read_episodes(tmp_path / "run")}
+    errored = [episode.error for episode in episodes.values() if episode.error]
+    assert len(episodes) == 4
+    (error,) = errored
+    assert error.kind == "worker"
+    assert error.message.startswith("3 workers died while they ran it, the last one on process ")
+    assert "a warning from a worker" in done.stderr
+    assert "is gone; what it ran begins again on another" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_killed_driver_leaves_no_worker_and_resume_does_the_rest(
+    undisturbed: list[tuple[object, ...]], scratch: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    process = start(*tasks(), *in_processes(), "--out", out)
+    wait_until(lambda: count(out) >= TASKS // 4, process)
+    left = workers(process)
+    process.kill()
+    finish(process)
+    wait_until(lambda: not any(map(psutil.pid_exists, left)))
+    assert ended_in(scratch)
+    done = lab(*tasks(), *in_processes(), "--out", out, "--resume")  # and in one process it could go on as well
+    assert done.returncode == 0, done.stderr
+    assert rows(out) == undisturbed
+    assert len(keys(out)) == TASKS
+
+
+def test_an_interrupt_ends_workers_and_sandboxes(scratch: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = start(*tasks(500), *in_processes(), "--out", out)
+    wait_until(lambda: count(out) >= 5, process)
+    left = workers(process)
+    assert len(left) == 2
+    process.send_signal(signal.SIGINT)
+    code, errors = finish(process)
+    assert code == 130, errors
+    assert "go on with --resume" in errors
+    assert "Traceback" not in errors
+    assert not any(map(psutil.pid_exists, left))
+    assert ended_in(scratch)
+    assert not list(scratch.glob("hermes-lab-*"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"run__processes": -1}, "override run.processes=-1: run.processes:"),
+        ({"run__executor": "local", "run__processes": 2}, "override run.processes=2: run.processes is not used with"),
+    ],
+)
+def test_a_wrong_configuration_is_told_in_one_line(wrong: dict[str, object], error: str, tmp_path: Path) -> None:
+    failed = lab(*tasks(4), *options(**{"run__executor": "processes", **wrong}), "--out", tmp_path / "run")
+    assert failed.returncode == 2
+    (line,) = failed.stderr.splitlines()
+    assert line.startswith(f"hermes-lab: error: {error}")

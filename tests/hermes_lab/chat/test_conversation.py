@@ -1,0 +1,232 @@
+"""A session that is held with a loopback server and the real sandbox: what is sent, what is kept, what is ended."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call
+
+from hermes_lab.chat.conversation import Conversation, SessionToolbox
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.errors import ModelError
+from hermes_lab.models import open_model
+from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.sandbox import open_sandbox
+from hermes_lab.sessions import Session, SessionKey, SessionStore
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.transcript import SUMMARY
+from hermes_lab.types import Message, ToolCall, ToolResult, Usage
+
+pytestmark = pytest.mark.anyio
+LONGEST = 60.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions.db")
+
+
+@asynccontextmanager
+async def holding(
+    store: SessionStore,
+    server: FakeOpenAIServer,
+    *overrides: dict[str, Any],
+    session: Session | None = None,
+    show: Callable[[ToolCall], None] = lambda call: None,
+    say: Callable[[str], None] = lambda line: None,
+    failed: Callable[[ToolResult], None] = lambda result: None,
+    backend: str = "bubblewrap",
+) -> AsyncIterator[Conversation]:
+    model = {"name": "fake", "base_url": server.base_url, "max_retries": 0}
+    agent = {"toolsets": ["terminal", "process"]} | dict(*overrides)
+    sandbox = {"backend": backend, "allow_local": backend == "local"}
+    config = RunConfig.model_validate({"model": model, "agent": agent, "sandbox": sandbox})
+    opening = open_model(
+        config.model, tool_format=config.agent.tool_format, log=Path("none"), concurrency=1, say=lambda text: None
+    )
+    async with opening as client, open_sandbox(config.sandbox) as opened:
+        context = ToolContext(sandbox=opened, skills=None, config=config.sandbox)
+        frozen = session.tools if session else None
+        toolbox = SessionToolbox(config.agent.toolsets, context, show=show, failed=failed, frozen=frozen)
+        session = session or store.create(
+            SessionKey("cli", "local"),
+            model="fake",
+            messages=[Message("system", "Be brief.")],
+            tools=toolbox.schemas,
+            tool_format=config.agent.tool_format,
+        )
+        yield Conversation(store, session, client, toolbox, config, say=say)
+
+
+def runs(command: str, *more: str, **arguments: Any) -> Reply:
+    calls = [
+        function_call(f"c{n}", "terminal", {"command": text} | arguments) for n, text in enumerate((command, *more))
+    ]
+    return Reply(tool_calls=calls)
+
+
+def said(session: Session) -> list[str]:
+    return [f"{m.role}: {m.content}" for m in session.messages[1:]]
+
+
+async def test_every_turn_is_stored_as_it_ends_with_its_tokens(store: SessionStore) -> None:
+    script = [runs("echo hi"), "done", "and again"]
+    async with FakeOpenAIServer(script) as server, holding(store, server) as conversation:
+        first = await conversation.submit("one")
+        assert store.load(conversation.session.id) == conversation.session
+        second = await conversation.submit("two")
+    kept = store.load(conversation.session.id)
+    assert (first.answer, second.answer, second.stop) == ("done", "and again", "answered")
+    assert [m.role for m in kept.messages] == ["system", "user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert kept.usage == first.usage + second.usage
+    assert first.usage.prompt_tokens > second.usage.completion_tokens > 0
+
+
+async def test_a_resumed_session_sends_the_bytes_that_the_unbroken_one_sends(store: SessionStore) -> None:
+    """Summaries included: the turns that a compression hid stay hidden."""
+    script = [runs("echo hi"), "done", "two done", "SHORT", "three done", "four done"]
+
+    async def requests(*parts: list[str]) -> list[dict[str, Any]]:
+        session = None
+        async with FakeOpenAIServer(script) as server:
+            for turns in parts:
+                async with holding(store, server, session=session) as conversation:
+                    for turn in turns:
+                        if turn == "/compress":
+                            assert await conversation.compress()
+                        else:
+                            await conversation.submit(turn)
+                session = store.load(conversation.session.id)
+        return server.requests
+
+    unbroken = await requests(["one", "two", "/compress", "three", "four"])
+    resumed = await requests(["one", "two", "/compress", "three"], ["four"])
+    assert msgspec.json.encode(resumed[-1]) == msgspec.json.encode(unbroken[-1])
+    contents = [m["content"] for m in resumed[-1]["messages"][1:]]
+    assert contents == ["one", SUMMARY + "SHORT", "done", "two", "two done", "three", "three done", "four"]
+
+
+async def test_the_tools_stay_as_the_session_began_even_where_one_is_gone(store: SessionStore) -> None:
+    old = {"type": "function", "function": {"name": "fax", "description": "old", "parameters": {"type": "object"}}}
+    session = store.create(SessionKey("cli", "local"), model="m", messages=[Message("system", "s")], tools=[old])
+    script = [Reply(tool_calls=[function_call("c", "fax", {})]), "so be it"]
+    async with FakeOpenAIServer(script) as server, holding(store, server, session=session) as conversation:
+        assert (await conversation.submit("fax it")).answer == "so be it"
+    assert [request["tools"] for request in server.requests] == [[old], [old]]
+    assert "unknown tool 'fax'" in conversation.session.messages[3].content
+
+
+async def test_a_message_that_the_model_never_replied_to_was_not_sent(store: SessionStore) -> None:
+    async with FakeOpenAIServer([Reply(status=400), "welcome back"]) as server, holding(store, server) as conversation:
+        with pytest.raises(ModelError):
+            await conversation.submit("lost")
+        assert conversation.session.length == 1
+        await conversation.submit("hello")
+    assert said(store.load(conversation.session.id)) == ["user: hello", "assistant: welcome back"]
+
+
+async def test_a_turn_that_fails_halfway_is_kept_as_far_as_it_came(store: SessionStore) -> None:
+    script = [runs("echo hi"), Reply(status=400), "where were we"]
+    async with FakeOpenAIServer(script) as server, holding(store, server) as conversation:
+        with pytest.raises(ModelError):
+            await conversation.submit("work")
+        assert [m.role for m in store.load(conversation.session.id).messages] == ["system", "user", "assistant", "tool"]
+        await conversation.submit("go on")
+    assert [m["role"] for m in server.requests[-1]["messages"]] == ["system", "user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize(
+    ("tool_format", "backend"), [("native", "bubblewrap"), ("hermes", "bubblewrap"), ("native", "local")]
+)
+async def test_a_cancelled_turn_answers_its_open_calls_and_ends_every_process_that_it_started(
+    store: SessionStore, tool_format: str, backend: str
+) -> None:
+    """Those of earlier turns go on."""
+    mine = os.getpid()  # the processes of `local` are the machine's
+    marks = f"nohup setsid sleep 1111.{mine} & (while :; do sleep 0.{mine}; done) & disown -a; echo begun"
+    waits = f"sleep 4444.{mine}"
+    lines = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '"  # processes end meanwhile
+    count = f"{lines} | grep -o 'sleep [0-9]*.{mine}' | sort -u | tr '\\n' ';'"
+    script: list[Reply] = [runs(f"sleep 3333.{mine} &"), Reply("it runs"), runs(marks, waits), runs(count), Reply("ok")]
+    if tool_format == "hermes":
+        script = [as_text(reply) for reply in script]
+    async with FakeOpenAIServer(script) as server:
+        begun = anyio.Event()
+
+        def show(call: ToolCall) -> None:
+            if call.arguments["command"] == waits:
+                begun.set()
+
+        async with holding(store, server, {"tool_format": tool_format}, show=show, backend=backend) as conversation:
+            await conversation.submit("start a server")
+            with anyio.fail_after(LONGEST):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(conversation.submit, "work")
+                    await begun.wait()
+                    await anyio.sleep(0.2)
+                    group.cancel_scope.cancel()
+            kept = store.load(conversation.session.id)
+            results = [result for message in kept.messages for result in message.results][-2:]
+            assert "begun" in results[0].content
+            assert (results[1].ok, results[1].content) == (False, '{"error": "interrupted by the user"}')
+            await conversation.submit("what is running?")
+    found = [result for message in conversation.session.messages for result in message.results][-1]
+    assert f'"sleep 3333.{mine};"' in found.content
+    sent = server.requests[-1]["messages"]
+    answered = [m for m in sent if "interrupted by the user" in (m["content"] or "")]
+    assert [m["role"] for m in answered] == ["tool" if tool_format == "native" else "user"]
+
+
+def as_text(reply: Reply) -> Reply:
+    calls = [
+        ToolCall(call["id"], call["function"]["name"], msgspec.json.decode(call["function"]["arguments"]))
+        for call in reply.tool_calls
+    ]
+    return Reply(render_calls("", calls)) if calls else reply
+
+
+async def test_a_turn_that_is_cancelled_before_a_reply_leaves_the_session_as_it_was(store: SessionStore) -> None:
+    asked = anyio.Event()
+
+    def script(body: dict[str, Any]) -> Reply:
+        asked.set()
+        return Reply("late", delay=30)
+
+    async with FakeOpenAIServer(script) as server, holding(store, server) as conversation:
+        with anyio.fail_after(LONGEST):
+            async with anyio.create_task_group() as group:
+                group.start_soon(conversation.submit, "work")
+                await asked.wait()
+                group.cancel_scope.cancel()
+        kept = store.load(conversation.session.id)
+    assert (kept.length, kept.usage) == (1, Usage())
+
+
+async def test_every_turn_has_the_whole_budget(store: SessionStore) -> None:
+    def script(body: dict[str, Any]) -> str | Reply:
+        last = body["messages"][-1]
+        return runs("true") if last["content"] in ("one", "two") else "concluded"
+
+    async with FakeOpenAIServer(script) as server, holding(store, server, {"max_iterations": 1}) as conversation:
+        turns = [await conversation.submit("one"), await conversation.submit("two")]
+    assert [(turn.stop, turn.answer) for turn in turns] == [("max_iterations", "concluded")] * 2
+
+
+async def test_thoughts_are_no_part_of_an_answer_in_the_text_format(store: SessionStore) -> None:
+    script: Script = ["<think>hm</think>\n\nyes"]
+    async with FakeOpenAIServer(script) as server, holding(store, server, {"tool_format": "hermes"}) as conversation:
+        assert (await conversation.submit("is it?")).answer == "yes"
+    assert conversation.session.messages[-1].content == "<think>hm</think>\n\nyes"
+
+
+async def test_nothing_is_compressed_where_there_is_nothing_to_gain(store: SessionStore) -> None:
+    async with FakeOpenAIServer(["hello"]) as server, holding(store, server) as conversation:
+        await conversation.submit("hi")
+        before = conversation.session
+        assert not await conversation.compress()
+    assert store.load(before.id) == before
