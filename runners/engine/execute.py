@@ -39,7 +39,7 @@ from hermes_lab.web import open_web
 
 T = TypeVar("T")
 
-NO_FOLDER = "run.out: set the run's folder (`--out DIR`; in Python, `out=`)"
+NO_FOLDER = "run.out: no folder for the run; give one with --out DIR (in Python, out=)"
 
 
 @dataclass(frozen=True)

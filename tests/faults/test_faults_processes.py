@@ -161,7 +161,7 @@ def test_an_interrupt_ends_workers_and_sandboxes(scratch: Path, tmp_path: Path) 
     process.send_signal(signal.SIGINT)
     code, errors = finish(process)
     assert code == 130, errors
-    assert "go on with --resume" in errors
+    assert "continue with --resume" in errors
     assert "Traceback" not in errors
     assert not any(map(psutil.pid_exists, left))
     assert ended_in(scratch)

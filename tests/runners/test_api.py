@@ -99,7 +99,7 @@ def test_mappings_take_values_of_all_kinds() -> None:
         ([{"modle": {"name": "x"}}], "modle"),
         ([{"run": {"samples": 0}}], "run.samples"),
         ([LEARNER, "suite.name=lodger", "run.out=run"], "lodger"),
-        ([LEARNER], "run.out: set the run's folder"),
+        ([LEARNER], "run.out: no folder for the run"),
     ],
 )
 def test_mistakes_are_configuration_errors(sources: list[Any], says: str) -> None:
@@ -154,7 +154,7 @@ def test_inside_a_running_event_loop(tmp_path: Path) -> None:
         return lab.run(LEARNER, "suite.count=1", out=tmp_path / "run", progress=False)
 
     assert asyncio.run(main()).complete
-    with pytest.raises(lab.ConfigError, match="holds a run already"):
+    with pytest.raises(lab.ConfigError, match="already holds a run"):
         asyncio.run(main())
 
 
