@@ -212,7 +212,7 @@ def _result(folder: Path, tally: Tally) -> RunResult:
 def run_blocking(main: Callable[[], Awaitable[T]]) -> T:
     """Runs `main` and returns its result; uses a separate thread if this one has a running event loop.
 
-    Ctrl-C cancels `main`, waits for it to end, and raises `KeyboardInterrupt`. Another Ctrl-C meanwhile is ignored.
+    Ctrl-C cancels `main`, waits for it to end, and raises `KeyboardInterrupt`. Further ones are ignored meanwhile.
     """
     try:
         asyncio.get_running_loop()
