@@ -85,6 +85,8 @@ def _joined(outputs: list[Any]) -> list[Any]:
     """What was printed comes in pieces that depend on the clock; here a stream is one output."""
     joined: list[Any] = []
     for output in outputs:
+        if output.output_type == "stream":
+            output.text = output.text.replace("\r\n", "\n")  # a shell cell's command writes to a terminal
         if output.output_type == "stream" and joined and joined[-1].get("name") == output.name:
             joined[-1].text += output.text
         else:

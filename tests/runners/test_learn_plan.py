@@ -271,7 +271,7 @@ def test_the_briefing_tells_size_power_and_lanes() -> None:
     assert lines[0] == "plan: 4 arms (off, on, placebo, oracle) x 3 replicates x 2 worlds of 2 blocks = 24 lanes"
     assert "held out: 6 tasks, before round 0, 2, 3, 4 and after the last" in lines
     assert "in all: 1008 episodes, 7 of them finished" in lines
-    assert any("you will detect +16 points (60 % -> 76 %) with probability" in line for line in lines)
+    assert any(" detect +16 points (60 % -> 76 %) with power" in line for line in lines)
     assert any(line.startswith("curve: 6 lanes per arm") and "not identified" in line for line in lines)
     assert lines[-1] == "budget used: 0 of 500 tasks"
 
@@ -290,7 +290,7 @@ def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> No
     assert sentence.endswith("; 80 pairs, but replicates share tasks, so each of 20 tasks counts once")
     value, sentence = told("drawn", 2, 10)
     assert value == power_of_pairs(80, 0.4, 0.3, lanes=Lanes(10))
-    assert sentence.startswith("with 80 pairs in 10 worlds you will detect")
+    assert sentence.startswith("80 pairs in 10 worlds detect")
 
 
 def test_one_arm_alone_has_no_power() -> None:
