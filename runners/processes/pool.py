@@ -26,8 +26,8 @@ from hermes_lab.runners.engine.pool import Connection, Pool, WorkerGone
 from hermes_lab.runners.engine.worker import setup_of
 from hermes_lab.runners.processes import frames
 
-_EXIT_SECONDS = 5.0
-"""For a worker that has closed its socket to remove its scratch folder and end."""
+_EXIT_SECONDS = 60.0
+"""For a worker that has closed its socket to remove its scratch folder and end, even on a loaded machine."""
 _PROGRAM = "from hermes_lab.runners.processes.worker import main; main()"
 
 
