@@ -94,7 +94,7 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
         )
     adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
     if not same_tasks(earlier.tasks_digest, now.tasks_digest):
-        raise ConfigError(f"{out}: the suite's tasks are not those it was begun with; choose another --out")
+        raise ConfigError(f"{out}: the suite's tasks have changed since the run started; choose another --out")
     for field, what in (
         ("library", "the skills of skills.library"),
         ("adapter_digest", f"the weights of {adapters}"),

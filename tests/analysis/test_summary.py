@@ -202,7 +202,7 @@ def test_the_table_says_how_episodes_ended_only_where_not_all_were_answered(
     show_summary(summarize(write_run([make_episode(True), ended("length", task=1, **cut)], "cut")), json=False)
     told = " ".join(capsys.readouterr().out.split())
     assert "episodes ended 1 answered, 1 reply cut (length)" in told
-    assert "replies cut 2 of 6" in told
+    assert "replies truncated 2 of 6" in told
     assert "tool calls that never ran 1 of 4, 1 of them not parsed" in told
     show_summary(summarize(write_run([make_episode(True)], "whole")), json=False)
     told = capsys.readouterr().out

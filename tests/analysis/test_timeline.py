@@ -66,7 +66,7 @@ def test_loads_are_judged_episodes_of_the_lane_by_round(write_run: WriteRun) -> 
 def test_a_line_that_is_no_border_is_named(write_run: WriteRun) -> None:
     run = write_run([using(0, True)])
     write_history(run, "on-r0-w0", {"round": 0}, {"round": "x"})
-    with pytest.raises(ConfigError, match=r"history\.jsonl:2: not a round merge"):
+    with pytest.raises(ConfigError, match=r"history\.jsonl:2: not a merge record"):
         timeline(run, "on-r0-w0")
 
 

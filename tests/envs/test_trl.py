@@ -323,7 +323,7 @@ def test_a_failed_sandbox_is_no_reward_rather_than_0(tmp_path: Path) -> None:
     environment = make_environment(config)()
     assert environment.reset(task_id="t") == "Make a.txt."
     assert environment.get_reward() is None
-    with pytest.raises(HermesLabError, match="setup 'false'"):
+    with pytest.raises(HermesLabError, match="setup command 'false'"):
         environment_rows(config)
 
 

@@ -253,7 +253,10 @@ def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_
     [
         ({"run__ray__resources": "{gpu_that_is_not_there: 1}"}, "run.ray: no node of the cluster has"),
         ({"run__ray__address": "127.0.0.1:1"}, "run.ray.address: 127.0.0.1:1:"),
-        ({"run__ray__resources": "{CPU: 1}"}, "override run.ray.resources={CPU: 1}: run.ray.resources: CPU is"),
+        (
+            {"run__ray__resources": "{CPU: 1}"},
+            "override run.ray.resources={CPU: 1}: run.ray.resources: set CPUs with run.ray.cpus",
+        ),
     ],
 )
 def test_a_cluster_that_cannot_do_it_is_told_in_one_line(

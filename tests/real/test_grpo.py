@@ -229,7 +229,7 @@ def test_groups_of_another_policy_are_refused_and_counted(
 
 
 def test_log_probabilities_of_other_weights_stop_the_training(config: GrpoConfig) -> None:
-    with pytest.raises(ConfigError, match=r"differ from the policy's by 0\.\d+ nats a token"):
+    with pytest.raises(ConfigError, match=r"differ from the policy's by 0\.\d+ nats per token"):
         train(config.model_copy(update={"heldout": ()}), TinySampler(config, louder=0.3))
     assert not (Path(config.adapters) / "grpo-v1" / "card.json").exists()
 

@@ -89,7 +89,7 @@ async def test_each_adapter_version_answers_under_its_own_name(
     base = await _tokens(server)
     names, replies = [], []
     for version in (1, 2):
-        folder = tmp_path / f"v{version}" / "tuned"
+        folder = tmp_path / f"v{version}" / "versions"
         random_adapter(packaged, folder, seed=version)
         names.append((await server.load_adapter(folder)).name)
         replies.append(await _tokens(server, adapter=names[-1]))
@@ -107,10 +107,10 @@ async def test_an_adapter_that_is_unloaded_under_way_is_no_answer(
 ) -> None:
     pytest.importorskip("peft")
     for version in (1, 2):
-        random_adapter(packaged, tmp_path / f"v{version}" / "tuned", seed=version)
-    async with client_of(server, "hermes", adapter=str(tmp_path / "v1" / "tuned")) as first:
+        random_adapter(packaged, tmp_path / f"v{version}" / "unloaded", seed=version)
+    async with client_of(server, "hermes", adapter=str(tmp_path / "v1" / "unloaded")) as first:
         before = await first.generate(ASK, ())
-        async with client_of(server, "hermes", adapter=str(tmp_path / "v2" / "tuned")) as second:
+        async with client_of(server, "hermes", adapter=str(tmp_path / "v2" / "unloaded")) as second:
             other = await second.generate(ASK, ())
             assert (await first.generate(ASK, ())).token_ids == before.token_ids != other.token_ids
             await server.unload_adapter(first.identity.adapter)
