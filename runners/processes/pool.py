@@ -89,6 +89,8 @@ class _Starter:
             if failure := await connection.ready():
                 raise WorkerError(failure)
         except BaseException:
+            with anyio.move_on_after(_EXIT_SECONDS, shield=True):  # it may have a scratch folder to remove
+                await connection.close()
             connection.kill()
             raise
         return connection

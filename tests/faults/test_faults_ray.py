@@ -257,9 +257,6 @@ def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_
             {"run__ray__resources": "{CPU: 1}"},
             "override run.ray.resources={CPU: 1}: run.ray.resources: set CPUs with run.ray.cpus",
         ),
-            {"run__ray__resources": "{CPU: 1}"},
-            "override run.ray.resources={CPU: 1}: run.ray.resources: set CPUs with run.ray.cpus",
-        ),
     ],
 )
 def test_a_cluster_that_cannot_do_it_is_told_in_one_line(
