@@ -56,7 +56,7 @@ def test_a_chat_never_writes_into_a_run(tmp_path: Path, as_home: bool, monkeypat
     link.symlink_to(snapshot)
     before = sorted(tmp_path.joinpath("run").rglob("*"))
     for given in ([],) if as_home else (["-c", f"skills.library={snapshot}"], ["-c", f"skills.library={link}"]):
-        with pytest.raises(ConfigError, match=r"never changed; .*: hermes-lab skills install .*/skills/"):
+        with pytest.raises(ConfigError, match=r"cannot be changed; .*: hermes-lab skills install .*/skills/"):
             chat(["Hello."], *given)
     assert sorted(tmp_path.joinpath("run").rglob("*")) == before
 
@@ -65,7 +65,7 @@ def test_a_library_that_is_no_folder_is_one_line_and_an_empty_one_is_fine(tmp_pa
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
     for name in ("file", "none"):
-        with pytest.raises(ConfigError, match=r"^skills\.library: .*: no folder"):
+        with pytest.raises(ConfigError, match=r"^skills\.library: .*: no such folder"):
             chat(["Hello."], "-c", f"skills.library={tmp_path / name}")
     assert not (tmp_path / "none").exists()
     chat(["Hello."], "-c", f"skills.library={tmp_path / 'empty'}")

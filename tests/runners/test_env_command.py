@@ -153,7 +153,7 @@ def _wait_for(url: str) -> None:
 def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
     done = env(tmp_path, "serve", "http://127.0.0.1:9/v1", "-c", "model.sampling.temperature=0")
     assert done.returncode == 2
-    assert done.stderr.startswith("hermes-lab: error: model.sampling.temperature: 0 makes every rollout of a group the")
+    assert done.stderr.startswith("hermes-lab: error: model.sampling.temperature: 0 makes all rollouts of a group equal")
     assert done.stderr.count("\n") == 1
 
 
@@ -162,7 +162,7 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
     [
         ("model.provider=scripted", "model.provider: scripted returns no token ids"),
         ("model.token_ids=false", "model.token_ids: must be true"),
-        ("suite.split=heldout", "suite.split: heldout is what `env evaluate` judges by"),
+        ("suite.split=heldout", "suite.split: heldout is the split of `env evaluate`"),
         ("env.group_size=0", "env.group_size: "),
         ("model.base_url=http://127.0.0.1:9/v1", "is also the address of model.base_url"),
     ],

@@ -154,7 +154,7 @@ def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
         (("--pool", "--by", "family"), "partial pooling needs at least 3 groups"),
         (("--pool", "--executor", "ray"), "pooled curves are fitted in this process"),
         (("--pool", "--interval", "wald"), "pooled curves have their own intervals"),
-        (("--curve", "changepoint", "--interval", "profile"), "the likelihood jumps in change"),
+        (("--curve", "changepoint", "--interval", "profile"), "the likelihood is not smooth in change"),
     ],
 )
 def test_bad_requests_are_one_clear_line(run: Path, options: tuple[str, ...], message: str) -> None:

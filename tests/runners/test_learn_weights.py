@@ -59,7 +59,7 @@ def test_a_wrong_adapter_is_said_of_the_field_that_names_it(tmp_path: Path) -> N
         args = ["learn", "-c", "suite.name=ledger", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
         for adapters, message in (
             ('["", nope]', "learning.adapters: 'nope' is neither a folder nor served"),
-            (f'["", "{tmp_path}"]', "holds no adapter_config.json"),
+            (f'["", "{tmp_path}"]', "adapter_config.json is missing"),
         ):
             done = lab(*args, "-c", f"learning.adapters={adapters}", "--quiet", "--out", tmp_path / "out")
             (line,) = done.stderr.splitlines()
@@ -75,7 +75,7 @@ def test_a_plan_writes_nothing_and_starts_no_model(tmp_path: Path) -> None:
     done = lab(*PLAN, *unreachable, "--out", tmp_path / "run")
     assert (done.returncode, done.stderr, sorted(tmp_path.iterdir())) == (0, "", before)
     assert done.stdout.startswith("plan: 4 arms")
-    assert "with probability" in done.stdout
+    assert "with power" in done.stdout
     told = json.loads(lab(*PLAN, "--json", "--quiet").stdout)
     assert (told["lanes"], told["lanes_per_arm"], told["budget"]["tasks"]["used"]) == (80, 20, 0)
     assert 0 < told["power"][1]["power"] < 1

@@ -136,7 +136,7 @@ def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) 
     assert (together["worlds"], together["pairs"]) == (2 * 3, 2 * alone["pairs"])
     wider = json.loads(study_command(study, "--plan", "--json", "-c", "learning.worlds=6").stdout)
     assert together["sentence"] == wider["runs"][f"{tmp_path}/runs/near/attentive"]["power"][0]["sentence"]
-    assert "both wordings:\n  power over all rounds: with " in said.stdout
+    assert "both wordings:\n  power over all rounds: " in said.stdout
     learnt = json.loads(study_command(study, "--plan", "--json", "-c", "learning.heldout.tasks=2").stdout)
     both = learnt["groups"]["both wordings"]
     assert [(power["of"], power["pairs"]) for power in both] == [

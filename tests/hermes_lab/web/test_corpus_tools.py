@@ -180,7 +180,7 @@ def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fields", [{"provider": "corpus"}, {"corpus": "x"}])
 def test_a_corpus_and_its_provider_come_together(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="give `corpus` with `provider: corpus`"):
+    with pytest.raises(ValueError, match="`corpus` is required with `provider: corpus`"):
         WebConfig(**fields)
 
 
