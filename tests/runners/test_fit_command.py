@@ -109,7 +109,7 @@ def test_other_intervals_are_named_in_the_sentence_and_in_json(run: Path, kind: 
 def test_threshold_is_told_where_the_curve_is_identified(run: Path) -> None:
     lines = fit(run, "--threshold", "0.8").splitlines()
     assert lines[2].startswith("skills on: 80 % after ")
-    assert lines[2].endswith("of the draws")
+    assert lines[2].endswith("of bootstrap draws")
     assert not any(line.startswith("skills off: 80 %") for line in lines)
 
 

@@ -204,7 +204,7 @@ def test_of_an_unfinished_run_it_is_said_that_it_is_none(source: Path, uplift: P
     ):
         _, said = looked(*args)
         (warning,) = (line for line in said.splitlines() if "episodes finished" in line)
-        assert warning.startswith(f"{args[2]}: 6 of {wanted} episodes finished; the run is still going, or")
+        assert warning.startswith(f"{args[2]}: 6 of {wanted} episodes finished; the run is in progress or")
     assert "6 of 26 episodes finished" in open_source(str(half), "frozen", []).warning
     assert open_source(str(source), "frozen", []).warning == looked("skills", "effects", source, "--no-leaks")[1] == ""
 
