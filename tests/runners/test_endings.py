@@ -51,7 +51,7 @@ def test_a_run_that_was_cut_everywhere_says_so_while_it_runs_and_at_its_end(
     assert json.loads(lab("summary", tmp_path / "run", "--json").stdout) == written
     write_report([tmp_path / "run"], tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert f"cut at {LIMIT}" in page[: page.index("<h2")]
+    assert f"truncated at {LIMIT}" in page[: page.index("<h2")]
 
 
 @pytest.mark.parametrize("option", ["--quiet", "--json"])
