@@ -153,7 +153,7 @@ def _wait_for(url: str) -> None:
 def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
     done = env(tmp_path, "serve", "http://127.0.0.1:9/v1", "-c", "model.sampling.temperature=0")
     assert done.returncode == 2
-    assert done.stderr.startswith("hermes-lab: error: model.sampling.temperature: 0 makes all rollouts of a group equal")
+    assert done.stderr.startswith("hermes-lab: error: model.sampling.temperature: 0 makes all rollouts of a group")
     assert done.stderr.count("\n") == 1
 
 
