@@ -12,7 +12,6 @@ Functions return objects and raise `ConfigError` or `InfraError`. They also work
 """
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.engine.execute import Listener, RunPlan, RunResult, execute
-from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
+from hermes_lab.runners.engine.execute import Listener, RunResult, execute
+from hermes_lab.runners.listener import ShownListener
 from hermes_lab.runners.plans import describe, plan_of
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def _run(
     progress: bool,
 ) -> Run:
     made = plan_of(command, _merged(sources), None if out is None else Path(out))
-    result = execute(made, resume=resume, listener=_Shown() if progress else Listener())
+    result = execute(made, resume=resume, listener=ShownListener() if progress else Listener())
     return Run(result.folder, result.summary, _problem(result))
 
 
@@ -258,41 +257,3 @@ def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Lit
 
 def _folders(runs: Sequence[AnyRun]) -> list[Path]:
     return [Path(each) for each in runs]
-
-
-class _Shown(Listener):
-    """Shows a run in a notebook's output, or in the terminal."""
-
-    def begin(self, plan: RunPlan, tally: Tally) -> None:
-        """Prints the plan of an experiment."""
-        if plan.command == "learn":
-            from hermes_lab.runners.experiments.experiment_plan import plan_experiment
-
-            self.message(str(plan_experiment(plan.config, plan.lanes, tally.budget, tally.total("finished"))))
-
-    def message(self, line: str) -> None:
-        """Prints it to stderr, which a notebook marks as an error: there, to stdout."""
-        print(line, file=sys.stdout if _in_notebook() else sys.stderr)
-
-    def warning(self, line: str) -> None:
-        """Prints it."""
-        print(line, file=sys.stderr)  # noqa: T201
-
-    def progress(self, tally: Tally) -> Progress:
-        """A table in a notebook or a terminal, lines anywhere else."""
-        from hermes_lab.runners.progress import LiveTable, NotebookTable, Plain
-
-        if _in_notebook():
-            return NotebookTable(tally)
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            return LiveTable(tally, Console(stderr=True))
-        return Plain(tally, self.message) if tally.total("wanted") else Quiet(tally)
-
-
-def _in_notebook() -> bool:
-    """Whether this is the kernel of a notebook."""
-    shell = sys.modules.get("IPython")
-    found = shell.get_ipython() if shell else None
-    return getattr(found, "kernel", None) is not None

@@ -1,14 +1,11 @@
 """Shows a run in the terminal: plan, progress, summary and exit code."""
 
-import sys
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from hermes_lab.runners import output
 from hermes_lab.runners.commands.summary import say_warnings, show_summary
-from hermes_lab.runners.engine.execute import Interrupted, Listener, RunPlan, RunResult, execute
-from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
-from hermes_lab.runners.experiments.experiment_plan import plan_experiment
+from hermes_lab.runners.engine.execute import Interrupted, RunPlan, RunResult, execute
+from hermes_lab.runners.listener import ShownListener
 
 
 class Show(Protocol):
@@ -17,44 +14,10 @@ class Show(Protocol):
     def __call__(self, content: dict[str, Any], *, json: bool) -> None: ...
 
 
-class TerminalListener(Listener):
-    """Prints to stderr; with `quiet`, warnings only."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._say: Callable[[str], None] = output.say_nothing if quiet else output.say
-
-    def begin(self, plan: RunPlan, tally: Tally) -> None:
-        """Prints the plan of an experiment."""
-        if plan.command == "learn" and not self._quiet:
-            for line in plan_experiment(plan.config, plan.lanes, tally.budget, tally.total("finished")).lines():
-                self._say(line)
-
-    def message(self, line: str) -> None:
-        """Prints it."""
-        self._say(line)
-
-    def warning(self, line: str) -> None:
-        """Prints it, also when quiet."""
-        output.say(line)
-
-    def progress(self, tally: Tally) -> Progress:
-        """A live table in a terminal, lines anywhere else."""
-        if self._quiet:
-            return Quiet(tally)
-        from hermes_lab.runners.progress import LiveTable, Plain
-
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            return LiveTable(tally, Console(stderr=True))
-        return Plain(tally, self._say)
-
-
 def run_plan(plan: RunPlan, *, resume: bool, quiet: bool, json: bool, show: Show = show_summary) -> int:
     """Runs the plan and prints its summary with `show`; returns the exit code."""
     try:
-        result = execute(plan, resume=resume, listener=TerminalListener(quiet=quiet or json))
+        result = execute(plan, resume=resume, listener=ShownListener(quiet=quiet or json))
     except Interrupted as stop:
         _show(stop.result, show, quiet=quiet, json=json)
         output.say(f"{stop}; continue with --resume")

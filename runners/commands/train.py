@@ -64,8 +64,8 @@ def preference(config: options.Config = None, quiet: options.Quiet = False) -> N
 
 def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
     """`hermes-lab train grpo`."""
-    from hermes_lab.runners.commands.execute import TerminalListener
     from hermes_lab.runners.environments.collect import open_sampler
+    from hermes_lab.runners.listener import ShownListener
     from hermes_lab.training.grpo import train_grpo
     from hermes_lab.training.grpo_config import load_grpo_config
 
@@ -76,7 +76,7 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
             _echo_folder(
                 lambda: train_grpo(
                     training,
-                    partial(open_sampler, say=say, listener=TerminalListener(quiet=quiet)),
+                    partial(open_sampler, say=say, listener=ShownListener(quiet=quiet)),
                     say,
                     _command_line(),
                 )
