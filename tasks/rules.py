@@ -143,8 +143,3 @@ def slots_of(conventions: Mapping[str, Convention[H, F]], rule: Rule | None) -> 
 def fixed(**attributes: str) -> Draw[Any]:
     """Literals that are attributes of the site's configuration, by name. Unlike a single variant this takes no draw."""
     return lambda draws, site_config: {name: getattr(site_config, each) for name, each in attributes.items()}
-
-
-def one_of(name: str, *values: Any) -> Callable[[object], Sequence[Literals]]:
-    """Variants that differ in one literal, whatever the site: for values that Python has a table of."""
-    return lambda _: [{name: value} for value in values]
