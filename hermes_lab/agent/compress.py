@@ -74,9 +74,8 @@ class Context:
         except (ModelError, ContextFull):
             return False, Usage()
         text = split_reasoning(reply.message.content).answer.strip()
-        if (
-            not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND
-        ):  # a tool call alone is not a summary
+        # A tool call alone is not a summary.
+        if not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND:
             return False, reply.usage
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started
