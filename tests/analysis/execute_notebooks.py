@@ -85,12 +85,14 @@ def _joined(outputs: list[Any]) -> list[Any]:
     """What was printed comes in pieces that depend on the clock; here a stream is one output."""
     joined: list[Any] = []
     for output in outputs:
-        if output.output_type == "stream":
-            output.text = output.text.replace("\r\n", "\n")  # a shell cell's command writes to a terminal
         if output.output_type == "stream" and joined and joined[-1].get("name") == output.name:
             joined[-1].text += output.text
         else:
             joined.append(output)
+    for output in joined:
+        if output.output_type == "stream":
+            # A shell cell's command writes to a terminal. A piece may end between the two characters.
+            output.text = output.text.replace("\r\n", "\n")
     return joined
 
 
