@@ -1,1 +1,1 @@
-"""The skill library: format, snapshots and writes."""
+"""The skill library: SKILL.md format, storage, edits, learning and maintenance."""

@@ -1,7 +1,7 @@
-"""SKILL.md after the Agent Skills standard: YAML frontmatter with name and description, then Markdown.
+"""Reads and writes SKILL.md files: YAML frontmatter with name and description, then Markdown (Agent Skills standard).
 
-What Hermes Lab itself keeps of a skill stands in the frontmatter's `metadata`, under keys that begin with `hermes-`, so
-that a folder of skills says everything there is to know of them and can be shared as it is. The agent does not see it.
+Hermes Lab stores its own fields in the frontmatter's `metadata`, under keys that start with `hermes-`. A folder of
+skills is therefore self-contained and can be shared as is. The agent does not see these fields.
 """
 
 import re
@@ -23,28 +23,28 @@ MAX_DESCRIPTION = 1024
 MAX_TEXT = 100_000
 MAX_FILE = 1 << 20
 FOLDERS = ("references", "templates", "scripts", "assets")
-"""The folders in which an agent may write a skill's other files; a person's or a published skill may have more."""
+"""Folders in which an agent may create files; skills written by users or published elsewhere may have others."""
 
 State = Literal["active", "deprecated", "stale", "archived"]
-"""`active` skills are listed in prompts. `deprecated` ones failed and wait to be rewritten, `stale` ones were long
-unused and are still listed, `archived` ones are put away."""
+"""`active`: listed in prompts. `deprecated`: failed, not listed until rewritten. `stale`: unused for a long time, but
+still listed. `archived`: not listed."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---\n(?P<head>.*?)\n---\n(?P<body>.*)", re.DOTALL)
 _OURS = "hermes-"
 _MAX_DEPTH = 20
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster
 _PLATFORM = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 
 
 def render(name: str, description: str, body: str, **ours: str) -> str:
-    """The text of a SKILL.md; `ours` are fields of Hermes Lab's, such as `origin`."""
+    """Returns the text of a SKILL.md. `ours` are Hermes Lab's own fields, such as `origin`."""
     head: dict[str, Any] = {"name": name, "description": " ".join(description.split())}
     return _render(_with_marks(head, ours), body)
 
 
 def parse(text: str, files: dict[str, bytes] | None = None) -> Skill:
-    """Reads and checks a SKILL.md. Raises `ToolError` that names the field."""
+    """Parses and validates a SKILL.md. Raises `ToolError` naming the invalid field."""
     if len(text) > MAX_TEXT:
         raise ToolError(f"content: longer than {MAX_TEXT} characters")
     encoded(text)
@@ -61,15 +61,18 @@ def parse(text: str, files: dict[str, bytes] | None = None) -> Skill:
 
 
 def check_name(name: object) -> None:
-    """Raises `ToolError` for what is no skill's name, and so could lead out of the library's folder."""
+    """Raises `ToolError` if `name` is not a valid skill name; an invalid one could escape the library's folder."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         what = f"{name!r:.80}" if isinstance(name, str) else "what is there" if name is not None else "nothing"
         raise ToolError(f"name: {what} is not 1-{MAX_NAME} lowercase letters, digits and single hyphens")
 
 
 def check_path(path: str) -> None:
-    """Raises `ToolError` for a path that is none of a skill's other files, on any file system: it leads out of the
-    folder, is hidden, is SKILL.md under another name, or has a second spelling in Unicode."""
+    """Raises `ToolError` if `path` is not valid for a file of a skill, on any file system.
+
+    Rejected are paths that escape the folder, hidden files, other spellings of SKILL.md, and paths that are not in
+    Unicode NFC.
+    """
     parts = path.split("/")
     if not all(parts) or any(map(ignored, parts)):
         raise ToolError(f"path: {path!r} has an empty or hidden part")
@@ -82,17 +85,17 @@ def check_path(path: str) -> None:
 
 
 def ignored(name: str) -> bool:
-    """Whether a file or folder of that name is no part of a skill: hidden, an editor's copy, or Python's cache."""
+    """Whether a file or folder of this name is not part of a skill: hidden, an editor backup, or `__pycache__`."""
     return name.startswith(".") or name.endswith("~") or name == "__pycache__"
 
 
 def check_standard(skill: Skill) -> None:
-    """Raises `ToolError` where the frontmatter breaks the Agent Skills standard, as its own validator sees it."""
+    """Raises `ToolError` if the frontmatter fails the reference validator of the Agent Skills standard."""
     from skills_ref.errors import ParseError
     from skills_ref.parser import parse_frontmatter
     from skills_ref.validator import validate_metadata
 
-    if "---" in frontmatter(skill):  # the validator takes it for the end
+    if "---" in frontmatter(skill):  # the validator would end the frontmatter there
         raise ToolError("description: '---' may not stand in the frontmatter")
     try:
         mistakes = validate_metadata(parse_frontmatter(skill.text)[0])
@@ -103,7 +106,7 @@ def check_standard(skill: Skill) -> None:
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of a text. Raises `ToolError` for half a surrogate pair, which a model can write as an escape."""
+    """Encodes text as UTF-8. Raises `ToolError` for a lone surrogate, which a model can write as a JSON escape."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -111,50 +114,50 @@ def encoded(text: str) -> bytes:
 
 
 def frontmatter(skill: Skill) -> str:
-    """The YAML between the two lines of dashes."""
+    """Returns the YAML between the two `---` lines."""
     return _match(skill.text)["head"]
 
 
 def body(skill: Skill) -> str:
-    """The Markdown after the frontmatter."""
+    """Returns the Markdown after the frontmatter."""
     return _split(skill.text)[1].strip()
 
 
 def rewritten(skill: Skill, description: str, body: str) -> Skill:
-    """The skill with another description and body; the rest of its frontmatter stays."""
+    """Returns the skill with a new description and body; the rest of its frontmatter is kept."""
     head = {**_split(skill.text)[0], "description": " ".join(description.split())}
     return parse(_render(head, body), skill.files)
 
 
 def shown(skill: Skill) -> str:
-    """The SKILL.md as an agent sees it: without what Hermes Lab keeps in it."""
+    """Returns the SKILL.md as an agent sees it, without Hermes Lab's own fields."""
     return remarked(skill, {}).text
 
 
 def state(skill: Skill) -> State:
-    """Where a skill is in its life; one that does not say is active."""
+    """Returns the lifecycle state of a skill; the default is `active`."""
     found = mark(skill, "state")
     return cast(State, found) if found in ("deprecated", "stale", "archived") else "active"
 
 
 def pinned(skill: Skill) -> bool:
-    """Whether a person protected the skill: nobody else changes it."""
+    """Whether the user pinned the skill, so that agents and the curator cannot change it."""
     return mark(skill, "pinned") == "true"
 
 
 def origin(skill: Skill) -> Origin:
-    """Who wrote the skill first; one that does not say is a person's."""
+    """Returns who created the skill; the default is `user`."""
     found = mark(skill, "origin")
     return cast(Origin, found) if found in ("foreground", "review", "curator", "bundled", "installed") else "user"
 
 
 def compiled(skill: Skill) -> str:
-    """The function `scripts/NAME.py` of a skill that was compiled, which is a tool of that name; "" for any other."""
+    """Returns NAME for a compiled skill, whose function in `scripts/NAME.py` is a tool of that name; otherwise ""."""
     return mark(skill, "compiled")
 
 
 def for_here(skill: Skill) -> bool:
-    """Whether the skill is for this platform: its `metadata` may name `platforms`, such as `linux, macos`."""
+    """Whether the skill supports this platform; `metadata` may restrict `platforms`, such as `linux, macos`."""
     if "platforms" not in skill.text:
         return True
     platforms = _scalar((_split(skill.text)[0].get("metadata") or {}).get("platforms", ""))
@@ -162,28 +165,28 @@ def for_here(skill: Skill) -> bool:
 
 
 def listed(skill: Skill) -> bool:
-    """Whether prompts name the skill."""
+    """Whether prompts list the skill."""
     return state(skill) in ("active", "stale") and for_here(skill)
 
 
 def mark(skill: Skill, key: str) -> str:
-    """A field of Hermes Lab's; "" where the skill has none of that name."""
-    # Most skills have no such field, and this is asked of every skill of a library.
+    """Returns one of Hermes Lab's own fields, or "" if it is not set."""
+    # Fast path: this is called for every skill of a library, and most skills do not have the field.
     return marks(skill).get(key, "") if _OURS + key in skill.text else ""
 
 
 def marks(skill: Skill) -> dict[str, str]:
-    """The fields of Hermes Lab's by their names (`state`, `pinned`, `origin`, ...)."""
+    """Returns Hermes Lab's own fields by name (`state`, `pinned`, `origin`, ...)."""
     return _marks(_split(skill.text)[0]) if _OURS in skill.text else {}
 
 
 def marked(skill: Skill, **ours: str) -> Skill:
-    """The skill with fields of Hermes Lab's set; an empty value takes one out."""
+    """Returns the skill with some of Hermes Lab's own fields updated; an empty value removes a field."""
     return remarked(skill, {**marks(skill), **ours})
 
 
 def remarked(skill: Skill, ours: Mapping[str, str]) -> Skill:
-    """The skill with exactly these fields of Hermes Lab's."""
+    """Returns the skill with all of Hermes Lab's own fields replaced by `ours`."""
     ours = {key: value for key, value in ours.items() if value}
     if marks(skill) == ours:
         return skill
@@ -197,12 +200,12 @@ def _marks(head: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _scalar(value: object) -> str:
-    """A value as YAML writes it: a person may have left out the quotes around `true`."""
+    """Converts a YAML scalar to text; an unquoted `true` in a hand-written file is parsed as a boolean."""
     return str(value).lower() if isinstance(value, bool) else "" if isinstance(value, (dict, list)) else str(value)
 
 
 def _with_marks(head: Mapping[str, Any], ours: Mapping[str, str]) -> dict[str, Any]:
-    """The frontmatter with these fields of ours, and no others of ours."""
+    """Returns the frontmatter with all of Hermes Lab's own fields replaced by `ours`."""
     metadata = {key: value for key, value in (head.get("metadata") or {}).items() if not str(key).startswith(_OURS)}
     metadata |= {_OURS + key: value for key, value in ours.items() if value}
     head = {key: value for key, value in head.items() if key != "metadata"}
@@ -232,7 +235,7 @@ def _read(frontmatter: str) -> Mapping[str, Any]:
         depth = 0
         for event in yaml.parse(frontmatter, _LOADER):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            # Loading would grow without bounds, or overflow the stack and end this process.
+            # Aliases can expand without bound, and deep nesting can overflow the stack and crash the process.
             if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
                 raise ToolError("SKILL.md: the frontmatter has YAML aliases, or is nested too deep")
         head = yaml.load(frontmatter, _LOADER)
@@ -244,7 +247,7 @@ def _read(frontmatter: str) -> Mapping[str, Any]:
 
 
 def _mistake(error: Exception) -> str:
-    """What is no YAML in a frontmatter, whose first line is the file's second."""
+    """Formats a YAML error. The frontmatter starts on line 2 of the file."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or ""
     where = f"line {mark.line + 2}: " if mark else ""
     hint = "; a text with ': ' in it needs quotes" if problem.startswith("mapping values") else ""

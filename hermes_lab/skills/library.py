@@ -1,4 +1,4 @@
-"""A library of skills as an immutable value; its snapshot id is a digest of its content."""
+"""An immutable library of skills; its snapshot id is a digest of its content."""
 
 import hashlib
 import shutil
@@ -20,21 +20,21 @@ from hermes_lab.types import Skill, SkillWrite
 
 
 class _Facts(NamedTuple):
-    """What is worked out of a skill once, and handed on from library to library."""
+    """Values computed once per skill and passed on to derived libraries."""
 
     digest: str
     listed: bool
 
 
 class Library:
-    """Skills by name. A change makes a new library; equal content has an equal `snapshot`."""
+    """Skills by name. Changes return a new library; equal content has an equal `snapshot`."""
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self.skills: Mapping[str, Skill] = MappingProxyType({s.name: s for s in sorted(skills, key=lambda s: s.name)})
         self._facts: dict[str, _Facts] = {}
 
     def __getstate__(self) -> tuple[list[Skill], dict[str, _Facts]]:
-        """For pickle, which takes no read-only mapping."""
+        """`MappingProxyType` cannot be pickled."""
         return list(self.skills.values()), self._facts
 
     def __setstate__(self, state: tuple[list[Skill], dict[str, _Facts]]) -> None:
@@ -43,35 +43,35 @@ class Library:
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
-        """The digest of each skill with its files: 64 hexadecimal digits."""
-        return MappingProxyType({name: self._of(skill).digest for name, skill in self.skills.items()})
+        """SHA-256 of each skill including its files, in hex."""
+        return MappingProxyType({name: self._facts_of(skill).digest for name, skill in self.skills.items()})
 
     @cached_property
     def snapshot(self) -> str:
-        """The digest of all skills with their files: 16 hexadecimal digits."""
+        """Digest of all skills including their files: 16 hex digits."""
         return snapshot_of(self.digests)
 
     @cached_property
     def listed(self) -> Mapping[str, Skill]:
-        """The skills that prompts name."""
-        return MappingProxyType({name: skill for name, skill in self.skills.items() if self._of(skill).listed})
+        """The skills that prompts list."""
+        return MappingProxyType({name: skill for name, skill in self.skills.items() if self._facts_of(skill).listed})
 
     def with_skill(self, skill: Skill) -> "Library":
-        """This library with one skill added or replaced."""
+        """Returns this library with one skill added or replaced."""
         return self.with_changes({skill.name: skill})
 
     def without(self, name: str) -> "Library":
-        """This library less one skill."""
+        """Returns this library without one skill."""
         return self.with_changes({name: None})
 
     def with_changes(self, changes: Mapping[str, Skill | None]) -> "Library":
-        """This library with skills added or replaced, or, where None is given, left out."""
+        """Returns this library with skills added or replaced; None removes a skill."""
         changed = Library(skill for skill in {**self.skills, **changes}.values() if skill is not None)
         changed._facts = {name: facts for name, facts in self._facts.items() if name not in changes}
         return changed
 
     def after(self, write: SkillWrite) -> "Library":
-        """This library once `write` is done to it, as far as it can be: a file of a skill that is gone is left out."""
+        """Returns this library after `write`; a write to a file of a skill that no longer exists has no effect."""
         if write.action == "delete":
             return self.without(write.name)
         before = self.skills.get(write.name)
@@ -85,20 +85,20 @@ class Library:
         return self.with_skill(msgspec.structs.replace(before, files=files))
 
     def index(self) -> str:
-        """One line a listed skill, for a prompt."""
+        """Returns one line per listed skill, for a prompt."""
         return index(self.listed.values())
 
     @classmethod
     def load(cls, folder: Path) -> "Library":
-        """Reads `<folder>/<name>/SKILL.md` and the files beside it, following no link. Raises `ConfigError` naming the
-        file that is no skill's."""
+        """Reads `<folder>/<name>/SKILL.md` and the files beside it, without following links. Raises `ConfigError`
+        naming every file that is not valid."""
         library, broken = read_library(folder)
         if broken:
             raise ConfigError("; ".join(broken.values()))
         return library
 
     def save(self, folder: Path) -> None:
-        """Writes the library as `<folder>/<name>/SKILL.md`, whole or not at all; one that exists stays as it is."""
+        """Writes the library atomically as `<folder>/<name>/SKILL.md`. Does nothing if `folder` exists."""
         if folder.exists():
             return
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -116,21 +116,21 @@ class Library:
                 raise
 
     def pack(self) -> bytes:
-        """The library in one piece, with what was worked out of it, for this platform."""
-        facts = [self._of(skill) for skill in self.skills.values()]
+        """Serializes the library with its computed values, which are valid for this platform only."""
+        facts = [self._facts_of(skill) for skill in self.skills.values()]
         return msgspec.msgpack.encode((sys.platform, list(self.skills.values()), facts))
 
     @classmethod
     def unpack(cls, data: bytes) -> "Library":
-        """What `pack` packed. Raises `ValueError` for anything else, and on another platform."""
+        """Deserializes the output of `pack`. Raises `ValueError` for other data, or data from another platform."""
         platform, skills, facts = _unpack(data)
         if platform != sys.platform or len(skills) != len(facts):
-            raise ValueError("packed elsewhere")
+            raise ValueError("packed on another platform, or damaged")
         library = cls(skills)
         library._facts = dict(zip(library.skills, facts, strict=True))
         return library
 
-    def _of(self, skill: Skill) -> _Facts:
+    def _facts_of(self, skill: Skill) -> _Facts:
         if (facts := self._facts.get(skill.name)) is None:
             facts = self._facts[skill.name] = _Facts(_digest(skill), skill_format.listed(skill))
         return facts
@@ -140,21 +140,23 @@ _unpack = msgspec.msgpack.Decoder(tuple[str, list[Skill], list[_Facts]]).decode
 
 
 def snapshot_of(digests: Mapping[str, str]) -> str:
-    """The snapshot id of a library with skills of these digests, by name."""
+    """Returns the snapshot id of a library, given the digests of its skills by name."""
     return hashlib.sha256("".join(f"{digests[name]}\n" for name in sorted(digests)).encode()).hexdigest()[:16]
 
 
 def index(skills: Iterable[Skill]) -> str:
-    """One line a skill, for a prompt."""
-    # Names stand in quotes, as in the arguments of a call: after a space, the same name is other tokens to a model.
+    """Returns one line per skill, for a prompt."""
+    # Names are quoted, as in tool call arguments: after a space the same name would have different tokens.
     return "\n".join(f'- "{skill.name}": {skill.description}' for skill in skills)
 
 
 def read_library(folder: Path) -> tuple[Library, dict[str, str]]:
-    """The skills of a folder that can be read, and what is wrong with each other one, by the name of its folder. Raises
-    `ConfigError` where there is no folder."""
+    """Reads the skills of a folder. Returns the valid ones, and an error message for each broken one, by folder name.
+
+    Raises `ConfigError` if the folder does not exist.
+    """
     if not folder.is_dir():
-        raise ConfigError(f"{folder}: no folder of skills")
+        raise ConfigError(f"{folder}: no such folder")
     skills, broken = [], {}
     for path in skill_folders(folder):
         try:
@@ -165,8 +167,8 @@ def read_library(folder: Path) -> tuple[Library, dict[str, str]]:
 
 
 def load_snapshot(folder: Path) -> Library:
-    """The library that a run keeps under its snapshot id. Raises `ConfigError` where it is another one now."""
-    folder = folder.resolve()  # a lane's is a link
+    """Loads a library that a run saved under its snapshot id. Raises `ConfigError` if it was changed since."""
+    folder = folder.resolve()  # a lane links to its snapshot
     library = Library.load(folder)
     if library.snapshot != folder.name:
         raise ConfigError(f"{folder}: was changed since the run wrote it")
@@ -174,19 +176,19 @@ def load_snapshot(folder: Path) -> Library:
 
 
 def load_skill(folder: Path) -> Skill:
-    """Reads a skill's folder. Raises `ConfigError` naming the file with the mistake; a link is one."""
+    """Reads a skill's folder. Raises `ConfigError` naming the invalid file; symbolic links are invalid."""
     return read_skill(folder).skill
 
 
 def save_skill(skill: Skill, folder: Path) -> None:
-    """Writes a skill into a folder that is not there yet."""
+    """Writes a skill to a new folder."""
     files = files_of(skill)
     folder.mkdir()
     Transfer(folder.parent, folder, {folder.name: ({}, files)}).carry_out()
 
 
 def merge(library: Library, writes: Iterable[SkillWrite]) -> Library:
-    """The library after these writes, in the order given."""
+    """Returns the library after these writes, in order."""
     for write in writes:
         library = library.after(write)
     return library

@@ -1,4 +1,4 @@
-"""What `skill_manage` may do to a library: every action checked, as a function from library to library."""
+"""Validates and applies the edits of `skill_manage`, as pure functions from library to library."""
 
 import difflib
 from collections.abc import Collection, Iterable
@@ -14,32 +14,32 @@ from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
 
 _MAX_FILES = 100
-_NAMED = 20
+_MAX_NAMED = 20
 
 
 def apply(library: Library, edit: SkillEdit, *, origin: Origin, episode: str, model: str) -> tuple[Library, SkillWrite]:
-    """The library after `edit`, and the record of it. Raises `ToolError` that says how to mend the edit."""
+    """Returns the library after `edit`, and its record. Raises `ToolError` saying how to fix the edit."""
     skill_format.check_name(edit.name)
     before = library.skills.get(edit.name)
     if before is not None and skill_format.pinned(before) and origin != "user":
         raise ToolError(f"{edit.name!r} is pinned: only a person may change it")
     path = ""
     if edit.action == "create":
-        after = library.with_skill(_created(before, edit, origin))
+        after = library.with_skill(_create(before, edit, origin))
     elif before is None:
         raise ToolError(f"no skill {edit.name!r}; there are: {named(edit.name, library.skills)}")
     elif edit.action == "delete":
-        after = _without(library, edit)
+        after = _delete(library, edit)
     elif edit.action == "edit":
-        after = library.with_skill(_edited(before, edit))
+        after = library.with_skill(_edit(before, edit))
     else:
-        # A patch may name SKILL.md, or nothing, for the skill's own text.
+        # For a patch, both "SKILL.md" and an empty path mean the skill's own text.
         path = "" if edit.action == "patch" and edit.path == SKILL else edit.path
         after = library.with_skill(_CHANGES[edit.action](before, edit, path))
     return after, SkillWrite(
         action=edit.action,
         name=edit.name,
-        text=_text(after.skills.get(edit.name), path),
+        text=_text_after(after.skills.get(edit.name), path),
         origin=origin,
         episode=episode,
         model=model,
@@ -53,7 +53,7 @@ def apply(library: Library, edit: SkillEdit, *, origin: Origin, episode: str, mo
 def apply_all(
     library: Library, edits: Iterable[SkillEdit], *, origin: Origin, episode: str, model: str
 ) -> tuple[Library, list[SkillWrite]]:
-    """`apply` for one edit after the other."""
+    """Applies several edits in order."""
     writes = []
     for edit in edits:
         library, write = apply(library, edit, origin=origin, episode=episode, model=model)
@@ -62,83 +62,83 @@ def apply_all(
 
 
 def named(name: str, known: Collection[str]) -> str:
-    """The names that there are, for an error; of many those that are most like `name`."""
-    if len(known) <= _NAMED:
+    """Lists the known names for an error message; of many, those most similar to `name`."""
+    if len(known) <= _MAX_NAMED:
         return ", ".join(known) or "none yet"
-    near = difflib.get_close_matches(name, known, n=_NAMED, cutoff=0.3)
+    near = difflib.get_close_matches(name, known, n=_MAX_NAMED, cutoff=0.3)
     return f"{', '.join(near)}{', ' if near else ''}and {len(known) - len(near)} others"
 
 
-def _created(before: Skill | None, edit: SkillEdit, origin: Origin) -> Skill:
-    """`content` is the body, or a whole SKILL.md whose frontmatter then says name and description."""
+def _create(before: Skill | None, edit: SkillEdit, origin: Origin) -> Skill:
+    """`content` is the body, or a whole SKILL.md with name and description in its frontmatter."""
     if before is not None:
         raise ToolError(f"a skill {edit.name!r} exists; use action=patch to change it")
     whole = edit.content.startswith("---\n")
     text = edit.content if whole else skill_format.render(edit.name, edit.description, edit.content)
     skill = skill_format.parse(text)
-    return _sound(
+    return _validated(
         skill if origin == "user" else skill_format.remarked(skill, {"origin": origin, "compiled": edit.compiled}),
         edit.name,
     )
 
 
-def _edited(before: Skill, edit: SkillEdit) -> Skill:
-    """The whole SKILL.md anew, or the body alone."""
+def _edit(before: Skill, edit: SkillEdit) -> Skill:
+    """`content` replaces the whole SKILL.md, or only the body."""
     if edit.content.startswith("---\n"):
-        return _kept(before, skill_format.parse(edit.content, before.files))
-    return _kept(before, skill_format.rewritten(before, edit.description or before.description, edit.content))
+        return _restore_marks(before, skill_format.parse(edit.content, before.files))
+    return _restore_marks(before, skill_format.rewritten(before, edit.description or before.description, edit.content))
 
 
-def _patched(before: Skill, edit: SkillEdit, path: str) -> Skill:
-    if not path:  # in the text as the agent sees it
-        text = _replaced(skill_format.shown(before), edit)
-        return _kept(before, skill_format.parse(text, before.files))
-    _check_there(before, path)
+def _patch(before: Skill, edit: SkillEdit, path: str) -> Skill:
+    if not path:  # SKILL.md as the agent sees it
+        text = _replace_once(skill_format.shown(before), edit)
+        return _restore_marks(before, skill_format.parse(text, before.files))
+    _check_exists(before, path)
     try:
         text = before.files[path].decode()
     except UnicodeDecodeError:
         raise ToolError(f"path: {path!r} is no text") from None
-    return _with_file(before, path, _replaced(text, edit))
+    return _with_file(before, path, _replace_once(text, edit))
 
 
-def _written(before: Skill, edit: SkillEdit, path: str) -> Skill:
+def _write_file(before: Skill, edit: SkillEdit, path: str) -> Skill:
     skill_format.check_path(path)
     if path not in before.files:
         if path.partition("/")[0] not in skill_format.FOLDERS or "/" not in path:
             raise ToolError(f"path: {path!r} is not below {', '.join(f'{name}/' for name in skill_format.FOLDERS)}")
         if len(before.files) >= _MAX_FILES:
             raise ToolError(f"path: {edit.name!r} has {_MAX_FILES} files already")
-        if clash := next((other for other in before.files if _clash(path.casefold(), other.casefold())), ""):
+        if clash := next((other for other in before.files if _overlap(path.casefold(), other.casefold())), ""):
             raise ToolError(f"path: there is {clash!r}, and on some disks {path!r} would be in its place")
     return _with_file(before, path, edit.content)
 
 
-def _removed(before: Skill, _edit: SkillEdit, path: str) -> Skill:
-    _check_there(before, path)
+def _remove_file(before: Skill, _: SkillEdit, path: str) -> Skill:
+    _check_exists(before, path)
     return msgspec.structs.replace(
         before, files={other: before.files[other] for other in before.files if other != path}
     )
 
 
-_CHANGES = {"patch": _patched, "write_file": _written, "remove_file": _removed}
+_CHANGES = {"patch": _patch, "write_file": _write_file, "remove_file": _remove_file}
 
 
-def _without(library: Library, edit: SkillEdit) -> Library:
+def _delete(library: Library, edit: SkillEdit) -> Library:
     if edit.absorbed_into and (edit.absorbed_into == edit.name or edit.absorbed_into not in library.skills):
         raise ToolError(f"absorbed_into: no other skill {edit.absorbed_into!r}")
     return library.without(edit.name)
 
 
-def _kept(before: Skill, skill: Skill) -> Skill:
-    """A skill whose text was written anew: what Hermes Lab keeps of it stays, but it is active again."""
+def _restore_marks(before: Skill, skill: Skill) -> Skill:
+    """Restores Hermes Lab's own fields after a rewrite, except that the skill becomes active again."""
     ours = {key: value for key, value in skill_format.marks(before).items() if key not in ("state", "absorbed-into")}
     skill = skill_format.remarked(skill, ours)
     same = skill_format.frontmatter(skill) == skill_format.frontmatter(before)
-    return skill if same else _sound(skill, before.name)
+    return skill if same else _validated(skill, before.name)
 
 
-def _sound(skill: Skill, name: str) -> Skill:
-    """The skill, once its text is one that the standard and this library take."""
+def _validated(skill: Skill, name: str) -> Skill:
+    """Returns the skill. Raises `ToolError` if its text is invalid by the standard or our own rules."""
     if skill.name != name:
         raise ToolError(f"name: {name!r}, but the frontmatter says {skill.name!r}")
     skill_format.check_standard(skill)
@@ -152,25 +152,25 @@ def _with_file(before: Skill, path: str, content: str) -> Skill:
     return msgspec.structs.replace(before, files={**before.files, path: data})
 
 
-def _replaced(text: str, edit: SkillEdit) -> str:
-    """As the tool `patch` does it, but always for one passage."""
+def _replace_once(text: str, edit: SkillEdit) -> str:
+    """Replaces like the `patch` tool, but `old_string` must occur exactly once."""
     if edit.old_string and (found := text.count(edit.old_string)) > 1:
         raise ToolError(f"old_string: found {found} times, must be there exactly once; quote more around it")
     return replace(text, edit.old_string, edit.new_string).text
 
 
-def _check_there(skill: Skill, path: str) -> None:
+def _check_exists(skill: Skill, path: str) -> None:
     if path not in skill.files:
         raise ToolError(f"path: {skill.name!r} has no file {path!r}; it has: {', '.join(skill.files) or 'none'}")
 
 
-def _clash(one: str, other: str) -> bool:
-    """Whether two paths are the same, or one is a folder in the other."""
+def _overlap(one: str, other: str) -> bool:
+    """Whether two paths are equal, or one is a parent folder of the other."""
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
-def _text(skill: Skill | None, path: str) -> str:
-    """The file of a write as it is after it; "" where it is gone."""
+def _text_after(skill: Skill | None, path: str) -> str:
+    """Returns the content of the written file after the write; "" if it was removed."""
     if skill is None:
         return ""
     return skill.files.get(path, b"").decode() if path else skill.text

@@ -1,4 +1,4 @@
-"""Skills that say nothing: what a library does by being there, whatever stands in it."""
+"""Placebo libraries: skills without content, as a control for the mere presence of a library."""
 
 from itertools import cycle, islice
 
@@ -15,36 +15,36 @@ PROSE = (
     "watch the water; others talk about the weather. When the evening comes, lamps are lit in the windows, and the "
     "smell of fresh bread fills the narrow street. Nothing here asks to be done, and nobody is in a hurry. "
 )
-"""Without a number, a name or an instruction."""
+"""Filler text without numbers, names or instructions."""
 
 
 def placebo(library: Library) -> Library:
-    """The library with the same names, and prose of the same length in place of all that its skills say.
+    """Returns the library with the content of every skill replaced by filler text of the same length.
 
-    Descriptions, bodies and files keep their number of characters, so that a prompt costs about as many tokens. A
-    skill's name stays, since the agent wrote it and may come back to it. Each is marked as emptied, which the agent
-    does not see, so that nobody takes its prose for what it is about (`is_placebo`).
+    Descriptions, bodies and files keep their number of characters, so prompts cost about the same number of tokens.
+    Names are kept, since the agent wrote them and may refer to them. Each skill gets a mark that the agent does not see
+    (`is_placebo`), so that its text is not compared with tasks.
     """
-    return Library(_emptied(skill) for skill in library.skills.values())
+    return Library(_to_placebo(skill) for skill in library.skills.values())
 
 
 def placebo_notes(notes: Notes) -> Notes:
-    """As many notes of the same length, which say nothing. Each begins at another place of the prose, since no two
-    notes are the same."""
+    """Returns the same number of notes of the same length, without content. Each starts at a different offset of the
+    filler text, since notes must be unique."""
     return Notes(
         *(
-            tuple(dict.fromkeys(_prose(len(entry), 41 * place).strip() or "." for place, entry in enumerate(entries)))
+            tuple(dict.fromkeys(_prose(len(entry), 41 * index).strip() or "." for index, entry in enumerate(entries)))
             for entries in (notes.memory, notes.user)
         )
     )
 
 
 def is_placebo(skill: Skill) -> bool:
-    """Whether the skill was emptied."""
+    """Whether the skill is a placebo."""
     return skill_format.mark(skill, "placebo") == "true"
 
 
-def _emptied(skill: Skill) -> Skill:
+def _to_placebo(skill: Skill) -> Skill:
     description = _prose(len(skill.description))
     body = _prose(len(skill_format.body(skill)))
     origin, state = skill_format.origin(skill), skill_format.state(skill)
@@ -62,6 +62,6 @@ def _emptied(skill: Skill) -> Skill:
 
 
 def _prose(length: int, start: int = 0) -> str:
-    """So many characters of prose, without a blank at the end, which a file would lose."""
+    """Returns `length` characters of filler text; a trailing space, which a file would lose, becomes a period."""
     text = "".join(islice(cycle(PROSE), start, start + length))
     return f"{text[:-1]}." if text.endswith(" ") else text

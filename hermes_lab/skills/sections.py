@@ -1,4 +1,4 @@
-"""What a SKILL.md says under its headings: when to use it, its code, its parameters, what it needs, what goes wrong."""
+"""Extracts the sections of a SKILL.md: triggers, code template, parameters, dependencies and pitfalls."""
 
 import re
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ _PLACEHOLDER = re.compile(r"<([a-z][\w-]*)>|\{([a-z]\w*)\}", re.IGNORECASE)
 
 
 class Anatomy(Struct, frozen=True):
-    """The parts of a skill; empty where it has no such part.
+    """The parts of a skill; a missing part is empty.
 
-    `template` is its first code block, `parameters` what is under such a heading, or else the placeholders `<x>` and
-    `{x}` of the template. `dependencies` are under such a heading and in the standard's `compatibility`.
-    `source` is where it was installed from.
+    `template` is the first code block. `parameters` are the items of that section, or else the placeholders `<x>` and
+    `{x}` of the template. `dependencies` are the items of that section and the standard's `compatibility` field.
+    `source` is where the skill was installed from.
     """
 
     triggers: str
@@ -34,7 +34,7 @@ class Anatomy(Struct, frozen=True):
 
 
 def anatomy(skill: Skill) -> Anatomy:
-    """The parts of a skill that its headings and frontmatter name."""
+    """Parses the parts of a skill from its headings and frontmatter."""
     head = yaml.safe_load(skill_format.frontmatter(skill))
     metadata = head.get("metadata") or {}
     sections, template = _read(skill_format.body(skill))
@@ -52,7 +52,7 @@ def anatomy(skill: Skill) -> Anatomy:
 
 
 def _read(body: str) -> tuple[list[tuple[str, list[str]]], str]:
-    """The sections, by their lower-case titles, and the first code block. A heading in a code block is none."""
+    """Returns (lower-case title, lines) of each section, and the first code block. Headings in code are ignored."""
     sections: list[tuple[str, list[str]]] = []
     template: list[str] | None = None
     fence, code = "", list[str]()
@@ -74,7 +74,7 @@ def _read(body: str) -> tuple[list[tuple[str, list[str]]], str]:
 
 
 def _text(sections: list[tuple[str, list[str]]], *titles: str) -> str:
-    """What stands under the first heading that begins with one of `titles`."""
+    """Returns the text of the first section whose title starts with one of `titles`."""
     for title, lines in sections:
         if title.startswith(titles):
             return "\n".join(lines).strip()
@@ -82,13 +82,13 @@ def _text(sections: list[tuple[str, list[str]]], *titles: str) -> str:
 
 
 def _items(sections: list[tuple[str, list[str]]], *titles: str) -> tuple[str, ...]:
-    """The same as a list: its items, or else its paragraphs."""
+    """Returns the list items of the first matching section, or else its paragraphs."""
     text = _text(sections, *titles, *(f"common {title}" for title in titles))
     items: list[str] = []
     for line in text.splitlines():
         if match := _ITEM.fullmatch(line):
             items.append(match["text"].strip())
-        elif items and line.startswith(" ") and line.strip():  # an item goes on
+        elif items and line.startswith(" ") and line.strip():  # continuation line
             items[-1] += f" {line.strip()}"
     return tuple(items or (" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()))
 

@@ -1,4 +1,4 @@
-"""An agent's view of a library: it begins with a frozen snapshot and sees its own writes."""
+"""An agent's view of a library: a frozen snapshot plus the agent's own writes."""
 
 import difflib
 import re
@@ -12,18 +12,18 @@ from hermes_lab.types import Skill, SkillEdit, SkillWrite, ToolResult
 from hermes_lab.types.skill import Origin
 
 Commit = Callable[[Sequence[SkillEdit], Origin], tuple[Library, list[SkillWrite]]]
-"""Does edits, all or none, to a library on disk, in which others may have written meanwhile; gives that anew."""
+"""Applies edits atomically to the library on disk, which others may have changed, and returns its new state."""
 Gate = Callable[[Library, SkillEdit], SkillEdit]
-"""Lets an edit pass, or makes another of it; raises `ToolError` where it may not be."""
+"""Accepts an edit, replaces it by another one, or rejects it with a `ToolError`."""
 
 
 class SkillSession:
-    """What the skill tools act on.
+    """The state behind the skill tools.
 
-    Writes are seen by later calls of the same session. In a batch they reach the lane's library only when the round is
-    merged; with `commit` they reach the library on disk at once, and prompts from the next session on.
+    Later calls of the same session see its writes. In an experiment, writes reach the lane's library when the round is
+    merged. With `commit` they reach the library on disk immediately, and prompts from the next session on.
 
-    `loaded` names the skills whose own text reached the model, and those that were called as compiled tools, each time.
+    `loaded` has one entry for each time a skill's own text reached the model or its compiled tool was called.
     """
 
     def __init__(
@@ -44,52 +44,54 @@ class SkillSession:
         self._model = model
         self._commit = commit
         self._gate = gate
-        self._unsettled: list[str] = []
+        self._unconfirmed: list[str] = []
 
     def fork(self, origin: Origin, gate: Gate | None = None) -> "SkillSession":
-        """A session over the same state whose writes and loads are counted by themselves."""
+        """Returns a session over the same library that counts its own writes and loads."""
         return SkillSession(
             self.library, origin=origin, episode=self._episode, model=self._model, commit=self._commit, gate=gate
         )
 
     def view(self, name: str) -> Skill:
-        """`find`, for a text that is shown to the model: it counts as a load."""
+        """Like `find`, but counts as a load; for text that is shown to the model."""
         skill = self.find(name)
         self.loaded.append(skill.name)
         return skill
 
     def find(self, name: str) -> Skill:
-        """The skill of that name, or of the one name that is nearly it. Raises `ToolError` listing what there is."""
+        """Finds a skill by exact name or a single close match. Raises `ToolError` listing the known names."""
         known = self.library.skills
-        match = name if name in known else _nearly(name, known)
+        match = name if name in known else _close_match(name, known)
         if not match:
             raise ToolError(f"no skill {name!r}; there are: {named(name, known)}")
         return known[match]
 
     def note_load(self, name: str) -> None:
-        """A tool answers with the skill's own text; `settle` tells whether that reached the model."""
+        """Records that a tool result has the skill's own text; `confirm_loads` checks whether it reached the model."""
         self.loaded.append(name)
-        self._unsettled.append(name)
+        self._unconfirmed.append(name)
 
     def confirm_loads(self, results: Iterable[ToolResult]) -> None:
-        """Counts the loads since the last call by the `results` that the model was given for them: an answer may have
-        been thrown away, or be a recorded one."""
-        for name in self._unsettled:
+        """Replaces the loads noted since the last call by those in `results`, the tool results that the model got.
+
+        The two differ if a result was discarded, or replaced by a recorded one in a replay.
+        """
+        for name in self._unconfirmed:
             del self.loaded[len(self.loaded) - 1 - self.loaded[::-1].index(name)]
-        self._unsettled.clear()
+        self._unconfirmed.clear()
         self.loaded += filter(None, map(shown_skill, results))
 
     def take_back(self, results: Iterable[ToolResult]) -> None:
-        """Loads that `settle` counted by results which then never reached the model."""
+        """Removes loads counted by `confirm_loads` for results that did not reach the model after all."""
         for name in filter(self.loaded.__contains__, map(shown_skill, results)):
             del self.loaded[len(self.loaded) - 1 - self.loaded[::-1].index(name)]
 
     def manage(self, edit: SkillEdit) -> SkillWrite:
-        """Does an edit, and keeps its record. Raises `ToolError` where it may not be."""
+        """Applies an edit and records it. Raises `ToolError` if it is rejected."""
         return self.manage_all([edit])[0]
 
     def manage_all(self, edits: Sequence[SkillEdit]) -> list[SkillWrite]:
-        """Does edits to one skill, all of them or none, and keeps a record of each. Raises `ToolError` as `manage`."""
+        """Applies edits to one skill atomically and records each. Raises `ToolError` if one is rejected."""
         if self._gate is not None:
             edits = [self._gate(self.library, edit) for edit in edits]
         if self._commit is not None:
@@ -101,8 +103,8 @@ class SkillSession:
         return writes
 
 
-def _nearly(name: str, known: Collection[str]) -> str:
-    """The one name that is nearly `name`; "" where there is none, or several."""
+def _close_match(name: str, known: Collection[str]) -> str:
+    """Returns the only close match of `name`, or "" if there are none or several."""
     name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
     near = [name] if name in known else difflib.get_close_matches(name, known, n=2, cutoff=0.87)
     return near[0] if len(near) == 1 else ""

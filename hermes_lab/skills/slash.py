@@ -1,4 +1,4 @@
-"""`/skill-name what to do`: the skill is named in the message, and stands in it."""
+"""Expands `/skill-name request` to a message that contains the skill."""
 
 import re
 from typing import NamedTuple
@@ -12,14 +12,14 @@ _SLASH = re.compile(r"/(?P<name>[\w-]+)(?:\s+(?P<rest>.*))?", re.DOTALL)
 
 
 class Expanded(NamedTuple):
-    """The message that was meant, and the `note` that tells whoever typed it what became of the name."""
+    """The expanded message, and a `note` for the user on how the name was resolved."""
 
     message: str
     note: str = ""
 
 
 def expand(prompt: str, skills: SkillSession) -> str:
-    """The message that a task's prompt stands for: itself, unless it begins with the exact name of a skill."""
+    """Expands a task's prompt if it starts with `/` and the exact name of a skill."""
     match = _SLASH.fullmatch(prompt.strip())
     if match is None or match["name"] not in skills.library.skills:
         return prompt
@@ -27,25 +27,25 @@ def expand(prompt: str, skills: SkillSession) -> str:
 
 
 def expand_typed(prompt: str, skills: SkillSession) -> Expanded:
-    """The same for what a person typed, who may misspell the name of a skill that is not put away."""
+    """Expands a message typed by the user, who may misspell the name of a skill that is not archived."""
     match = _SLASH.fullmatch(prompt.strip())
     if match is None:
         return Expanded(prompt)
     name = match["name"]
     if name not in skills.library.skills:
-        name = _nearest(name, skills)
+        name = _close_match(name, skills)
     if not name:
-        return Expanded(prompt, f"no skill {match['name']!r}; sent as it stands")
+        return Expanded(prompt, f"no skill {match['name']!r}; sent unchanged")
     skill = skills.view(name)
     note = f"loaded the skill {name}"
     if name != match["name"]:
-        note += ", nearly what you wrote"
+        note += ", the closest match"
     if skill_format.state(skill) == "archived":
         note += ", which is archived"
     return Expanded(_message(skill, match["rest"]), note)
 
 
-def _nearest(name: str, skills: SkillSession) -> str:
+def _close_match(name: str, skills: SkillSession) -> str:
     try:
         skill = skills.find(name)
     except ToolError:

@@ -65,10 +65,10 @@ def test_a_slash_loads_a_skill_though_it_is_nearly_misspelt(home: Path, capsys: 
     assert said(request).startswith("Follow the skill green-tea:\n\n<skill>\n---\nname: green-tea\n")
     assert said(request).endswith("Run: brew --green\n</skill>\n\nfor two")
     assert "hermes-" not in said(request)
-    assert "loaded the skill green-tea, nearly what you wrote\n" in capsys.readouterr().err
+    assert "loaded the skill green-tea, the closest match\n" in capsys.readouterr().err
     assert SessionStore().latest()[0].opening == "/green-tee for two"
     (request,) = chat(["What?"], "/nothing-like-it for two")
-    assert "no skill 'nothing-like-it'; sent as it stands\n" in capsys.readouterr().err
+    assert "no skill 'nothing-like-it'; sent unchanged\n" in capsys.readouterr().err
     assert said(request) == "/nothing-like-it for two"
     (use,) = SkillStore(home / "skills").uses()
     assert (use.name, use.success) == ("green-tea", None)  # nothing judged it

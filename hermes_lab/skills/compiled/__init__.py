@@ -1,1 +1,1 @@
-"""Skills with code: checked, tested and run in the sandbox."""
+"""Compiled skills: functions that are checked, tested and run in the sandbox."""

@@ -1,7 +1,7 @@
 """Compiled skills: the agent drafts a Python function with tests, and the harness validates and registers it.
 
-A draft is checked statically, then its tests run in the episode's sandbox. On failure the agent gets the output and may
-retry a limited number of times, under any name. A draft that passes becomes a skill and a tool.
+A draft is checked statically, then its tests run in the episode's sandbox. On failure the agent gets the output and has
+a limited number of retries, under any name. A draft that passes becomes a skill and a tool.
 """
 
 import ast
@@ -26,7 +26,7 @@ from hermes_lab.types.skill import Action
 
 _log = logging.getLogger(__name__)
 _MAX_CHARS = 100_000
-_NAMES = 3  # total tries per episode, in units of one name's tries, so that renaming gives no more
+_MAX_NAMES = 3  # total tries per episode / tries per name; limits retries under new names
 _TEXT = """\
 # {name}
 
@@ -68,8 +68,11 @@ class SkillDraft(NamedTuple):
 
 @dataclass
 class Compiler:
-    """State of one episode's drafts (`ToolContext.state`): failed or pending tries by name, names given up early,
-    missing modules, and whether a tool search is running."""
+    """The drafts of one episode (`ToolContext.state`).
+
+    `failed`: failed or pending tries by name. `given_up`: names given up before their tries ran out. `missing`: modules
+    that the sandbox lacks. `searching`: whether the agent is looking for a tool (for the log only).
+    """
 
     failed: Counter[str] = field(default_factory=Counter)
     given_up: set[str] = field(default_factory=set)
@@ -77,14 +80,14 @@ class Compiler:
     searching: bool = False
 
     def left(self, name: str, tries: int) -> int:
-        """The number of further drafts accepted under this name, of `tries`."""
+        """Returns how many of `tries` drafts under this name are left."""
         if name in self.given_up:
             return 0
-        return max(0, min(tries - self.failed[name], _NAMES * tries - self.failed.total()))
+        return max(0, min(tries - self.failed[name], _MAX_NAMES * tries - self.failed.total()))
 
 
 class Failed(ToolError):
-    """A draft failed its tests; has their output."""
+    """A draft failed its tests; `output` is what they printed."""
 
     def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
@@ -99,14 +102,14 @@ async def compile_skill(
     heal_attempts: int,
     taken: Collection[str],
 ) -> Function:
-    """Checks, tests and registers a draft. A compiled skill of that name is replaced; a name in `taken`, those of the
-    installed tools, is refused.
+    """Checks, tests and registers a draft. It replaces a compiled skill of the same name; names in `taken`, the
+    installed tools, are refused.
 
-    Raises `ToolError` with what to fix, or after too many tries: 1 + `heal_attempts` per name, and three times that
-    over all names.
+    Raises `ToolError` saying what to fix, or if no tries are left: there are 1 + `heal_attempts` per name, and three
+    times as many over all names.
     """
     check_function_name(draft.name)
-    _may_take(session.library, draft, taken)
+    _check_name_is_free(session.library, draft, taken)
     tries = 1 + heal_attempts
     if not compiler.left(draft.name, tries):
         if failed := compiler.failed[draft.name]:
@@ -118,7 +121,7 @@ async def compile_skill(
         _log.info("[Core] No tool found for task...")
         compiler.searching = True
     _log.info("[Compiler] Drafting '%s.py'...", draft.name)
-    compiler.failed[draft.name] += 1  # until it is registered
+    compiler.failed[draft.name] += 1  # undone once it is registered
     try:
         function = await _validated(draft, compiler, sandbox)
     except ToolError as error:
@@ -127,7 +130,7 @@ async def compile_skill(
         more = f"heal it and try again, {left} of {heal_attempts} times" if left else "do the task without it"
         error.args = (f"{error}; {more}",)
         raise
-    await anyio.to_thread.run_sync(_register, _skill(draft, function), session)  # it may wait for a lock
+    await anyio.to_thread.run_sync(_register, _skill(draft, function), session)  # may wait for the store lock
     _log.info("[Core] Skill '%s' successfully registered.", draft.name)
     compiler.failed[draft.name] -= 1
     compiler.searching = False
@@ -159,7 +162,7 @@ async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: Sandbox) ->
 
 
 def _read(draft: SkillDraft, missing: set[str]) -> Function:
-    """The drafted function, after syntactic checks."""
+    """Parses the drafted function and checks code and tests statically."""
     if not draft.purpose.strip():
         raise ToolError("purpose: say when to use it")
     if max(len(draft.code), len(draft.tests)) > _MAX_CHARS:
@@ -169,7 +172,7 @@ def _read(draft: SkillDraft, missing: set[str]) -> Function:
         tests = ast.parse(draft.tests)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ToolError(f"tests: no valid Python: {error}") from None
-    if not any(_judges(node) for node in ast.walk(tests)):
+    if not any(_can_fail(node) for node in ast.walk(tests)):
         raise ToolError("tests: they assert nothing")
     for module in sorted(_imported(ast.parse(draft.code).body) | _imported(tests.body)):
         if module in missing:
@@ -177,7 +180,7 @@ def _read(draft: SkillDraft, missing: set[str]) -> Function:
     return function
 
 
-def _judges(node: ast.AST) -> bool:
+def _can_fail(node: ast.AST) -> bool:
     """Whether the code can fail a test: `assert`, `raise`, or an `assert...` method."""
     if isinstance(node, ast.Attribute):
         return node.attr.startswith("assert")
@@ -185,7 +188,7 @@ def _judges(node: ast.AST) -> bool:
 
 
 def _imported(body: list[ast.stmt]) -> set[str]:
-    """Required top-level modules, i.e. not those imported in a `try` or under a condition."""
+    """Returns the top-level modules that are imported unconditionally, i.e. not in a `try` or `if`."""
     found: set[str] = set()
     for node in body:
         match node:
@@ -203,7 +206,7 @@ def _not_installed(module: str, name: str) -> str:
     return f"missing dependency: {module} is not installed in the sandbox; {own}"
 
 
-def _may_take(library: Library, draft: SkillDraft, taken: Collection[str]) -> None:
+def _check_name_is_free(library: Library, draft: SkillDraft, taken: Collection[str]) -> None:
     if draft.name in taken:
         raise ToolError(f"name: there is a tool {draft.name!r} already; use it, or choose another name")
     there = library.skills.get(draft.skill)
@@ -212,7 +215,7 @@ def _may_take(library: Library, draft: SkillDraft, taken: Collection[str]) -> No
 
 
 def _skill(draft: SkillDraft, function: Function) -> Skill:
-    """The draft as a skill, in the harness's template."""
+    """Renders the draft as a skill, with the harness's template."""
     purpose = " ".join(draft.purpose.split())
     body = _TEXT.format(
         name=draft.name,
@@ -233,7 +236,7 @@ def _skill(draft: SkillDraft, function: Function) -> Skill:
 
 
 def _example(draft: SkillDraft) -> str:
-    """The first call in the tests."""
+    """Returns the first call of the function in the tests, as a usage example."""
     for node in ast.walk(ast.parse(draft.tests)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == draft.name:
             return ast.unparse(node)

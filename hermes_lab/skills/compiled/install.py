@@ -1,4 +1,4 @@
-"""Installs a skill's files, and the program that runs compiled skills, in a sandbox."""
+"""Copies a skill's files, and the runner of compiled skills, into a sandbox."""
 
 import functools
 import shlex
@@ -11,19 +11,19 @@ _RUNNER = ".hermes/sandbox_runner.py"  # no skill name starts with a dot
 
 
 async def install_skill(skill: Skill, sandbox: Sandbox) -> str:
-    """Installs the skill's current files; returns the path of its folder inside the sandbox."""
+    """Copies the skill's current files; returns the path of its folder inside the sandbox."""
     for path, data in skill.files.items():
         await sandbox.provide(f"{skill.name}/{path}", data)
     return f"{sandbox.seen_skills}/{skill.name}"
 
 
 async def runner(sandbox: Sandbox, *arguments: str) -> str:
-    """The command that runs `sandbox_runner.py` with these arguments, isolated (-I) from the agent's variables and user
-    packages."""
-    await sandbox.provide(_RUNNER, _inside())
+    """Returns the command that runs `sandbox_runner.py` with these arguments, isolated (`-I`) from the agent's
+    environment variables and user packages."""
+    await sandbox.provide(_RUNNER, _runner_source())
     return shlex.join(["python3", "-I", "-B", f"{sandbox.seen_skills}/{_RUNNER}", *arguments])
 
 
 @functools.cache
-def _inside() -> bytes:
+def _runner_source() -> bytes:
     return Path(__file__).with_name("sandbox_runner.py").read_bytes()

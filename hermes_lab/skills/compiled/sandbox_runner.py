@@ -1,10 +1,10 @@
-"""Runs inside a sandbox, on whatever Python 3 is there: the function of a compiled skill, or its tests.
+"""Runs inside a sandbox, on any Python 3: calls the function of a compiled skill, or runs its tests.
 
-    python3 -I -B sandbox_runner.py call ORDER.json         one line of JSON: {"result"} or {"error"}, and {"output"}
-    python3 -I -B sandbox_runner.py test NAME SCRIPT TESTS  exit code 0: every test passed, and one called NAME
+    python3 -I -B sandbox_runner.py call ORDER.json         prints one line of JSON: "result" or "error", and "output"
+    python3 -I -B sandbox_runner.py test NAME SCRIPT TESTS  exits with 0 if all tests passed and one called NAME
 
-Where a module that is not installed ended the tests, the last line is `missing dependency: MODULE`. The harness sends
-the text of this file. It uses the standard library alone.
+If the tests failed because a module is not installed, the last line is `missing dependency: MODULE`. The harness copies
+this file into the sandbox, so it may use only the standard library.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-_PYTHONS: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())  # from Python 3.10 on
-_SAID = 2000  # bytes of what a function printed that are passed on, the last ones
+_STDLIB: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())  # from Python 3.10 on
+_MAX_OUTPUT = 2000  # bytes; only the end of what a function printed is passed on
 
 
 def call(order_file: str) -> None:
-    """Calls a function; what it and its children print is kept apart from the answer."""
+    """Calls a function. Captures what it and its child processes print, so that it does not mix with the answer."""
     order = json.loads(Path(order_file).read_text())
     answers = os.dup(1)
     with tempfile.TemporaryFile() as said:
@@ -38,7 +38,7 @@ def call(order_file: str) -> None:
         answer = _outcome(order["name"], order["script"], order["arguments"])
         sys.stdout.flush()
         sys.stderr.flush()
-        said.seek(max(os.fstat(said.fileno()).st_size - _SAID, 0))
+        said.seek(max(os.fstat(said.fileno()).st_size - _MAX_OUTPUT, 0))
         if output := said.read().decode(errors="replace"):
             answer["output"] = output
     line = json.dumps(answer)
@@ -53,7 +53,7 @@ def _outcome(name: str, script: str, arguments: dict[str, Any]) -> dict[str, Any
     sys.path.insert(0, folder)
     try:
         result = getattr(importlib.import_module(name), name)(**arguments)
-    except BaseException as error:  # sys.exit() too
+    except BaseException as error:  # including SystemExit
         return {"error": _last_line(error, error.__traceback__, folder)}
     try:
         json.dumps(result, allow_nan=False)
@@ -63,7 +63,7 @@ def _outcome(name: str, script: str, arguments: dict[str, Any]) -> dict[str, Any
 
 
 def _last_line(error: BaseException, trace: TracebackType | None, folder: str) -> str:
-    """What the traceback ends with, and the last line of the skill's own that it passed through."""
+    """Formats the last line of a traceback, with the innermost line in the skill's folder."""
     what = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
     frames = [frame for frame in traceback.extract_tb(trace) if frame.filename.startswith(folder)]
     if not frames:
@@ -73,10 +73,11 @@ def _last_line(error: BaseException, trace: TracebackType | None, folder: str) -
 
 
 def test(name: str, script: str, tests: str) -> int:
-    """Runs a file of tests: as a script first, then those of its test functions and cases that did not run so.
+    """Runs a test file: first as a script, then the test functions and `TestCase`s that this did not run.
 
-    They pass where nothing failed, nothing that failed was swallowed, and a test called the function `name` of
-    `script`, if there is a name."""
+    Returns exit code 0 if nothing failed, no failure was swallowed, and, unless `name` is empty, a test called the
+    function `name` of `script`; otherwise 1.
+    """
     sys.path.insert(0, str(Path(script).parent))
     sys.argv = [tests]
     watch = _Watch(script, tests)
@@ -98,21 +99,21 @@ def test(name: str, script: str, tests: str) -> int:
         why = f"the tests swallow an error: {watch.swallowed}\nname what they expect, such as `except ValueError`\n"
     if not why and name and not any(code.co_name == name and code.co_filename == script for code in watch.ran):
         why = f"the tests never call {name}\n"
-    sys.stdout.flush()  # what the tests printed comes before the reason
+    sys.stdout.flush()  # print the tests' output before the reason
     sys.stderr.write(why)
     return 1 if why else 0
 
 
 class _Watch:
-    """Sees, as the trace function of Python, what code runs and which errors reach the lines of the tests."""
+    """A trace function that records which code ran and which exceptions reached the test file."""
 
     def __init__(self, script: str, tests: str) -> None:
         self.ran: set[CodeType] = set()
         self.last: BaseException | None = None
-        """The error that reached the tests last: where they failed, the one that ended them."""
+        """The last exception that reached the test file; if the tests failed, the one that ended them."""
         self.swallowed = ""
-        """The first error that no passing test can have meant: its own failed assertion, or what came out of the
-        script and was caught without being named. Where the tests fail, they may have passed it on."""
+        """The first exception that a passing test cannot have expected: an `AssertionError` of its own, or an exception
+        of the script caught by a broad handler. Only meaningful if the tests pass."""
         self._script = script
         self._tests = tests
 
@@ -124,7 +125,7 @@ class _Watch:
         return self if frame.f_code.co_filename == self._tests else None
 
     def _raised(self, line: int, error: BaseException, trace: TracebackType | None) -> None:
-        if not isinstance(error, SystemExit):  # unittest.main() ends so, after the error
+        if not isinstance(error, SystemExit):  # unittest.main() exits this way, after the error
             self.last = error
         if self.swallowed:
             return
@@ -134,7 +135,7 @@ class _Watch:
 
 
 def _is_unnamed(error: BaseException, line: int, tests: str) -> bool:
-    """Whether the handler that catches an error on this line is bare, or for `Exception` or `BaseException`."""
+    """Whether an error on this line is caught by a bare `except`, or by one for `Exception` or `BaseException`."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     broad = {"Exception", "BaseException", "object"} - {type(error).__name__}
     around = [
@@ -142,7 +143,7 @@ def _is_unnamed(error: BaseException, line: int, tests: str) -> bool:
         for node in ast.walk(ast.parse(Path(tests).read_bytes()))
         if isinstance(node, (ast.Try, ast.With)) and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
     ]
-    for node in reversed(around):  # the innermost first
+    for node in reversed(around):  # innermost first
         for caught in _caught(node):
             if not caught or caught & kinds:
                 return not caught & (kinds - broad)
@@ -150,7 +151,7 @@ def _is_unnamed(error: BaseException, line: int, tests: str) -> bool:
 
 
 def _caught(node: ast.Try | ast.With) -> list[set[str]]:
-    """The names of the errors that each handler of a `try`, or `with suppress(...)`, catches; none: all."""
+    """Returns the exception names that each handler of a `try`, or each `suppress(...)`, catches; empty means all."""
     if isinstance(node, ast.Try):
         return [_names(handler.type) if handler.type else set() for handler in node.handlers]
     calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
@@ -164,10 +165,10 @@ def _names(node: ast.expr) -> set[str]:
 
 
 def _missing(error: BaseException | None) -> str:
-    """The module that an import did not find, where it is one that can be missing here."""
+    """Returns the module that an import did not find, if it is indeed not installed; otherwise ""."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     module = (name or "").partition(".")[0]
-    if not module.isidentifier() or module in _PYTHONS or importlib.util.find_spec(module):
+    if not module.isidentifier() or module in _STDLIB or importlib.util.find_spec(module):
         return ""
     return module
 
@@ -175,7 +176,7 @@ def _missing(error: BaseException | None) -> str:
 def _run_tests(tests: str, ran: set[CodeType]) -> None:
     try:
         found = runpy.run_path(tests, run_name="__main__")
-    except SystemExit as end:  # unittest.main() ends so
+    except SystemExit as end:  # unittest.main() exits this way
         if end.code not in (None, 0):
             raise AssertionError(f"the tests ended with exit code {end.code}") from None
         return

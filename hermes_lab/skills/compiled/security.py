@@ -1,7 +1,7 @@
 """Static security checks of a skill's scripts; nothing is run.
 
-They tell an honest author what will not work, and a person what to review before installing. They are not a security
-boundary, since code can always hide what it does; the sandbox is.
+They tell authors what will not work in the sandbox, and users what to review before installing a skill. They are not a
+security boundary, since code can hide what it does; the sandbox is the boundary.
 """
 
 import ast
@@ -15,7 +15,7 @@ Severity = Literal["error", "warning"]
 
 
 class Problem(NamedTuple):
-    """A problem of a skill, in the file `path`; `line` 0 means the whole file."""
+    """A problem in the file `path` of a skill; `line` 0 means the whole file."""
 
     severity: Severity
     path: str
@@ -37,7 +37,7 @@ _FORBIDDEN: dict[str, str] = {
     **dict.fromkeys(("marshal.loads", "marshal.load"), "runs bytecode"),
     **dict.fromkeys(("sys.settrace", "sys.setprofile", "gc.get_objects"), "looks into the Python that runs it"),
 }
-_DOUBTFUL: dict[str, str] = {
+_SUSPICIOUS: dict[str, str] = {
     "pickle.load": "runs what the data says",
     "pickle.loads": "runs what the data says",
     "os.kill": "signals other processes",
@@ -75,8 +75,8 @@ _REDIRECTION = re.compile(r">{1,2}\|?\s*([~/][^\s;|&)]*)")
 
 
 def scan_shell(text: str, path: str, first_line: int = 1) -> Iterator[Problem]:
-    """Problems of a shell script or command string."""
-    # Split lines like bash: after U+2028 etc. `#` does not start a comment.
+    """Returns the problems of a shell script or command string."""
+    # Split lines like bash, which does not treat U+2028 etc. as a line break.
     for number, line in enumerate(text.split("\n"), first_line):
         if line.lstrip().startswith("#"):
             continue
@@ -91,12 +91,12 @@ def scan_shell(text: str, path: str, first_line: int = 1) -> Iterator[Problem]:
 
 
 def scan_python(tree: ast.Module, path: str) -> list[Problem]:
-    """Problems of a Python script, in line order, without duplicates."""
+    """Returns the problems of a Python script, in line order, without duplicates."""
     return sorted(set(_Script(tree, path).problems()), key=lambda problem: problem.line)
 
 
 class _Script:
-    """One script. Names are resolved through `import ... as` and, for decoded data, through assignments."""
+    """A parsed script. Resolves names through `import ... as` and, to find decoded data, through assignments."""
 
     def __init__(self, tree: ast.Module, path: str) -> None:
         self._path = path
@@ -139,8 +139,8 @@ class _Script:
         for known in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
             if known in _FORBIDDEN:
                 yield self._error(node, f"{known} {_FORBIDDEN[known]}")
-            elif known in _DOUBTFUL:
-                yield self._problem("warning", node, f"{known} {_DOUBTFUL[known]}")
+            elif known in _SUSPICIOUS:
+                yield self._problem("warning", node, f"{known} {_SUSPICIOUS[known]}")
 
     def _called(self, node: ast.Call) -> Iterator[Problem]:
         name = self._dotted(node.func).removeprefix("builtins.")
@@ -180,7 +180,7 @@ class _Script:
         yield from self._used(node, module)
 
     def _written(self, node: ast.Call, name: str, texts: list[str]) -> list[str]:
-        """The paths that a call would modify, as far as they are known statically."""
+        """Returns the paths that a call would modify, as far as they are known statically."""
         if name in ("open", "io.open"):
             modes = [self._text(word.value) for word in node.keywords if word.arg == "mode"] or texts[1:2]
             return texts[:1] if any(set("wax+") & set(mode) for mode in modes) else []
@@ -202,7 +202,7 @@ class _Script:
         return False
 
     def _dotted(self, node: ast.expr) -> str:
-        """The full dotted name, e.g. `os.path.join`, resolving import aliases; `*` for other expressions."""
+        """Returns the dotted name, e.g. `os.path.join`, with import aliases resolved; `*` for other expressions."""
         match node:
             case ast.Name(id=name):
                 return self._names.get(name, name if hasattr(builtins, name) else _UNKNOWN)
@@ -214,7 +214,7 @@ class _Script:
         return _UNKNOWN
 
     def _text(self, node: ast.expr) -> str:
-        """The string or path that an expression evaluates to, with `*` for unknown parts."""
+        """Returns the string or path that an expression evaluates to, with `*` for unknown parts."""
         match node:
             case ast.Constant(value=str(text)):
                 return text
@@ -246,7 +246,7 @@ def _is_false(node: ast.expr) -> bool:
 
 
 def _is_outside(path: str) -> bool:
-    """Whether a path, as far as it is known, is one that a skill must not modify."""
+    """Whether a skill must not modify this path; `*` marks its unknown parts."""
     if path.startswith("~"):
         return True
     plain = posixpath.normpath(path)

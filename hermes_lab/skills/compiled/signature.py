@@ -18,7 +18,7 @@ _MAX_NAME = 64
 
 
 class Function(NamedTuple):
-    """A documented, typed function. `shown` is its signature line."""
+    """A documented, typed function. `shown` is its `def` line."""
 
     name: str
     doc: str
@@ -27,7 +27,7 @@ class Function(NamedTuple):
 
 
 def check_function_name(name: str) -> None:
-    """Raises `ToolError` for an invalid name of a compiled skill."""
+    """Raises `ToolError` if `name` is not valid for a compiled skill."""
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME or keyword.iskeyword(name):
         raise ToolError(f"name: {name!r} is not 1-{_MAX_NAME} lowercase letters, digits and single underscores")
     if name in sys.stdlib_module_names or name.startswith("test_"):
@@ -35,11 +35,11 @@ def check_function_name(name: str) -> None:
 
 
 def read_function(source: str, name: str) -> Function:
-    """The function `name` at the top level of `source`. Raises `ToolError` with a fix if it cannot become a tool."""
+    """Parses the top-level function `name`. Raises `ToolError` saying what to fix if it cannot become a tool."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise ToolError(f"code: {_where(error)}") from None
+        raise ToolError(f"code: {_syntax_error(error)}") from None
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not found:
         raise ToolError(f"code: defines no function {name} at its top level (`def`, not `async def`)")
@@ -73,7 +73,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter
 
 
 def _type(node: ast.expr, argument: str) -> Any:
-    """A type such as `str`, `list[dict[str, float]]` or `int | None`; also as a string or with a `typing.` prefix."""
+    """Evaluates an annotation such as `list[dict[str, float]]` or `int | None`, also if quoted or from `typing`."""
     match node:
         case ast.Constant(value=None):
             return None
@@ -83,7 +83,7 @@ def _type(node: ast.expr, argument: str) -> Any:
             except SyntaxError:
                 pass
         case ast.Name(id=name) | ast.Attribute(attr=name) if name.lower() in _TYPES or name in _TYPES:
-            return _TYPES[name if name in _TYPES else name.lower()]  # List and Dict of typing
+            return _TYPES[name if name in _TYPES else name.lower()]  # typing.List and typing.Dict
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return _type(left, argument) | _type(right, argument)
         case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):
@@ -98,7 +98,7 @@ def _type(node: ast.expr, argument: str) -> Any:
     )
 
 
-def _where(error: Exception) -> str:
+def _syntax_error(error: Exception) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
     return str(error) or type(error).__name__

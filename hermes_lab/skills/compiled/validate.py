@@ -1,4 +1,4 @@
-"""Validates skills: static checks, and tests in a sandbox."""
+"""Validates skills with static checks, and with their tests in a sandbox."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ _SHEBANG = re.compile(rb"#!\s*\S*?(?:env\s+)?\S*?(python3?|bash|sh)\b")
 
 
 class TestRun(NamedTuple):
-    """The result of a skill's tests. `missing` is a module missing in the sandbox, if that stopped them."""
+    """The result of a skill's tests. `missing` is the module that the sandbox lacks, if that made them fail."""
 
     exit_code: int
     output: str
@@ -35,14 +35,16 @@ class TestRun(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether there were tests, and all passed."""
+        """Whether there are tests and all passed."""
         return bool(self.tests) and self.exit_code == 0
 
 
 def check_skill(skill: Skill) -> list[Problem]:
-    """Problems of a skill: conformance to the Agent Skills standard, script syntax and security, and suspicious text.
-    Runs nothing of it; blocks for some milliseconds if there are shell scripts."""
-    problems = [*_standard(skill), *_texts(skill), *_references(skill)]
+    """Checks conformance to the Agent Skills standard, script syntax and security, and suspicious text.
+
+    Runs no code of the skill. Blocks for a few milliseconds per shell script.
+    """
+    problems = [*_standard(skill), *_suspicious_text(skill), *_references(skill)]
     for path, data in sorted(skill.files.items()):
         try:
             skill_format.check_path(path)
@@ -53,7 +55,7 @@ def check_skill(skill: Skill) -> list[Problem]:
 
 
 async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
-    """Runs `scripts/test_*.py` of a skill in the sandbox until the first failure; at most a minute each.
+    """Runs a skill's `scripts/test_*.py` in the sandbox until the first failure, with a timeout of a minute each.
 
     The tests of a compiled skill must call its function.
     """
@@ -63,21 +65,21 @@ async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
     said: list[str] = []
     for path in tests:
         command = await runner(sandbox, "test", name, f"{folder}/scripts/{name}.py", f"{folder}/{path}")
-        # Fresh shell: without the agent's exported variables, and with its background processes paused.
+        # A fresh shell has none of the agent's exported variables, and pauses its background processes.
         result = await sandbox.exec(command, timeout=_SECONDS, fresh=True)
         said.append(result.output)
         if result.exit_code:
             missing = _MISSING.search(result.output) if result.exit_code == 1 else None
-            return TestRun(result.exit_code, _end(said), tests, missing[1] if missing else "", result.timed_out)
-    return TestRun(0, _end(said), tests)
+            return TestRun(result.exit_code, _tail(said), tests, missing[1] if missing else "", result.timed_out)
+    return TestRun(0, _tail(said), tests)
 
 
 def is_test(path: str) -> bool:
-    """Whether a file of a skill is a test."""
+    """Whether this path of a skill is a test file."""
     return re.fullmatch(r"scripts/test_\w+\.py", path) is not None
 
 
-def _end(said: list[str]) -> str:
+def _tail(said: list[str]) -> str:
     text = "\n".join(filter(None, (output.strip() for output in said)))
     return text if len(text) <= _CHARS else f"[...]\n{text[-_CHARS:]}"
 
@@ -96,7 +98,7 @@ def _standard(skill: Skill) -> Iterator[Problem]:
             yield Problem("error", _SKILL, 0, "is compiled, but has no scripts/test_*.py")
 
 
-def _texts(skill: Skill) -> Iterator[Problem]:
+def _suspicious_text(skill: Skill) -> Iterator[Problem]:
     from hermes_lab.memory.scan import scan
 
     texts = {_SKILL: skill.text.encode()} | {
@@ -115,7 +117,7 @@ def _references(skill: Skill) -> Iterator[Problem]:
 
 
 def _script(path: str, data: bytes) -> list[Problem]:
-    """Problems of Python and shell scripts, recognised by name or first line."""
+    """Returns the problems of a Python or shell script, recognized by its name or shebang line."""
     shebang = _SHEBANG.match(data)
     program = shebang[1].decode() if shebang else ""
     if not path.endswith((".py", ".sh", ".bash")) and not program:
