@@ -1,6 +1,6 @@
 """The curator: proposes and applies maintenance of a library.
 
-It changes only skills written by agents, and deletes nothing: every step is a state in a skill's frontmatter or a
+It changes only skills written by agents, and deletes nothing: every step sets a state in a skill's frontmatter or is a
 reversible merge (`hermes_lab.skills.curator.merged_skill`), and the previous snapshot is kept.
 """
 
@@ -36,8 +36,8 @@ _STATES = {"deprecate": "deprecated", "stale": "stale", "reactivate": "", "archi
 class Proposal(Struct, frozen=True):
     """A proposed change to a library, with its reason in one sentence.
 
-    `names` are the affected skills; for a `merge` the merged skill comes first. A `note` is for a person to decide on
-    and is never applied.
+    `names` are the affected skills; for a `merge` the merged skill comes first. A `note` asks the user to decide and is
+    never applied.
     """
 
     action: Step
@@ -55,25 +55,26 @@ def plan(
     problems: Mapping[str, Sequence[Problem]] = MappingProxyType({}),
     merge: bool = True,
 ) -> list[Proposal]:
-    """All proposals: merges first, then state changes, by name. Applying them leaves only notes. Without `merge` only
-    state changes are proposed, and no text is embedded.
+    """Returns all proposals: merges first, then state changes, by name. After applying them, only notes remain.
+
+    With `merge=False` only state changes are proposed, and no text is embedded.
 
     `stats` count the uses of a skill since its last write, and `last_changed` is the ISO time of that write; the
     curator's own changes and pinning are not writes. A skill without a known time does not age.
     """
-    sick = {
+    unhealthy = {
         verdict.name: f"{verdict.verdict}: {verdict.reason}"
         for verdict in health(library, stats, problems, config)
         if verdict.verdict in ("broken", "failing") and _may_change(library.skills[verdict.name])
     }
-    merges = _merges(library, sick, stats, config) if merge else []
+    merges = _merges(library, unhealthy, stats, config) if merge else []
     merged = carry_out(library, merges)
     homes = merged_groups(merged)
     proposals = list(merges)
     for skill in filter(_may_change, merged.skills.values()):
         last = _last_active(_absorbed_family(homes, skill.name), stats, last_changed)
         days = None if last is None else (now - last) / timedelta(days=1)
-        if step := _next_step(skill_format.state(skill), sick.get(skill.name, ""), days, config):
+        if step := _next_step(skill_format.state(skill), unhealthy.get(skill.name, ""), days, config):
             proposals.append(Proposal(step[0], (skill.name,), step[1]))
     return proposals
 
@@ -99,15 +100,15 @@ def _may_change(skill: Skill) -> bool:
 
 
 def _next_step(
-    state: skill_format.State, sick: str, days: float | None, config: SkillsConfig
+    state: skill_format.State, unhealthy: str, days: float | None, config: SkillsConfig
 ) -> tuple[Step, str] | None:
     if state == "archived":
         return None
     idle = -1.0 if days is None else days
     if idle >= config.archive_days:
         return "archive", f"unused for {idle:.0f} days (limit {config.archive_days:g})"
-    if state != "deprecated" and sick:
-        return "deprecate", sick
+    if state != "deprecated" and unhealthy:
+        return "deprecate", unhealthy
     if state == "active" and idle >= config.stale_days:
         return "stale", f"unused for {idle:.0f} days (limit {config.stale_days:g})"
     if state == "stale" and days is not None and idle < config.stale_days:
@@ -116,12 +117,17 @@ def _next_step(
 
 
 def _merges(
-    library: Library, sick: Mapping[str, str], stats: Mapping[str, SkillStats], config: SkillsConfig
+    library: Library, unhealthy: Mapping[str, str], stats: Mapping[str, SkillStats], config: SkillsConfig
 ) -> list[Proposal]:
-    """Merges of duplicates among listed skills. Absorbed skills count as part of the skill they were merged into, so
-    that clusters cannot grow by chaining; compiled skills are tools and are never merged."""
+    """Proposes merges of duplicates among listed skills.
+
+    Absorbed skills count as part of the skill they were merged into, so that clusters cannot grow by chaining. Compiled
+    skills are tools and are never merged.
+    """
     homes = merged_groups(library)
-    heads = [skill for name, skill in library.listed.items() if name not in sick and not skill_format.compiled(skill)]
+    heads = [
+        skill for name, skill in library.listed.items() if name not in unhealthy and not skill_format.compiled(skill)
+    ]
     names = [_absorbed_family(homes, head.name) for head in heads]
     skills = [library.skills[name] for group in names for name in group]
     alike = likeness([own(skill, homes.get(skill.name, [])) for skill in skills], config.merge_similarity)
@@ -131,7 +137,7 @@ def _merges(
     listed = {skill.name for skill in heads}
     proposals = []
     for found in cluster(alike, groups, config.merge_similarity):
-        duplicates = [skills[place].name for place in found.members if skills[place].name in listed]
+        duplicates = [skills[index].name for index in found.members if skills[index].name in listed]
         if proposal := _merge(library, duplicates, found.likeness, stats, config):
             proposals.append(proposal)
     return sorted(proposals, key=lambda proposal: proposal.names)
@@ -144,13 +150,13 @@ def _merge(
     stats: Mapping[str, SkillStats],
     config: SkillsConfig,
 ) -> Proposal | None:
-    """The merge of a cluster into its best-proven skill, or a note if that is not possible."""
+    """Proposes to merge a cluster into its best-proven skill, or adds a note if that is not possible."""
     alike = f"similarity at least {likeness:.2f} (threshold {config.merge_similarity:g})"
-    theirs = [name for name in names if not _may_change(library.skills[name])]
-    if len(theirs) == len(names):
+    protected = [name for name in names if not _may_change(library.skills[name])]
+    if len(protected) == len(names):
         return None
-    if theirs:
-        return Proposal("note", tuple(sorted(names)), f"{alike}, but only a person may change {', '.join(theirs)}")
+    if protected:
+        return Proposal("note", tuple(sorted(names)), f"{alike}, but only you may change {', '.join(protected)}")
     best, *others = sorted(names, key=lambda name: _rank(name, stats.get(name)))
     try:
         absorb(library, best, others)
@@ -171,17 +177,17 @@ def _proof(name: str, stats: SkillStats | None) -> str:
 
 
 def _keep_apart(alike: np.ndarray, skills: Sequence[Skill]) -> None:
-    """Sets the similarity of pairs that a person separated to zero."""
-    place = {skill.name: number for number, skill in enumerate(skills)}
-    for number, skill in enumerate(skills):
-        for other in apart_from(skill) & place.keys():
-            alike[number, place[other]] = alike[place[other], number] = 0.0
+    """Sets the similarity of pairs that the user separated to zero."""
+    indices = {skill.name: index for index, skill in enumerate(skills)}
+    for index, skill in enumerate(skills):
+        for other in apart_from(skill) & indices.keys():
+            alike[index, indices[other]] = alike[indices[other], index] = 0.0
 
 
 def _last_active(
     names: Iterable[str], stats: Mapping[str, SkillStats], last_changed: Mapping[str, str]
 ) -> datetime | None:
-    """When any of the skills was last used or written."""
+    """Returns when any of the skills was last used or written; None if unknown."""
     times = [at for name in names for at in (stats[name].last_used if name in stats else "", last_changed.get(name))]
     return max((_time(at) for at in times if at), default=None)
 
@@ -192,7 +198,7 @@ def _time(at: str) -> datetime:
 
 
 def _absorbed_family(homes: Mapping[str, Sequence[Skill]], name: str) -> list[str]:
-    """A skill and everything it absorbed, transitively, without duplicates."""
+    """Returns a skill and everything it absorbed, transitively."""
     found = [name]
     for each in found:
         found += [skill.name for skill in homes.get(each, ()) if skill.name not in found]

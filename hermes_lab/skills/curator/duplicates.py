@@ -1,9 +1,9 @@
-"""Finds duplicate skills: similar overall and without contradictions.
+"""Finds duplicate skills: similar text without contradictions.
 
-Cosine similarity of embeddings captures the topic, not the content: two skills that call a reading over 120 and over
-150 a fault have 0.93. So duplicates must also share their words and have no conflicting fact: an option, a number, a
-negation, the subject in the name, or a different word in the same position of a sentence. A missed duplicate costs a
-line of a prompt; a wrong merge may lose a rule. `docs/curator.md` has the measurements.
+Cosine similarity of embeddings captures the topic, not the content: "a reading over 120 is a fault" and "a reading
+over 150 is a fault" have a similarity of 0.93. So duplicates must also share most words and have no conflicting fact:
+an option, a number, a negation, the subject in the name, or a different word in the same position of a sentence. A
+missed duplicate costs one line of a prompt; a wrong merge may lose a rule. `docs/curator.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHARED_WORDS = 0.75
 
 
 class Content(NamedTuple):
-    """The content of a skill. `scripts` are its programs by path."""
+    """The content of a skill. `scripts` are its script files by path."""
 
     name: str
     description: str
@@ -41,15 +41,15 @@ class _Facts(NamedTuple):
     words: frozenset[str]
     exact: frozenset[str]
     options: frozenset[str]
-    places: dict[tuple[str, ...], str]
+    contexts: dict[tuple[str, ...], str]
     has_code: bool
     scripts: dict[str, bytes]
 
 
 def likeness(contents: Sequence[Content], at_least: float) -> np.ndarray:
-    """(n, n): cosine similarities of skills' texts, 0 below `at_least` or if the two conflict.
+    """Returns the cosine similarities of the skills' texts, shape (n, n); 0 if below `at_least` or if two conflict.
 
-    Rounded, so that the result for a pair does not depend on the embedding batch.
+    They are rounded, so that the result for a pair does not depend on the embedding batch.
     """
     import numpy as np
 
@@ -58,9 +58,9 @@ def likeness(contents: Sequence[Content], at_least: float) -> np.ndarray:
     rows = embed([f"{content.name}: {content.description}\n{content.body}" for content in contents])
     cosines = np.round(rows @ rows.T, 4)
     cosines[cosines < at_least] = 0.0
-    facts = {int(place): _facts(contents[place]) for place in np.flatnonzero((cosines > 0).sum(axis=1) > 1)}
+    facts = {int(index): _facts(contents[index]) for index in np.flatnonzero((cosines > 0).sum(axis=1) > 1)}
     for one, other in np.argwhere(np.triu(cosines, 1) > 0):
-        if _at_odds(facts[int(one)], facts[int(other)]):
+        if _conflict(facts[int(one)], facts[int(other)]):
             cosines[one, other] = cosines[other, one] = 0.0
     return cosines
 
@@ -76,7 +76,7 @@ def cluster(likeness: np.ndarray, groups: Sequence[Collection[int]], at_least: f
         return []
     members = [sorted(group) for group in groups]
     weakest = [1.0] * len(members)
-    order = [place for group in members for place in group]
+    order = [index for group in members for index in group]
     starts = list(accumulate((len(group) for group in members[:-1]), initial=0))
     links = likeness[np.ix_(order, order)]
     for axis in (0, 1):
@@ -84,17 +84,17 @@ def cluster(likeness: np.ndarray, groups: Sequence[Collection[int]], at_least: f
     np.fill_diagonal(links, -1.0)
     joined: set[int] = set()
     while links.max() >= max(at_least, 1e-9):
-        one, other = (int(place) for place in np.unravel_index(links.argmax(), links.shape))
+        one, other = (int(index) for index in np.unravel_index(links.argmax(), links.shape))
         weakest[one] = min(weakest[one], weakest[other], float(links.max()))
         members[one] += members[other]
         links[one] = links[:, one] = np.minimum(links[one], links[other])
         links[other] = links[:, other] = links[one, one] = -1.0
         joined = (joined - {other}) | {one}
-    return [Cluster(members[place], weakest[place]) for place in sorted(joined)]
+    return [Cluster(members[index], weakest[index]) for index in sorted(joined)]
 
 
-def _at_odds(one: _Facts, other: _Facts) -> bool:
-    """Whether the wording of two skills conflicts. Additional content is no conflict."""
+def _conflict(one: _Facts, other: _Facts) -> bool:
+    """Whether the wording of two skills conflicts. Additional content is not a conflict."""
     if one.options != other.options or (one.scripts and other.scripts and one.scripts != other.scripts):
         return True
     if one.exact - other.exact and other.exact - one.exact:
@@ -102,11 +102,11 @@ def _at_odds(one: _Facts, other: _Facts) -> bool:
     if one.subject - other.words and other.subject - one.words:
         return True
     if any(  # a different word in the same position
-        one.places[place] not in other.words and other.places[place] not in one.words
-        for place in one.places.keys() & other.places.keys()
+        one.contexts[context] not in other.words and other.contexts[context] not in one.words
+        for context in one.contexts.keys() & other.contexts.keys()
     ):
         return True
-    # Without code as an anchor any two words may be opposites: one text must contain the other.
+    # Without code as an anchor, any differing word may be a contradiction: one text must contain the other.
     share = SHARED_WORDS if one.has_code and other.has_code else 1.0
     return len(one.words & other.words) < share * min(len(one.words), len(other.words))
 
@@ -123,13 +123,13 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_EMPTY = _set(
+_STOP_WORDS = _set(
     """a all also an and any are as ask asked at be by do does each else every for from has have here how i if in into
     is it its must need of on one or per s so than that the their them then there these they this those to use used
     using was what when which with you"""
 )
 _NEGATIONS = _set("cannot neither never no nobody none nor not nothing without")
-_SIDES = _set(
+_COMPARISONS = _set(
     """above after before below down even false less max maximum min minimum more odd ours over theirs true under up"""
 )
 _NUMBERS = {
@@ -138,7 +138,7 @@ _NUMBERS = {
     "twice": "2", "third": "3", "fourth": "4", "fifth": "5", "sixth": "6", "seventh": "7", "eighth": "8",
     "ninth": "9", "tenth": "10",
 }  # fmt: skip
-_ENDINGS = ("ations", "ation", "ions", "ings", "ion", "ing", "als", "ers", "al", "er", "ed", "es", "s", "e")
+_SUFFIXES = ("ations", "ation", "ions", "ings", "ion", "ing", "als", "ers", "al", "er", "ed", "es", "s", "e")
 
 
 def _facts(content: Content) -> _Facts:
@@ -151,14 +151,14 @@ def _facts(content: Content) -> _Facts:
         words=_words(f"{name} {content.description} {body}"),
         exact=frozenset(exact | {match["text"] for match in _QUOTED.finditer(body)} | {*_METHOD.findall(body)}),
         options=options,
-        places=_places(_CODE.sub(" ", body)),
+        contexts=_contexts(_CODE.sub(" ", body)),
         has_code=bool(options) or bool(_CODE.search(body)),
         scripts=content.scripts,
     )
 
 
-def _places(prose: str) -> dict[tuple[str, ...], str]:
-    """Words by their neighbours: two before and one after, or one before and two after."""
+def _contexts(prose: str) -> dict[tuple[str, ...], str]:
+    """Returns words by their context: two words before and one after, or one before and two after."""
     tokens = _tokens(prose)
     found = {}
     for at in range(1, len(tokens) - 1):
@@ -173,24 +173,24 @@ def _tokens(text: str) -> list[str]:
 
 
 def _exact(token: str) -> str:
-    """The normal form of a number, a negation or a direction; "" for any other word."""
+    """Normalizes a number, a negation or a comparison word; returns "" for any other word."""
     if token[0].isdigit():
         return token.lstrip("0") or "0"
     if token in _NEGATIONS or token.endswith("n't"):
         return "not"
-    return token if token in _SIDES else _NUMBERS.get(token, "")
+    return token if token in _COMPARISONS else _NUMBERS.get(token, "")
 
 
 def _words(text: str) -> frozenset[str]:
-    """Stems of content words."""
-    return frozenset(_stem(token) for token in _tokens(text) if token not in _EMPTY and not _exact(token))
+    """Returns the stems of content words."""
+    return frozenset(_stem(token) for token in _tokens(text) if token not in _STOP_WORDS and not _exact(token))
 
 
 def _stem(word: str) -> str:
-    """A simple stemmer: `retries` = `retry`, `parsing` = `parse`, `renewal` = `renew`."""
+    """Stems a word: `retries` = `retry`, `parsing` = `parse`, `renewal` = `renew`."""
     if word.endswith("ies") and len(word) > 5:
         return f"{word[:-3]}y"
-    ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= 3), "")
+    ending = next((end for end in _SUFFIXES if word.endswith(end) and len(word) - len(end) >= 3), "")
     if ending and not word.endswith("ss"):
         word = word.removesuffix(ending)
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word

@@ -1,4 +1,4 @@
-"""Health of the skills of a library: one verdict each, with a reason."""
+"""Health of the skills of a library: one verdict per skill, with a reason."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -29,13 +29,15 @@ def health(
     problems: Mapping[str, Sequence[Problem]],
     config: SkillsConfig,
 ) -> list[SkillHealth]:
-    """A verdict for every skill, by name. `stats` count the uses since a skill's last write; `problems` come from
-    `check_skill`, by skill name."""
+    """Returns a verdict for every skill, by name.
+
+    `stats` count the uses since a skill's last write. `problems` are the results of `check_skill`, by skill name.
+    """
     return [SkillHealth(name, *_verdict(stats.get(name), problems.get(name, ()), config)) for name in library.skills]
 
 
 def _verdict(stats: SkillStats | None, problems: Sequence[Problem], config: SkillsConfig) -> tuple[Verdict, str]:
-    """The first verdict that applies; a broken skill is broken regardless of its outcomes."""
+    """Returns the first verdict that applies; a broken skill is broken regardless of its outcomes."""
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

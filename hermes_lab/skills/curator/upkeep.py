@@ -1,4 +1,4 @@
-"""Curator proposals for a library on disk, using its history; and the daily maintenance."""
+"""Curator proposals for a library on disk, based on its history; and the daily maintenance."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ def proposals(
     *,
     merge: bool = True,
 ) -> list[curate.Proposal]:
-    """Current proposals, as in `curate.plan`. A skill last written by a person counts as a person's."""
+    """Returns the current proposals of `curate.plan`. A skill last written by the user counts as the user's own."""
     return curate.plan(
         library.with_changes(
             {name: skill_format.marked(library.skills[name], origin="") for name in _by_hand(library, changes)}
@@ -43,8 +43,10 @@ def proposals(
 
 
 def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
-    """Applies due state changes, at most once a day, and returns them; merges need a person's request. Otherwise it
-    only checks the time of one file."""
+    """Applies due state changes, at most once a day, and returns them. Merges are only made at the user's request.
+
+    If the last run was less than a day ago, this only reads the time of one file.
+    """
     ours = store.root / ".hermes"
     checked = ours / "checked"
     if not ours.is_dir() or (checked.exists() and time.time() - checked.stat().st_mtime < _DAY):
@@ -59,7 +61,7 @@ def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
         same = {name: found for name, found in problems.items() if now.skills.get(name) == seen[name]}
         due = proposals(now, store.uses(), changes, same, config, merge=False)
         last = {name: change.origin for change in changes for name in change.changed}
-        # Skills that a person reactivated, broken or not, are not retired again.
+        # Skills that the user reactivated are not deprecated again, even if broken.
         done.extend(step for step in due if step.action != "deprecate" or last.get(step.names[0]) != "user")
         return curate.carry_out(now, done)
 
@@ -68,6 +70,6 @@ def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
 
 
 def _by_hand(library: Library, changes: Iterable[Change]) -> list[str]:
-    """Skills last written by a person; marks such as a pin are not writes."""
+    """Returns the skills last written by the user; marks such as a pin are not writes."""
     wrote = {change.name: change.origin for change in changes if change.action is not None}
     return [name for name in library.skills if wrote.get(name) == "user"]

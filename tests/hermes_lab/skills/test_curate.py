@@ -106,7 +106,7 @@ def test_what_is_a_persons_is_only_noted(marks: dict[str, str]) -> None:
     library = Library([skill("fleet-totals", **marks), skill("fleet-totals-sum")])
     (note,) = planned(library, fleet_totals=400)
     assert (note.action, note.names) == ("note", ("fleet-totals", "fleet-totals-sum"))
-    assert note.why.endswith("only a person may change fleet-totals")
+    assert note.why.endswith("only you may change fleet-totals")
     assert carry_out(library, [note]).snapshot == library.snapshot
 
 
