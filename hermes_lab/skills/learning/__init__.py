@@ -1,1 +1,1 @@
-"""How a library learns: what may be written, what is listed, and how skills fare."""
+"""Skill learning: what may be written, what prompts list, and how well skills work."""

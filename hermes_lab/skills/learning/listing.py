@@ -1,4 +1,4 @@
-"""Which skills a prompt names, where a library has more of them than a prompt should."""
+"""Selects the skills that a prompt lists if the library has too many."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def choose(library: Library, query: str, most: int) -> Sequence[Skill]:
-    """The listed skills, by name; of more than `most` those whose descriptions are most like `query`, the same ones for
-    the same library and query. Where nothing is asked yet (""), the first by name: that costs no embedding."""
+    """Returns at most `most` listed skills, by name: those whose descriptions are most similar to `query`.
+
+    The choice is deterministic. Without a query, the first skills by name are returned and nothing is embedded.
+    """
     skills = list(library.listed.values())
     if len(skills) <= most or not query:
         return skills[:most]
@@ -25,10 +27,10 @@ def choose(library: Library, query: str, most: int) -> Sequence[Skill]:
 
     likeness = _descriptions(library) @ embed([query])[0]
     nearest = np.argsort(-likeness, kind="stable")[:most]
-    return [skills[place] for place in sorted(nearest)]
+    return [skills[index] for index in sorted(nearest)]
 
 
-@lru_cache(maxsize=8)  # a library is a value that all sessions of a round share
+@lru_cache(maxsize=8)  # all sessions of a round share the same immutable library
 def _descriptions(library: Library) -> np.ndarray:
     from hermes_lab.memory.embed import embed
 

@@ -1,4 +1,4 @@
-"""Which answers hold a skill's own text: such a skill is loaded."""
+"""Detects loads: tool results that contain a skill's own text."""
 
 import msgspec
 
@@ -13,9 +13,9 @@ class _Shown(msgspec.Struct):
 
 
 def shown_skill(result: ToolResult) -> str:
-    """The skill whose own text stands in the answer; "" where there is none, as with one of its other files.
+    """Returns the skill whose own text (not one of its other files) is in the result; "" if there is none.
 
-    The answer tells, and not the call: a near miss of a name is resolved, and so is a path that is not there.
+    This reads the result, not the call, since `skill_view` resolves misspelled names and falls back from unknown paths.
     """
     if result.name != _VIEW or not result.ok:
         return ""

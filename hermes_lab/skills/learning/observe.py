@@ -1,4 +1,4 @@
-"""What an episode is worth learning from, told from its record alone."""
+"""Estimates from an episode's record whether it is worth learning from."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,15 +13,15 @@ _WORD = re.compile(r"[^\s'\"`,;|&<>()\[\]{}=*]+")
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|'([^'\n]+)'")
 _PLAIN = re.compile(r"-{0,2}[^\W\d][^\W\d]*([-_]+[^\W\d]+)*", re.ASCII)
 _PAYLOAD = frozenset({"content", "old_string", "new_string", "text", "todos"})
-"""Arguments that hold the product of the work, and not how it was made."""
+"""Arguments that contain the result of the work, not how it was done."""
 ASIDE = frozenset({"skill_view", "skills_list", "skill_manage", "memory", "session_search", "todo", "clarify"})
-"""Tools that do none of the work."""
+"""Tools that do not work on the task itself."""
 _READ_CHARS = 10_000
 _TOOLS = 3
 
 
 class Done(NamedTuple):
-    """A call with its answer; `turn` is the index of the assistant's message that made it."""
+    """A tool call with its result; `turn` is the index of the assistant message that made the call."""
 
     turn: int
     call: ToolCall
@@ -29,7 +29,7 @@ class Done(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether it was executed and failed; a command does so by its exit code. `grep` that finds nothing, too."""
+        """Whether it was executed and failed. A nonzero exit code is a failure, even of `grep` without a match."""
         return self.result.executed and (not self.result.ok or _exit_code(self.result.content) != 0)
 
     @property
@@ -43,16 +43,16 @@ class _Exit(msgspec.Struct):
 
 
 def observe(trajectory: Trajectory, verdicts: Sequence[Verdict], config: SkillsConfig) -> Observation:
-    """What happened, and its learning value.
+    """Summarizes what happened and computes its learning value.
 
-    `success`: the last submission was accepted; where nothing judges, that an answer was delivered. `tools`: different
-    tools that answered. `recovered`: a submission was rejected, or a call failed and a later one did not, and the work
-    succeeded in the end. `messages` counts all but the system prompt.
+    `success`: the last submission was accepted, or, without a verifier, an answer was given. `tools`: the number of
+    different tools that returned a result without an error. `recovered`: the episode succeeded after a rejected
+    submission, or after a failed call followed by one that did not fail. `messages`: all but the system prompt.
     """
     calls = list(done(trajectory.messages))
     success = verdicts[-1].success if verdicts else trajectory.final_response is not None
     tools = len({each.call.name for each in calls if each.result.ok})
-    recovered = success and (_overcame(calls) or any(not verdict.success for verdict in verdicts))
+    recovered = success and (_recovered(calls) or any(not verdict.success for verdict in verdicts))
     generalisable = is_of_a_class(_prompt(trajectory), calls)
     value = (4 * success + 2 * (tools >= _TOOLS) + 2 * recovered + 2 * generalisable) / 10
     messages = sum(message.role != "system" for message in trajectory.messages)
@@ -61,7 +61,7 @@ def observe(trajectory: Trajectory, verdicts: Sequence[Verdict], config: SkillsC
 
 
 def done(messages: Sequence[Message]) -> Iterator[Done]:
-    """Every call that was answered, in order. Answers come in the order of the calls; ids may come again."""
+    """Yields every call with a result, in order. They are matched by order, since ids may repeat."""
     open_calls: list[tuple[int, ToolCall]] = []
     for turn, message in enumerate(messages):
         if message.role == "assistant":
@@ -72,16 +72,16 @@ def done(messages: Sequence[Message]) -> Iterator[Done]:
 
 
 def is_of_a_class(prompt: str, calls: Sequence[Done]) -> bool:
-    """Whether the way of working still stands when what is this task's own is masked: a proxy, from texts alone.
+    """Whether the work generalizes to a class of tasks: a text-based proxy that masks what is specific to this task.
 
-    The procedure is the tools that did the work and the plain words of what they were told: commands, options, the code
-    that was run, but not the files that were written. What is this task's own is every literal of the prompt (quoted,
-    or with a digit, dot or slash) and every number, path and file name wherever it comes from. The work is of a class
-    if the procedure is at least four words, and no fewer than what is the task's own. So moving a named file is a
-    one-off; options that the prompt did not name make the same command a procedure.
+    The procedure is the set of tools that did the work and the plain words of their arguments: commands, options and
+    executed code, but not the content of written files. Specific to the task are all literals of the prompt (quoted, or
+    with a digit, dot or slash) and all numbers, paths and file names. The work generalizes if the procedure has at
+    least four words, and at least as many as the specific part. So moving a named file is a one-off, but the same
+    command with options that the prompt did not name is a procedure.
 
-    It tells a procedure from a copy of the prompt. It does not tell whether the lesson is new, right, or ever needed:
-    that is for the review, and then for the outcomes.
+    This distinguishes a procedure from a copy of the prompt. Whether the lesson is new, correct or ever needed is left
+    to the review, and then to the outcomes.
     """
     own = _literals(prompt)
     procedure: set[str] = set()
@@ -96,12 +96,12 @@ def is_of_a_class(prompt: str, calls: Sequence[Done]) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of a command or of code: options, paths and names stay whole."""
+    """Splits a command or code into words; options, paths and names are kept whole."""
     return [word.rstrip(".:!?") for word in _WORD.findall(text[:_READ_CHARS]) if word.rstrip(".:!?")]
 
 
 def texts(value: Any) -> str:
-    """All strings and numbers inside a call's arguments, a line each."""
+    """Returns all values inside a call's arguments, one per line."""
     if isinstance(value, dict):
         return "\n".join(map(texts, value.values()))
     if isinstance(value, list | tuple):
@@ -109,8 +109,8 @@ def texts(value: Any) -> str:
     return str(value)
 
 
-def _overcame(calls: Sequence[Done]) -> bool:
-    first = next((place for place, each in enumerate(calls) if each.failed), len(calls))
+def _recovered(calls: Sequence[Done]) -> bool:
+    first = next((index for index, each in enumerate(calls) if each.failed), len(calls))
     return any(each.good for each in calls[first:])
 
 

@@ -1,4 +1,4 @@
-"""What outcomes do to a library: skills that fail are taken out of prompts until somebody rewrites them."""
+"""Deprecates failing skills: prompts no longer list them until they are rewritten."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ from hermes_lab.types.skill import BY_AGENTS
 
 
 def refine(library: Library, stats: Mapping[str, SkillStats], config: SkillsConfig) -> Library:
-    """The library with its failing skills marked `deprecated`. One that is pinned, or that a person wrote or installed,
-    stays as it is.
+    """Returns the library with its failing skills marked `deprecated`, except those that are pinned, installed or
+    written by the user.
 
-    A deprecated skill can still be loaded, and `skill_manage` makes it active again when it is edited or patched. So
-    `stats` must count the uses of a skill since its last write alone: those before were of another text.
+    A deprecated skill can still be loaded, and becomes active again when it is edited or patched with `skill_manage`.
+    So `stats` must only count uses since a skill's last write, since earlier ones were of a different text.
     """
     for name in failing(library, stats, config):
         skill = library.skills[name]
@@ -25,13 +25,12 @@ def refine(library: Library, stats: Mapping[str, SkillStats], config: SkillsConf
 
 
 def failing(library: Library, stats: Mapping[str, SkillStats], config: SkillsConfig) -> tuple[str, ...]:
-    """The skills in prompts whose outcomes ask for a rewrite. Of one that is a person's they can only be
-    told."""
+    """Returns the listed skills whose outcomes call for a rewrite, including those that `refine` may not change."""
     return tuple(name for name in library.listed if name in stats and needs_rewrite(stats[name], config))
 
 
 def uses_of(episode: Episode) -> list[Use]:
-    """What an episode says of the skills that it loaded. An errored one says nothing: the agent was stopped."""
+    """Returns the uses of the skills that an episode loaded; none if it errored, since the agent was interrupted."""
     if episode.status == "errored":
         return []
     return [Use(name, episode.success, episode.started_at) for name in episode.skills.loaded]

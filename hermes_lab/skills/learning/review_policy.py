@@ -1,4 +1,4 @@
-"""What a review may not record, and when its new skill is a change to an old one: rules that hold, not requests."""
+"""Enforces what a review may not record, and turns a near-duplicate skill into an edit of the existing one."""
 
 from pathlib import PurePosixPath
 
@@ -17,50 +17,50 @@ _SCRIPTS = frozenset(
 
 
 def review_gate(config: SkillsConfig) -> Gate:
-    """The gate of a review's skill session.
+    """Returns the gate of a review's skill session.
 
-    A write that records what passes or is no rule is refused, with the sentence. A new skill that is at least
-    `update_similarity` like an old one becomes an edit of that one; pinned and archived skills are let be. What a
-    person wrote or installed is not deleted.
+    It refuses writes that record a temporary condition or a one-off event, quoting the sentence, and deletions of
+    skills that the user wrote or installed. A new skill whose similarity to an existing one is at least
+    `update_similarity` becomes an edit of that one, unless it is pinned or archived.
     """
 
     def gate(library: Library, edit: SkillEdit) -> SkillEdit:
-        there = library.skills.get(edit.name)
-        if edit.action == "delete" and there and skill_format.origin(there) not in BY_AGENTS:
+        existing = library.skills.get(edit.name)
+        if edit.action == "delete" and existing and skill_format.origin(existing) not in BY_AGENTS:
             raise ToolError(f"{edit.name!r} was not written by an agent: patch it, or leave it to the person")
-        said = "" if _is_script(edit) else "\n".join((edit.description, edit.content, edit.new_string))
-        if found := objection(said):
+        text = "" if _is_script(edit) else "\n".join((edit.description, edit.content, edit.new_string))
+        if found := objection(text):
             raise ToolError(
                 f"not saved, since it records {found.kind}: {found.sentence[:200]!r}. "
                 "Write what later tasks should do, or nothing."
             )
-        return _instead_of_a_twin(library, edit, config.update_similarity) if edit.action == "create" else edit
+        return _merge_near_duplicate(library, edit, config.update_similarity) if edit.action == "create" else edit
 
     return gate
 
 
 def _is_script(edit: SkillEdit) -> bool:
-    """Whether what is written is code alone. Notes are judged, whatever their file is called."""
+    """Whether the edit writes a script file. All other text is checked."""
     return PurePosixPath(edit.path).suffix.lower() in _SCRIPTS
 
 
-def _instead_of_a_twin(library: Library, edit: SkillEdit, least: float) -> SkillEdit:
-    new = _asked(edit)
-    others = [skill for skill in library.skills.values() if not _left_alone(skill)]
+def _merge_near_duplicate(library: Library, edit: SkillEdit, threshold: float) -> SkillEdit:
+    new = _requested_skill(edit)
+    others = [skill for skill in library.skills.values() if not _is_protected(skill)]
     if new is None or edit.name in library.skills or not others:
         return edit
     from hermes_lab.memory.embed import embed
 
-    rows = embed([_whole(skill) for skill in (new, *others)])
+    rows = embed([_text(skill) for skill in (new, *others)])
     likeness = rows[1:] @ rows[0]
     nearest = int(likeness.argmax())
-    if likeness[nearest] < least:
+    if likeness[nearest] < threshold:
         return edit
     return SkillEdit("edit", others[nearest].name, new.description, skill_format.body(new))
 
 
-def _asked(edit: SkillEdit) -> Skill | None:
-    """The skill that would be created; None where it is none, which `manage` will say."""
+def _requested_skill(edit: SkillEdit) -> Skill | None:
+    """Returns the skill that would be created; None if it is invalid, which `manage` will report."""
     content = edit.content
     try:
         if content.startswith("---\n"):
@@ -70,9 +70,9 @@ def _asked(edit: SkillEdit) -> Skill | None:
         return None
 
 
-def _left_alone(skill: Skill) -> bool:
+def _is_protected(skill: Skill) -> bool:
     return skill_format.pinned(skill) or skill_format.state(skill) == "archived"
 
 
-def _whole(skill: Skill) -> str:
+def _text(skill: Skill) -> str:
     return f"{skill.name.replace('-', ' ')}: {skill.description}\n{skill_format.body(skill)}"

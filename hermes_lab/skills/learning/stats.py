@@ -1,4 +1,4 @@
-"""How a skill has fared: its uses, and what they say of its success rate."""
+"""Usage statistics of skills, and the posterior of their success rate."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -8,14 +8,15 @@ from msgspec import Struct
 from hermes_lab.config.schema import SkillsConfig
 
 RECENT = 40
-"""Judged uses, the newest ones, that the posterior counts. A skill that was good for a year and then fails is found
-some 28 uses later (`docs/learning.md`), where a posterior of everything would take as long as the skill is old."""
+"""The posterior counts only this many of the newest judged uses. A skill that worked for a year and then starts to
+fail is detected after about 28 uses (`docs/learning.md`); with all uses, detection would take longer the older the
+skill is."""
 _LEVEL = 0.95
 
 
 class Use(Struct, frozen=True):
-    """One episode that loaded a skill. `success` is that of its first submission, None where nothing judged it; `at` is
-    an ISO time."""
+    """One episode that loaded a skill. `success` is the outcome of its first submission, None if not judged; `at` is an
+    ISO time."""
 
     name: str
     success: bool | None
@@ -23,11 +24,11 @@ class Use(Struct, frozen=True):
 
 
 class SkillStats(Struct, frozen=True):
-    """The uses of one skill; `judged` ones have an outcome, and `solved` a good one.
+    """The uses of one skill: how many, how many of them were judged, and how many of those succeeded (`solved`).
 
-    `ema` is the moving average of the outcomes, beginning at the first; None before there is one. `mean`, `low` and
-    `high` are the posterior of the success rate over the newest `RECENT` judged uses: its mean and its 95 %
-    equal-tailed interval.
+    `ema` is the exponential moving average of the outcomes, started at the first one; None without outcomes. `mean`,
+    `low` and `high` are the posterior mean and 95 % equal-tailed interval of the success rate over the newest `RECENT`
+    judged uses.
     """
 
     uses: int
@@ -41,7 +42,7 @@ class SkillStats(Struct, frozen=True):
 
 
 def stats(uses: Iterable[Use], *, alpha: float) -> dict[str, SkillStats]:
-    """The statistics of every skill that was used, by name. `uses` are in the order in which they happened."""
+    """Returns the statistics of every used skill, by name. `uses` must be in chronological order."""
     by_name: dict[str, list[Use]] = {}
     for use in uses:
         by_name.setdefault(use.name, []).append(use)
@@ -49,12 +50,12 @@ def stats(uses: Iterable[Use], *, alpha: float) -> dict[str, SkillStats]:
 
 
 def needs_rewrite(stats: SkillStats, config: SkillsConfig) -> bool:
-    """Whether a skill fails: judged often enough, and surely (97.5 %) under the success rate that is asked for.
+    """Whether a skill fails: judged often enough, and below the required success rate with probability 97.5 %.
 
-    The posterior decides, and not the moving average. At alpha = .1 the average weighs about as much as the newest 19
-    outcomes, and at the tenth use its first outcome alone still weighs .9^9 = 39 %. Watched over 100 uses, the average
-    of a skill that succeeds 7 times in 10 falls under .5 in two of three cases; the interval does in 1 of 1,000, and
-    still finds a skill that succeeds 2 times in 10 within 30 uses in 97 of 100. `docs/learning.md` has the table.
+    This uses the posterior, not the moving average. With alpha = 0.1 the average has an effective sample size of about
+    19, and at the tenth use its first outcome still has a weight of 0.9^9 = 39 %. Over 100 uses, the average of a skill
+    with a success rate of 0.7 drops below 0.5 in two of three cases, but the interval does in only 1 of 1,000. A skill
+    with a success rate of 0.2 is still detected within 30 uses in 97 of 100 cases. `docs/learning.md` has the table.
     """
     return stats.judged >= config.rewrite_uses and stats.high < config.rewrite_below
 
@@ -71,11 +72,14 @@ def _of_one(uses: list[Use], alpha: float) -> SkillStats:
 
 @cache
 def posterior(solved: int, judged: int) -> tuple[float, float, float]:
-    """Mean, and the ends of the 95 % equal-tailed interval, of a success rate of which `solved` of `judged` trials
-    succeeded. From a uniform prior it is Beta(solved + 1, judged - solved + 1): Bayes (1763); Gelman et al., Bayesian
-    Data Analysis, 3rd ed., section 2.1."""
+    """Returns the posterior mean of a success rate and the bounds of its 95 % equal-tailed interval, given `solved`
+    successes in `judged` trials.
+
+    With a uniform prior the posterior is Beta(solved + 1, judged - solved + 1): Bayes (1763); Gelman et al., Bayesian
+    Data Analysis, 3rd ed., section 2.1.
+    """
     a, b = solved + 1, judged - solved + 1
-    if not judged:  # the prior itself, for which nothing need be loaded
+    if not judged:  # the prior itself; avoids importing scipy
         return 0.5, (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
     from scipy.special import betaincinv
 

@@ -1,4 +1,4 @@
-"""How far each skill came in an episode: eligible -> listed -> loaded -> followed."""
+"""Traces each skill through an episode: eligible -> listed -> loaded -> followed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 ELIGIBLE, UNLIKE = 0.35, 0.25
-"""Cosine of a skill's name and description to the sentence of the prompt that is most like them: from the first on the
-skill may be about the task, under the second it is not."""
+"""Thresholds of the cosine similarity between a skill's name and description and the most similar sentence of the
+prompt. From `ELIGIBLE` on the skill may be relevant to the task; below `UNLIKE` it is not."""
 OWN, NOT_OWN = 0.2, 0.1
-"""The same of what a skill has of its own: its vector less the mean of the library's. Skills of one kind are all alike
-to every task of that kind, and these tell them apart. From the first on the skill is about the task; under the second
-it is not, unless it is `VERY_LIKE` it; in between the texts do not tell. All were chosen on worlds 100-103 of five
-families; `docs/learning.md` has precision and recall on others."""
+"""The same for the centered vector of a skill, i.e. minus the mean over the library. Skills of one kind are all similar
+to every task of that kind; centering tells them apart. From `OWN` on the skill is relevant; below `NOT_OWN` it is not,
+unless its similarity is at least `VERY_LIKE`; in between it is unknown. All thresholds were chosen on worlds 100-103 of
+five families; `docs/learning.md` has precision and recall on others."""
 VERY_LIKE = 0.5
-_FEW = 3
-"""Under so many skills nothing is of a skill's own: there `VERY_LIKE` tells, and nothing in between."""
-_MOST_UNKNOWN = 20
+_MIN_SKILLS = 3
+"""With fewer skills the mean says nothing, so only `VERY_LIKE` and `UNLIKE` are used."""
+_MAX_UNKNOWN = 20
 _SENTENCES = 50
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+|\n+")
 _FENCED = re.compile(r"^(```+|~~~+)[^\n]*\n(?P<code>.*?)^\1", re.DOTALL | re.MULTILINE)
@@ -48,23 +48,24 @@ def traces(
     learnt_from: Mapping[str, tuple[str, ...]],
     children: Sequence[Child] = (),
 ) -> tuple[SkillTrace, ...]:
-    """The rows of an episode, by name: which there are says `SkillUse`.
+    """Returns the traces of an episode, by name; `SkillUse` says which skills are included.
 
-    `learnt_from` gives the triggers of the tasks that a skill was written in (`SkillWrite.triggers`). Where it knows
-    the skill, it decides: a task that shares none of them, or has none, is not what the skill is about. Elsewhere the
-    texts do, as far as they can; but those of a placebo were made to say nothing, so they tell nothing. An episode
-    without an unknown or loaded skill costs next to nothing.
+    `learnt_from` gives the triggers of the tasks in which a skill was written (`SkillWrite.triggers`). If it has the
+    skill, eligibility means that the task shares a trigger. Otherwise eligibility is estimated from text similarity,
+    except for placebo skills, whose text has no content. This is cheap if no skill is unknown or loaded.
     """
-    told = [skill for name, skill in library.skills.items() if not learnt_from.get(name) and not is_placebo(skill)]
-    likeness = dict(zip((skill.name for skill in told), _likeness(told, task.prompt), strict=True))
+    comparable = [
+        skill for name, skill in library.skills.items() if not learnt_from.get(name) and not is_placebo(skill)
+    ]
+    likeness = dict(zip((skill.name for skill in comparable), _likeness(comparable, task.prompt), strict=True))
     eligible = {name: _eligible(learnt_from.get(name), likeness.get(name), task) for name in {*library.skills, *loaded}}
     unknown = [name for name in sorted(listed) if eligible[name][0] is None and name not in loaded]
-    nearest = sorted(unknown, key=lambda name: -(likeness.get(name) or _NONE).whole)[:_MOST_UNKNOWN]
+    nearest = sorted(unknown, key=lambda name: -(likeness.get(name) or _NO_LIKENESS).whole)[:_MAX_UNKNOWN]
     conversations = list(_conversations(trajectory, children)) if loaded else []
     rows = []
-    for name in sorted({*loaded, *nearest, *(name for name, (is_so, _) in eligible.items() if is_so)}):
+    for name in sorted({*loaded, *nearest, *(name for name, found in eligible.items() if found[0])}):
         followed = share = None
-        if name in loaded and name in library.skills:  # one that this very episode wrote is not in the library
+        if name in loaded and name in library.skills:  # a skill written in this episode is not in the library
             share = _followed(library.skills[name], conversations)
             followed = None if share is None else share > 0
         rows.append(SkillTrace(name, *eligible[name], name in listed, name in loaded, followed, share))
@@ -72,7 +73,7 @@ def traces(
 
 
 def _conversations(trajectory: Trajectory, children: Sequence[Child]) -> Iterator[list[Done]]:
-    """The calls of the episode's agent, then those of each child agent."""
+    """Yields the calls of the episode's agent, then those of each child agent."""
     yield list(done(trajectory.messages))
     for child in children:
         if child.trajectory:
@@ -80,36 +81,40 @@ def _conversations(trajectory: Trajectory, children: Sequence[Child]) -> Iterato
 
 
 def _followed(skill: Skill, conversations: Sequence[Sequence[Done]]) -> float | None:
-    """The share of a loaded skill that was done, None where it says nothing that could be: a call of the tool that it
-    was compiled to is all of it."""
+    """Returns the share of a loaded skill's code lines that were run; None if it has no code.
+
+    A call of a compiled skill's tool counts as 1.
+    """
     tool = skill_format.compiled(skill)
     if tool and any(each.call.name == tool and each.result.executed for calls in conversations for each in calls):
         return 1.0
     after = [_after_loading(skill.name, calls) for calls in conversations]
-    if all(calls is None for calls in after):  # a person loaded it
+    if all(calls is None for calls in after):  # the user loaded it
         after = list(conversations[:1])
     share = adherence(skill_format.body(skill), [each for calls in after for each in calls or ()])
     return 0.0 if share is None and tool else share
 
 
 def adherence(body: str, calls: Sequence[Done]) -> float | None:
-    """The share of a skill's lines of code that `calls` did; None where it has none.
+    """Returns the share of a skill's code lines that `calls` ran; None if it has none.
 
-    A call did a line when its arguments hold all words of it. Placeholders (`<x>`, `{x}`, `$X`) and comments are no
-    words of a line, so they may be anything.
+    A call ran a line if its arguments contain all words of the line, ignoring placeholders (`<x>`, `{x}`, `$X`) and
+    comments.
     """
     lines = code_lines(body)
     if not lines:
         return None
-    said = [frozenset(words(texts(each.call.arguments))) for each in calls if each.call.name not in ASIDE]
-    return sum(any(line <= heard for heard in said) for line in lines) / len(lines)
+    done_words = [frozenset(words(texts(each.call.arguments))) for each in calls if each.call.name not in ASIDE]
+    return sum(any(line <= call_words for call_words in done_words) for line in lines) / len(lines)
 
 
 @lru_cache(maxsize=256)
 def code_lines(body: str) -> tuple[frozenset[str], ...]:
-    """The words of each line of code in a skill: what follows `Run:`, the lines of fenced blocks, those that begin with
-    a program's path (`./tool`), and code within a sentence. Only `Run:` may give a single word, since elsewhere that is
-    a name as often as a command."""
+    """Returns the words of each code line of a skill.
+
+    Code lines are text after `Run:`, lines of fenced blocks, lines that start with a program's path (`./tool`), and
+    inline code. Only `Run:` lines may have a single word, since elsewhere that is as often a name as a command.
+    """
     fenced = [line for match in _FENCED.finditer(body) for line in match["code"].splitlines()]
     prose = _FENCED.sub("", body)
     run = [match["code"] for match in _RUN.finditer(prose)]
@@ -126,20 +131,20 @@ def _distinctive(line: str) -> frozenset[str]:
 
 
 def _after_loading(name: str, calls: Sequence[Done]) -> Sequence[Done] | None:
-    """The calls of the turns after the one that first loaded the skill; None where none did."""
+    """Returns the calls after the turn that first loaded the skill; None if none did."""
     turns = (each.turn for each in calls if shown_skill(each.result) == name)
     first = next(turns, None)
     return None if first is None else [each for each in calls if each.turn > first]
 
 
 class _Likeness(NamedTuple):
-    """Of a skill to a task: as a whole, and in what it has of its own (None among few)."""
+    """Similarity of a skill to a task: `whole`, and `own` with the library's mean removed (None with few skills)."""
 
     whole: float
     own: float | None
 
 
-_NONE = _Likeness(0.0, None)
+_NO_LIKENESS = _Likeness(0.0, None)
 
 
 def _eligible(
@@ -147,11 +152,11 @@ def _eligible(
 ) -> tuple[bool | None, Literal["", "trigger", "similarity"]]:
     if triggers:
         return not set(triggers).isdisjoint(task.triggers), "trigger"
-    about = _about(likeness) if likeness else None
+    about = _is_relevant(likeness) if likeness else None
     return about, "" if about is None else "similarity"
 
 
-def _about(likeness: _Likeness) -> bool | None:
+def _is_relevant(likeness: _Likeness) -> bool | None:
     whole, own = likeness
     if whole < UNLIKE:
         return False
@@ -163,7 +168,7 @@ def _about(likeness: _Likeness) -> bool | None:
 
 
 def _likeness(skills: Sequence[Skill], prompt: str) -> Sequence[_Likeness | None]:
-    """Of each skill to the sentence of the prompt that is most like it; None where there is nothing to compare."""
+    """Returns the similarity of each skill to the most similar sentence of the prompt; None for an empty prompt."""
     sentences = [part for part in _SENTENCE_END.split(prompt) if part.strip()][:_SENTENCES]
     if not skills or not sentences:
         return [None] * len(skills)
@@ -176,15 +181,15 @@ def _likeness(skills: Sequence[Skill], prompt: str) -> Sequence[_Likeness | None
     return list(map(_Likeness, alike, apart))
 
 
-@lru_cache(maxsize=8)  # all episodes of a round meet the same library
-def _vectors(told: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray | None]:
-    """Of each text its vector, and that less the mean of all; both of length 1."""
+@lru_cache(maxsize=8)  # all episodes of a round share the same library
+def _vectors(descriptions: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Returns unit vectors of the texts, and the same after subtracting their mean (None with few texts)."""
     import numpy as np
 
     from hermes_lab.memory.embed import embed
 
-    whole = embed(told)
-    if len(told) < _FEW:
+    whole = embed(descriptions)
+    if len(descriptions) < _MIN_SKILLS:
         return whole, None
     own = whole - whole.mean(axis=0)
     lengths = np.linalg.norm(own, axis=1, keepdims=True)

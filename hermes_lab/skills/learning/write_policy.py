@@ -1,4 +1,4 @@
-"""What no skill and no note should record: patterns of the sentences that say what passes, or what happened once."""
+"""Detects sentences that skills and notes should not record: temporary conditions and one-off events."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _PROGRAM = r"(utility|program|command|module|package|library|binary|executable|c
 _NAME_OF_KEY = r"(?-i:(?<!\w)(?=[A-Z0-9_]{0,40}(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|AUTH))[A-Z0-9_]{3,80}+)"
 _KEY = rf"({_NAME_OF_KEY}|api[- ]?keys?|(access|auth|bearer|api) tokens?|credentials?|passwords?)"
 _CLAUSE = r"(?:^|(?<=[,:;(]) ?|(?<=\band )|(?<=\bbut )|(?<=\bso )|(?<=\bsince )|(?<=\bthat )|(?<=\bbecause ))\W{0,4}"
-"""Where a clause of its own begins: `records we found` is none."""
+"""The start of a clause; `records we found` does not start one."""
 _FIRST = r"(?:^|(?<=[,:;(]) ?|(?<=\band )|(?<=\bbut )|(?<=\bthen )|(?<=\bso )|(?<=\bfirst )|(?<=\bbecause ))\W{0,4}"
 _TOOL = (
     r"(tools? \W?\w+|[a-z]\w+\W? tools?|terminal|browser|sandbox"
@@ -120,11 +120,11 @@ _CLAIMS = {
 _FORBIDDEN = {
     kind: [re.compile(rf"(?<!\w)({claim})\b", re.IGNORECASE) for claim in claims] for kind, claims in _CLAIMS.items()
 }
-_CURABLE = frozenset({"a missing program", "a missing credential", "a passing failure"})
-"""What a skill may well tell how to mend."""
+_FIXABLE = frozenset({"a missing program", "a missing credential", "a passing failure"})
+"""Kinds that a skill may record together with a remedy."""
 _CONDITION = re.compile(r"\b(if|when|whenever|where|unless|in case|until|before)\b", re.IGNORECASE)
 _WHICH = re.compile(r"\b(that|which|who)( have| has| had| was| were| are| is| been| also| already)*\s*$", re.IGNORECASE)
-"""Before a claim that says which things are meant: `rows that timed out count as failed` is a rule about rows."""
+"""A relative clause before a claim: `rows that timed out count as failed` is a rule about rows."""
 _MEND = (
     r"(pip|uv|apt|apt-get|brew|conda|npm|cargo|install|use|run|call|set|export|pass|read|ask|request|renew|refresh"
     r"|log in|retry|wait|back off|raise|increase|lower|reduce|split|fall back|start|restart|add|put|try|take)"
@@ -132,30 +132,30 @@ _MEND = (
 _REMEDY = re.compile(
     rf"(^|[,:;(`]|\b(and|then|so|must|please|first|instead))[\W\d]{{0,8}}{_MEND}\b(?!:)", re.IGNORECASE
 )
-"""What to do about it, at the beginning of a clause; `Run:` is the skill's own command and cures nothing."""
+"""A remedy at the start of a clause. `Run:` is not one, since it gives the skill's own command."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _FENCE = re.compile(r"\s*(```|~~~)")
 
 
 class Objection(NamedTuple):
-    """What should not be recorded, and the sentence that does."""
+    """A kind of content that should not be recorded, and the sentence that has it."""
 
     kind: str
     sentence: str
 
 
 def objection(text: str) -> Objection | None:
-    """The first sentence of `text` that should not be recorded.
+    """Returns the first sentence of `text` that should not be recorded, or None.
 
-    What is missing or fails may be told under a condition ("if ruff is not installed"), to say which things are meant
-    ("rows that timed out"), or with its remedy in the same sentence or the next. Code is never judged, but may be the
+    Missing programs and failures may be mentioned in a condition ("if ruff is not installed"), in a relative clause
+    ("rows that timed out"), or with a remedy in the same or the next sentence. Code is not checked, but may be the
     remedy.
     """
     sentences = list(_sentences(text))
-    for place, (sentence, is_code) in enumerate(sentences):
+    for index, (sentence, is_code) in enumerate(sentences):
         if is_code:
             continue
-        after = sentences[place + 1][0] if place + 1 < len(sentences) else ""
+        after = sentences[index + 1][0] if index + 1 < len(sentences) else ""
         for kind in _FORBIDDEN:
             if _claims(kind, sentence, after):
                 return Objection(kind, sentence)
@@ -163,23 +163,23 @@ def objection(text: str) -> Objection | None:
 
 
 def _claims(kind: str, sentence: str, after: str) -> bool:
-    """Whether the sentence says something of that kind, and no rule about it."""
+    """Whether the sentence makes a claim of this kind that is not part of a rule."""
     found = [match for pattern in _FORBIDDEN[kind] for match in pattern.finditer(sentence)]
-    if kind not in _CURABLE or not found:
+    if kind not in _FIXABLE or not found:
         return bool(found)
     if _REMEDY.search(after):
         return False
-    return any(_stands_alone(match, sentence) for match in found)
+    return any(_is_unconditional(match, sentence) for match in found)
 
 
-def _stands_alone(match: re.Match[str], sentence: str) -> bool:
+def _is_unconditional(match: re.Match[str], sentence: str) -> bool:
     before = sentence[: match.start()]
     rest = f"{before} {sentence[match.end() :]}"
     return not (_WHICH.search(before) or _CONDITION.search(rest) or _REMEDY.search(rest))
 
 
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
-    """Sentences, and lines of fenced code, with whether it is code."""
+    """Yields sentences and lines of fenced code, each with whether it is code."""
     fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):
