@@ -355,7 +355,7 @@ def test_a_broken_skill_switches_nothing_else_off(
 ) -> None:
     begun = store.load().snapshot
     (store.root / "fleet" / "SKILL.md").write_text(BROKEN)
-    line = r"left out: .*fleet/SKILL\.md: line 3: .*; mend the file, or `hermes-lab skills restore fleet --in "
+    line = r"left out: .*fleet/SKILL\.md: line 3: .*; fix the file, or use .*: `hermes-lab skills restore fleet --in "
     for command in (["list"], ["search", "food"]):
         skills(*command)
         out, err = capsys.readouterr()

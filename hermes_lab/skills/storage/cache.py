@@ -1,4 +1,4 @@
-"""A library on disk is read once: afterwards only what was changed since, which the files' times tell."""
+"""Caches a library read from disk, and rereads only the skills whose files changed, by their ctime."""
 
 import os
 import time
@@ -18,15 +18,18 @@ from hermes_lab.types import Skill
 
 _ROOT = "."
 _TICK_NS = 50_000_000
-"""A file that was changed later than this before it was looked at may be changed once more without its time telling:
-the clock of a file system advances in steps of some milliseconds."""
+"""If a file was changed less than this before it was read, a second change may leave its ctime the same, since the
+clock of a file system advances in steps of some milliseconds."""
 _VERSION = 1
 
 
 class Seen(NamedTuple):
-    """A library as it was read, and the times (ns) at which what it was read from had last been changed, by path below
-    its folder; 0 where that was just now. `size` is that of its history then. `broken` tells what is wrong with each
-    folder that is not in the library though it has a SKILL.md: such a one is always read again."""
+    """A library as read from disk.
+
+    `stamps` are the ctimes (ns) of its files and folders, by path relative to the library's folder; 0 for those changed
+    just before they were read. `size` is the size of the history at that time. `broken` has an error message for each
+    folder with an invalid SKILL.md; these are left out of the library and read again every time.
+    """
 
     library: Library
     stamps: Mapping[str, int]
@@ -35,7 +38,7 @@ class Seen(NamedTuple):
 
 
 def look(root: Path, before: Seen | None) -> Seen:
-    """The library in the folder `root` now, of which only what changed since `before` is read."""
+    """Returns the current library in the folder `root`, reading only what changed since `before`."""
     past = time.time_ns() - _TICK_NS
     library, known = (before.library, before.stamps) if before else (Library(), {})
     dirty = changed(root, known) if before else {_ROOT}
@@ -57,14 +60,14 @@ def look(root: Path, before: Seen | None) -> Seen:
 
 
 def changed(root: Path, stamps: Mapping[str, int]) -> set[str]:
-    """The folders in `root` in which something is not as old as its stamp; `.` where it is `root` itself."""
+    """Returns the folders in `root` with a changed ctime in them; `.` stands for `root` itself."""
     found = set()
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for path, stamp in stamps.items():
             try:
                 same = os.stat(path, dir_fd=descriptor, follow_symlinks=False).st_ctime_ns == stamp
-            except OSError:  # gone, or a folder no more
+            except OSError:  # removed, or no longer a folder
                 same = False
             if not same:
                 found.add(path.partition("/")[0])
@@ -74,8 +77,7 @@ def changed(root: Path, stamps: Mapping[str, int]) -> set[str]:
 
 
 def keep(path: Path, seen: Seen) -> None:
-    """Puts what was read into a file, for the next process; without it that one reads everything, so a full disk is no
-    failure."""
+    """Saves the cache for the next process. Errors such as a full disk are ignored, since the cache is optional."""
     data = _encode((_VERSION, seen.library.pack(), dict(seen.stamps), seen.size))
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):
@@ -87,14 +89,14 @@ def keep(path: Path, seen: Seen) -> None:
 
 
 def kept(path: Path) -> Seen | None:
-    """What `keep` put there; None where nothing is, or what is there is damaged."""
+    """Loads what `keep` saved; None if the file is missing or damaged."""
     try:
         data = path.read_bytes()
         if zlib.crc32(data[4:]).to_bytes(4) != data[:4]:
             return None
         _, library, stamps, size = _decode(data[4:])
         return Seen(Library.unpack(library), stamps, size)
-    except (OSError, ValueError):  # msgspec's errors are such
+    except (OSError, ValueError):  # msgspec's errors are ValueErrors
         return None
 
 
@@ -103,7 +105,7 @@ _decode = msgspec.msgpack.Decoder(tuple[Literal[1], bytes, dict[str, int], int])
 
 
 def _read(root: Path, name: str, stamps: dict[str, int]) -> Skill | None:
-    """The skill in a folder, if there is one; takes down its stamps."""
+    """Reads the skill in a folder, if there is one, and adds to `stamps`."""
     try:
         stamp = (root / name).lstat().st_ctime_ns
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What changed between two libraries, skill by skill and file by file."""
+"""Diffs two libraries by skill and file."""
 
 import difflib
 from typing import Literal
@@ -12,7 +12,7 @@ Kind = Literal["added", "removed", "changed"]
 
 
 class FileDiff(Struct, frozen=True):
-    """One file that is not the same on both sides. `text` is a unified diff, or a line about files that are no text."""
+    """A file that differs. `text` is a unified diff, or one line for binary files."""
 
     path: str
     kind: Kind
@@ -20,7 +20,7 @@ class FileDiff(Struct, frozen=True):
 
 
 class SkillDiff(Struct, frozen=True):
-    """One skill that is not the same on both sides."""
+    """A skill that differs."""
 
     name: str
     kind: Kind
@@ -28,14 +28,14 @@ class SkillDiff(Struct, frozen=True):
 
 
 def diff(before: Library, after: Library) -> list[SkillDiff]:
-    """The skills that differ, by name; nothing for equal snapshots."""
+    """Returns the skills that differ, by name."""
     found = []
     for name in sorted({*before.skills, *after.skills}):
         old, new = before.skills.get(name), after.skills.get(name)
         if old != new:
-            was, is_ = _files(old), _files(new)
-            paths = [path for path in sorted({*was, *is_}, key=_main_first) if was.get(path) != is_.get(path)]
-            files = tuple(_file(name, path, was.get(path), is_.get(path)) for path in paths)
+            a, b = _files(old), _files(new)
+            paths = [path for path in sorted({*a, *b}, key=_main_first) if a.get(path) != b.get(path)]
+            files = tuple(_file(name, path, a.get(path), b.get(path)) for path in paths)
             found.append(SkillDiff(name, _kind(old, new), files))
     return found
 
@@ -57,7 +57,7 @@ def _file(name: str, path: str, old: bytes | None, new: bytes | None) -> FileDif
         lines = [(data or b"").decode().splitlines(keepends=True) for data in (old, new)]
     except UnicodeDecodeError:
         sizes = " -> ".join("-" if data is None else f"{len(data)} bytes" for data in (old, new))
-        return FileDiff(path, _kind(old, new), f"no text: {name}/{path}: {sizes}\n")
+        return FileDiff(path, _kind(old, new), f"binary file: {name}/{path}: {sizes}\n")
     a, b = ("/dev/null" if data is None else f"{side}/{name}/{path}" for side, data in (("a", old), ("b", new)))
     hunks = difflib.unified_diff(lines[0], lines[1], a, b)
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunks)

@@ -1,4 +1,4 @@
-"""A skill's folder on disk: read, and changed, through no link, whoever may have planted one."""
+"""Reads and changes a skill's folder on disk without following symbolic links, which anybody may have planted."""
 
 import os
 import stat
@@ -15,21 +15,21 @@ from hermes_lab.types import Skill
 
 SKILL = "SKILL.md"
 Files = Mapping[str, bytes]
-"""What a skill's folder holds, by path, SKILL.md included; nothing where there is no skill."""
+"""The files of a skill's folder by path, including SKILL.md; empty if there is no skill."""
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Reading(NamedTuple):
-    """A skill as it was read. `stamps` are the times (ns) at which its folder, `""`, and everything below it were last
-    changed, taken before that was read: while they all stand, the skill is the same."""
+    """A skill as read from disk. `stamps` are the ctimes (ns) of its folder (`""`) and of everything below, each taken
+    before the content was read; while they are unchanged, so is the skill."""
 
     skill: Skill
     stamps: dict[str, int]
 
 
 def files_of(skill: Skill | None) -> Files:
-    """The files that a skill is. Raises `ToolError` for a name or path that leads out of its folder."""
+    """Returns the files of a skill. Raises `ToolError` for a name or path that escapes its folder."""
     if skill is None:
         return {}
     skill_format.check_name(skill.name)
@@ -39,12 +39,12 @@ def files_of(skill: Skill | None) -> Files:
 
 
 def skill_folders(root: Path) -> list[Path]:
-    """The folders below `root` with a SKILL.md, by name; hidden ones are none."""
+    """Returns the folders in `root` with a SKILL.md, by name, except hidden ones."""
     return [path for path in sorted(root.iterdir()) if path.name[0] != "." and os.path.lexists(path / SKILL)]
 
 
 def read_skill(folder: Path) -> Reading:
-    """Reads a skill's folder. Raises `ConfigError` naming the file with the mistake; a link is one."""
+    """Reads a skill's folder. Raises `ConfigError` naming the invalid file; symbolic links are invalid."""
     files: dict[str, bytes] = {}
     stamps: dict[str, int] = {}
     try:
@@ -57,23 +57,24 @@ def read_skill(folder: Path) -> Reading:
     except ToolError as error:
         raise ConfigError(f"{folder / SKILL}: {str(error).removeprefix(f'{SKILL}: ')}") from None
     except OSError as error:
-        problem = "is a link, and none is followed" if Path(error.filename).is_symlink() else error.strerror
+        problem = "symbolic links are not followed" if Path(error.filename).is_symlink() else error.strerror
         raise ConfigError(f"{error.filename}: cannot be read: {problem}") from None
     return Reading(skill, stamps)
 
 
 def read_name(folder: Path) -> str:
-    """The name that the SKILL.md in a folder says, whatever its folder's is. Raises `ConfigError` and `ToolError` for
-    one that is no skill's, and `OSError` for a link or where none is."""
+    """Returns the name in a folder's SKILL.md, which may differ from the folder's name. Raises `ConfigError` or
+    `ToolError` if the file is invalid, and `OSError` if it is missing or a link."""
     files: dict[str, bytes] = {}
     _read_into(files, {}, folder, SKILL, None)
     return skill_format.parse(_text(files.get(SKILL, b""))).name
 
 
 class Transfer:
-    """A change to folders of skills below `root`: for each, the files that it has and those that it shall have.
+    """A change to skill folders in `root`, given as the files of each folder before and after.
 
-    What needs room on the disk is written when this is made, files to `scratch`; `carry_out` renames and removes.
+    The constructor does everything that needs disk space: it writes the new files to `scratch`. `carry_out` only
+    renames and removes files.
     """
 
     def __init__(self, root: Path, scratch: Path, changes: Mapping[str, tuple[Files, Files]]) -> None:
@@ -88,7 +89,7 @@ class Transfer:
         folders = [_parts(name, path)[:-1] for name, path in self._staged]
         try:
             for folder in folders:
-                # Where a file is still in the place of a folder, that is made once the file is gone.
+                # If a file still occupies the path of a folder, the folder is created once the file is removed.
                 with suppress(NotADirectoryError), _folder(root, folder, make=True):
                     pass
         except OSError:
@@ -96,11 +97,13 @@ class Transfer:
             raise
 
     def carry_out(self) -> None:
-        """Makes every file what it shall be where it is what it was. One that is neither is a person's, who wrote it
-        just now, and stays. It may be done again, also by another process after a crash of this one."""
+        """Changes every file that still has its old content; a file with other content was just written by the user.
+
+        This is idempotent: it may be repeated, also by another process after a crash.
+        """
         for name, (before, after) in self._changes.items():
             gone = [path for path in before if path not in after]
-            # SKILL.md goes first and comes last: whoever looks on sees a skill only while it is whole.
+            # SKILL.md is removed first and created last, so that readers only see complete skills.
             for path in sorted(gone, key=lambda path: path != SKILL):
                 self._remove(name, path, before[path])
             _drop_empty(self._root, [_parts(name, path)[:-1] for path in gone])
@@ -112,7 +115,7 @@ class Transfer:
     def _sync(self) -> None:
         both = ((name, path) for name, files in self._changes.items() for path in (*files[0], *files[1]))
         folders = {tuple(_parts(name, path)[:-1]) for name, path in both}
-        # A folder's own name lies in the one above it.
+        # A folder's own entry is stored in its parent.
         for folder in {parts[:depth] for parts in folders for depth in range(1, len(parts) + 1)}:
             with suppress(FileNotFoundError, NotADirectoryError), _folder(self._root, folder) as descriptor:
                 os.fsync(descriptor)
@@ -132,7 +135,7 @@ class Transfer:
 
 
 def write_synced(folder: Path, data: bytes) -> Path:
-    """A new file in `folder`, whose content is on the disk."""
+    """Writes a new file in `folder` and syncs it to disk."""
     descriptor, path = tempfile.mkstemp(dir=folder)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, 0o644)
@@ -142,11 +145,11 @@ def write_synced(folder: Path, data: bytes) -> Path:
     return Path(path)
 
 
-def _read_into(files: dict[str, bytes], stamps: dict[str, int], root: Path, at: str, above: int | None) -> None:
-    """Reads what is at `at` below `root`, whose folder is open as `above`."""
+def _read_into(files: dict[str, bytes], stamps: dict[str, int], root: Path, at: str, parent: int | None) -> None:
+    """Recursively reads the path `at` below `root`; its parent folder is open as the descriptor `parent`."""
     where = root / at
     try:
-        descriptor = os.open(where if above is None else where.name, _OPEN, dir_fd=above)
+        descriptor = os.open(where if parent is None else where.name, _OPEN, dir_fd=parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(where)) from None
     try:
@@ -158,13 +161,13 @@ def _read_into(files: dict[str, bytes], stamps: dict[str, int], root: Path, at: 
             for path in (f"{at}/{name}" if at else name for name in names):
                 if path != SKILL:
                     skill_format.check_path(path)
-                with suppress(FileNotFoundError):  # an editor's, gone meanwhile
+                with suppress(FileNotFoundError):  # an editor's temporary file, removed meanwhile
                     _read_into(files, stamps, root, path, descriptor)
         elif stat.S_ISREG(status.st_mode) and status.st_size <= skill_format.MAX_FILE:
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 files[at] = file.read()
         else:
-            raise ConfigError(f"{where}: no regular file of at most {skill_format.MAX_FILE >> 20} MiB")
+            raise ConfigError(f"{where}: not a regular file of at most {skill_format.MAX_FILE >> 20} MiB")
     finally:
         os.close(descriptor)
 
@@ -183,21 +186,21 @@ def _parts(name: str, path: str) -> list[str]:
 
 @contextmanager
 def _folder(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """A folder below `root`, opened part by part."""
+    """Opens a folder below `root` part by part, so that no link is followed."""
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts:
-            if make and not _is_there(descriptor, part):
+            if make and not _exists(descriptor, part):
                 os.mkdir(part, dir_fd=descriptor)
-            above = descriptor
-            descriptor = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=above)
-            os.close(above)
+            parent = descriptor
+            descriptor = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=parent)
+            os.close(parent)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _is_there(folder: int, name: str) -> bool:
+def _exists(folder: int, name: str) -> bool:
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -206,7 +209,7 @@ def _is_there(folder: int, name: str) -> bool:
 
 
 def _read(folder: int, name: str) -> bytes | Literal["no file"] | None:
-    """A file in an open folder; None where nothing is."""
+    """Reads a file in an open folder; None if it does not exist."""
     try:
         descriptor = os.open(name, _OPEN, dir_fd=folder)
     except FileNotFoundError:
@@ -221,8 +224,8 @@ def _read(folder: int, name: str) -> bytes | Literal["no file"] | None:
 
 
 def _drop_empty(root: Path, folders: Sequence[Sequence[str]]) -> None:
-    """Removes those of the folders, and of the folders they are in, that are empty now."""
+    """Removes the empty ones among these folders and their parents."""
     paths = {tuple(parts[:depth]) for parts in folders for depth in range(1, len(parts) + 1)}
-    for *above, last in sorted(paths, key=len, reverse=True):
-        with suppress(OSError), _folder(root, above) as descriptor:
+    for *parent, last in sorted(paths, key=len, reverse=True):
+        with suppress(OSError), _folder(root, parent) as descriptor:
             os.rmdir(last, dir_fd=descriptor)

@@ -1,8 +1,8 @@
-"""The history of a library: a line for every change, which is also how a change survives a crash.
+"""The history of a library: a log with one line per change, which doubles as a write-ahead log for crash recovery.
 
-A change's line is written before the change is made, and ends in `?`; afterwards a line break takes the place of that,
-which needs no room on the disk. So a `?` at the end tells the next who comes of a change that was begun, and anything
-else after the last line break, of one that was not.
+The line of a change is written before the change is made, and ends in `?`. Afterwards the `?` is overwritten by a line
+break, which needs no disk space. So a `?` at the end of the file means that a change was begun but not finished; any
+other text after the last line break belongs to a change that was not begun.
 """
 
 import os
@@ -26,11 +26,11 @@ _MODE = 0o644
 
 
 class Change(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One change of a library: from the snapshot `before` to `after`, `at` an ISO time.
+    """One change of a library, from the snapshot `before` to `after`; `at` is an ISO time.
 
-    A write to one skill has its `action` and `name`, the `paths` of the files beside SKILL.md that it wrote, and the
-    `episode` and `model` it is from; a change of the whole has its `reason` instead. `changed` names the digests of the
-    skills that it left otherwise, "" for one that is gone.
+    A write to one skill has an `action`, the skill's `name`, the `paths` of files written other than SKILL.md, and the
+    `episode` and `model` that made it. Any other change has a `reason` instead. `changed` has the new digest of each
+    changed skill, "" if it was removed.
     """
 
     v: int = VERSION
@@ -48,7 +48,7 @@ class Change(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def change_between(before: Mapping[str, str], after: Mapping[str, str], *, origin: Origin, **what: Any) -> Change:
-    """What changes now between two libraries, given as the digests of their skills."""
+    """Returns the change, dated now, between two libraries given as the digests of their skills."""
     names = sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
     return Change(
         at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -61,21 +61,21 @@ def change_between(before: Mapping[str, str], after: Mapping[str, str], *, origi
 
 
 class History:
-    """The file of a library's changes. Whoever writes to it holds the library's lock."""
+    """The history file of a library. Writers must hold the library's lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @property
     def size(self) -> int:
-        """In bytes: it tells of any change that was begun, made or taken back."""
+        """Size in bytes; it changes whenever a change is begun or rolled back."""
         try:
             return self._path.stat().st_size
         except FileNotFoundError:
             return 0
 
     def read(self) -> Iterator[Change]:
-        """Every change that was made, the oldest first. Raises `ConfigError` naming the line that is none."""
+        """Yields all finished changes, oldest first. Raises `ConfigError` naming an invalid line."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -84,12 +84,12 @@ class History:
                     yield self._decode(line, f"line {number}")
 
     def last(self) -> Change | None:
-        """The newest change that was made."""
+        """Returns the newest finished change."""
         lines = self._tail(2).split(b"\n")
         return self._decode(lines[-2], "last line") if len(lines) > 1 else None
 
     def pending(self) -> Change | None:
-        """A change that was begun and not finished. What is left of one that was not even begun is removed."""
+        """Returns the change that was begun but not finished, if any. Removes the incomplete line of one not begun."""
         rest = self._tail(1).rpartition(b"\n")[2]
         if rest.endswith(_BEGUN):
             return self._decode(rest[:-1], "the change that was begun")
@@ -98,7 +98,7 @@ class History:
         return None
 
     def begin(self, change: Change) -> None:
-        """Puts on the disk what will be done."""
+        """Writes the change to disk before it is made."""
         size = self.size
         try:
             append_synced(self._path, msgspec.json.encode(change) + _BEGUN, _MODE)
@@ -107,7 +107,7 @@ class History:
             raise
 
     def finish(self) -> None:
-        """The change that was begun is made. Should this not reach the disk, it is finished once more: no harm."""
+        """Marks the change as finished. If this does not reach the disk, recovery repeats it, which is harmless."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(descriptor, b"\n", self.size - 1)
@@ -115,16 +115,16 @@ class History:
             os.close(descriptor)
 
     def cut(self, size: int) -> None:
-        """Forgets what was written since the file had this size."""
+        """Truncates the file to an earlier size."""
         if self.size > size:
             os.truncate(self._path, size)
 
     def add(self, changes: Iterable[Change]) -> None:
-        """Takes down changes that are made already."""
+        """Appends changes that were already made."""
         append_synced(self._path, b"".join(msgspec.json.encode(change) + b"\n" for change in changes), _MODE)
 
     def _tail(self, breaks: int) -> bytes:
-        """The end of the file, from before its last so many line breaks, or the whole."""
+        """Returns the end of the file with at least `breaks` line breaks, or the whole file."""
         if not self._path.exists():
             return b""
         with self._path.open("rb") as file:

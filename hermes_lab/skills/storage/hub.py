@@ -1,4 +1,4 @@
-"""Skills from elsewhere: a folder or a Git repository, fetched, checked, and made a library's own."""
+"""Fetches skills from a folder or a Git repository, checks them, and installs them in a library."""
 
 import os
 import re
@@ -28,12 +28,15 @@ _QUIET_GIT = (
     "protocol.ext.allow=never",
     "submodule.recurse=false",
 )
-"""A repository is data: nothing of it is run, and nothing is fetched but itself."""
+"""A repository is untrusted data: run none of its hooks, and fetch no submodules."""
 
 
 class Fetched(Struct, frozen=True):
-    """What a source holds. `source` is where it can be had again, without any password, at the branch or tag `ref`;
-    `commit` is empty for a folder. `broken` tells of skills that cannot be read, by their folders' names."""
+    """The skills of a source.
+
+    `source` (the path, or the URL without a password) and `ref` (the branch or tag) are used for later updates;
+    `commit` is empty for a folder. `broken` has an error message for each unreadable skill, by folder name.
+    """
 
     skills: tuple[Skill, ...]
     source: str
@@ -43,14 +46,14 @@ class Fetched(Struct, frozen=True):
 
 
 def is_url(source: str) -> bool:
-    """Whether a source is a Git URL, and no folder."""
+    """Whether a source is a Git URL rather than a folder."""
     return bool(_URL.fullmatch(source) or _SCP.fullmatch(source))
 
 
 def fetch(source: str, *, say: Callable[[str], None], ref: str = "") -> Fetched:
-    """Reads all skills of a folder, or of a Git repository at its default branch or at `ref`, a branch or tag.
+    """Reads all skills of a folder, or of a Git repository at its default branch or at the branch or tag `ref`.
 
-    Nothing of it is run. Raises `ConfigError` for a source that is none or that Git cannot get.
+    Runs no code of the source. Raises `ConfigError` if the source is invalid or Git cannot fetch it.
     """
     if not is_url(source):
         if ref:
@@ -66,8 +69,8 @@ def fetch(source: str, *, say: Callable[[str], None], ref: str = "") -> Fetched:
 
 
 def shown_url(source: str) -> str:
-    """The URL without the password in it, which nobody else may read, nor the user's name, which may be a token; the
-    user of ssh is a part of the place."""
+    """Returns the URL without the password, and without the user name, which may be a token. The user name of an ssh
+    URL is kept, since it is part of the address."""
     url = _URL.fullmatch(source)
     if url is None or url["login"] is None:
         return source
@@ -76,21 +79,21 @@ def shown_url(source: str) -> str:
 
 
 def _for_git(source: str) -> str:
-    """The URL with one `@` before the host: at a second, Git's messages would take half a password for the host."""
+    """Escapes `@` in the login of a URL; otherwise Git's messages would show part of a password as the host."""
     url = _URL.fullmatch(source)
     return f"{url['scheme']}://{url['login'].replace('@', '%40')}@{url['rest']}" if url and url["login"] else source
 
 
 def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], None]) -> list[Skill]:
-    """The skills of those names, or all, as they stand in a library: with where they are from and what they were, and
-    without a life of their own from elsewhere. What is suspect in them is said.
+    """Returns the named skills, or all, ready to be added to a library: with their source and original digest recorded,
+    and without other state. Reports warnings of `check_skill` through `say`.
 
-    Raises `ConfigError` for a name that the source does not hold, and naming the first error of every skill with one.
+    Raises `ConfigError` for a name that the source does not have, and for skills with errors, naming the first of each.
     """
     found = {skill.name: skill for skill in fetched.skills}
     held = sorted([*found, *fetched.broken])
     if missing := [name for name in names if name not in held]:
-        raise ConfigError(f"{fetched.source}: holds no {', '.join(missing)}; it holds: {', '.join(held)}")
+        raise ConfigError(f"{fetched.source}: has no {', '.join(missing)}; it has: {', '.join(held)}")
     refused = []
     for name in names or held:
         problems = check_skill(found[name]) if name in found else ()
@@ -105,13 +108,13 @@ def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], 
 
 
 def source_of(skill: Skill) -> tuple[str, str] | None:
-    """The source and ref that a skill was installed from."""
+    """Returns the source and ref from which a skill was installed; None if it was not."""
     source = skill_format.mark(skill, "source")
     return (source, skill_format.mark(skill, "ref")) if source else None
 
 
 def sources(skills: Iterable[Skill]) -> dict[tuple[str, str], list[Skill]]:
-    """Installed skills by source and ref; others are left out."""
+    """Groups installed skills by source and ref; other skills are left out."""
     found: dict[tuple[str, str], list[Skill]] = {}
     for skill in skills:
         if (source := source_of(skill)) is not None:
@@ -120,34 +123,36 @@ def sources(skills: Iterable[Skill]) -> dict[tuple[str, str], list[Skill]]:
 
 
 def edited(skill: Skill) -> bool:
-    """Whether an installed skill is no longer what was installed; state and pin are no part of it."""
+    """Whether an installed skill was changed since it was installed; its state and pin do not count."""
     return _digest(skill) != skill_format.mark(skill, "installed")
 
 
 def newer(fetched: Fetched, mine: Iterable[Skill], *, edited: bool) -> list[str]:
-    """The names of installed skills that their source has in another form now, or broken; those that were changed
-    here, too, if `edited`. One that it no longer has stays."""
+    """Returns the names of installed skills whose source has a different or broken version now.
+
+    With `edited`, this also includes skills that differ from the source because they were changed locally. Skills that
+    the source no longer has are left out.
+    """
     theirs = {skill.name: _digest(_installed(skill, fetched)) for skill in fetched.skills} | fetched.broken
     was = {skill.name: _digest(skill) if edited else skill_format.mark(skill, "installed") for skill in mine}
     return [name for name in was if name in theirs and theirs[name] != was[name]]
 
 
 def add(library: Library, skills: Sequence[Skill], *, replace: bool) -> Library:
-    """The library with `skills` in it. Raises `ConfigError` for a name that is taken, unless it may be replaced; a
-    pinned skill never is."""
+    """Adds `skills` to a library. Raises `ConfigError` for an existing name unless `replace` is set, and always if the
+    existing skill is pinned."""
     for skill in skills:
         before = library.skills.get(skill.name)
         if before is not None and skill_format.pinned(before):
             raise ConfigError(f"{skill.name}: is pinned; `hermes-lab skills unpin {skill.name}` first")
         if before is not None and not replace:
-            raise ConfigError(f"{skill.name}: a skill of that name is there already; --replace takes its place")
+            raise ConfigError(f"{skill.name}: a skill of this name exists already; use --replace to replace it")
         library = library.with_skill(skill)
     return library
 
 
 def _installed(skill: Skill, fetched: Fetched) -> Skill:
-    """The skill without the marks of a former life, save that it is compiled, and with where it is from and a digest
-    of what came."""
+    """Removes the marks of another library, except that a skill is compiled, and records the source and the digest."""
     here = {"origin": "installed", "source": fetched.source, "ref": fetched.ref, "commit": fetched.commit}
     skill = skill_format.remarked(skill, {**here, "compiled": skill_format.compiled(skill)})
     return skill_format.marked(skill, installed=_digest(skill))
@@ -158,26 +163,25 @@ def _digest(skill: Skill) -> str:
 
 
 def _skills(root: Path, source: str) -> tuple[tuple[Skill, ...], dict[str, str]]:
-    """Every folder with a SKILL.md that is not inside another one, and what is wrong with those that are no skill, by
-    name; hidden folders and links are not looked into."""
+    """Reads all skills below `root`; returns the valid ones, and an error message by folder name for the others."""
     found: dict[str, Skill] = {}
     broken: dict[str, str] = {}
     for folder in skill_folders(root):
         name = folder.name
         if name in found or name in broken:
-            broken[name] = f"{source}: holds two skills {name!r}; give the folder of one of them"
+            broken[name] = f"{source}: has two skills named {name!r}; give the folder of one of them"
             continue
         try:
             found[name] = load_skill(folder)
         except ConfigError as error:
             broken[name] = str(error)
     if not found and not broken:
-        raise ConfigError(f"{source}: holds no skill (no SKILL.md in it or below it)")
+        raise ConfigError(f"{source}: has no skills (no SKILL.md in it or below it)")
     return tuple(found[name] for name in sorted(found.keys() - broken)), broken
 
 
 def skill_folders(root: Path) -> Iterator[Path]:
-    """The folders with a SKILL.md that are, or lie anywhere below, `root`."""
+    """Yields `root` and the folders below it with a SKILL.md, except hidden ones, links, and folders inside a skill."""
     for at, folders, names in os.walk(root):
         if "SKILL.md" in names:
             folders.clear()
@@ -190,9 +194,9 @@ def _clone(url: str, ref: str, say: Callable[[str], None]) -> Iterator[tuple[Pat
     url = _for_git(url)
     scheme = _URL.fullmatch(url)
     if scheme and scheme["scheme"].lower() not in _SCHEMES:
-        raise ConfigError(f"{shown_url(url)}: {scheme['scheme']} is not fetched from; use {', '.join(_SCHEMES)}")
+        raise ConfigError(f"{shown_url(url)}: {scheme['scheme']} URLs are not supported; use {', '.join(_SCHEMES)}")
     if ref.startswith("-"):
-        raise ConfigError(f"--ref: {ref!r} is no branch or tag")
+        raise ConfigError(f"--ref: {ref!r} is not a branch or tag")
     with tempfile.TemporaryDirectory(prefix="hermes-hub-") as temporary:
         folder = Path(temporary, "clone")
         say(f"fetching {shown_url(url)}{f' at {ref}' if ref else ''} (git, the last commit only)")
@@ -204,20 +208,20 @@ def _clone(url: str, ref: str, say: Callable[[str], None]) -> Iterator[tuple[Pat
 
 
 def _named(clone: Path) -> Path:
-    """A repository that is itself a skill, under the skill's name, which its folder has to have."""
+    """If the repository itself is a skill, renames its folder to the name of the skill, as the standard requires."""
     try:
         name = read_name(clone)
     except (OSError, ConfigError, ToolError):
-        return clone  # no skill, or a broken one, which loading it tells
+        return clone  # not a skill, or a broken one, which loading will report
     return clone.rename(clone.with_name(name))
 
 
 def _git(*args: str, url: str) -> str:
     settings = [part for setting in _QUIET_GIT for part in ("-c", setting)]
-    # It never asks: there may be nobody, and a prompt of a clone could be the repository's.
+    # Never prompt: nobody may be there to answer, and a repository could fake the prompt.
     silent = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES)}
     environment = {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **os.environ, **silent, "LC_ALL": "C"}
-    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # as within a hook of another repository
+    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set if this runs in a hook of another repository
         environment.pop(variable, None)
     try:
         done = subprocess.run(
@@ -233,7 +237,7 @@ def _git(*args: str, url: str) -> str:
     except FileNotFoundError:
         raise ConfigError("git: not installed; give a folder instead of a URL") from None
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"{shown_url(url)}: git got nothing in {_SECONDS} s") from None
+        raise ConfigError(f"{shown_url(url)}: git timed out after {_SECONDS} s") from None
     if done.returncode != 0:
         lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
         why = next((line for line in lines if line.startswith(("fatal:", "ERROR:"))), lines[-1] if lines else "failed")

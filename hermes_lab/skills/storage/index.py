@@ -1,8 +1,7 @@
-"""The index of a library: all that there is to know of every skill, in one SQLite table, with search by meaning.
+"""The index of a library: everything known about each skill, in one SQLite table with semantic search.
 
-Everything in it is derived, from the skills themselves and from the store's history and uses, so the file may be
-deleted at any time. It is brought up to date whenever it is opened; what is costly, reading, checking and embedding a
-skill, is done once for each content.
+All of it is derived from the skills and the store's history and uses, so the file may be deleted at any time. It is
+updated whenever it is opened. The expensive steps, parsing, checking and embedding, run once per content of a skill.
 """
 
 from __future__ import annotations
@@ -35,15 +34,16 @@ if TYPE_CHECKING:
     import numpy as np
 
 _VERSION = 2
-"""Of the table; a file of another version is made anew."""
+"""Schema version of the table; a file with another version is rebuilt."""
 _BUSY_SECONDS = 30.0
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """A row: one skill. `id` is the digest of its content.
+    """A row of the index: one skill. `id` is the digest of its content.
 
-    `created`, `changed`, `episode` and `model` are of the first and the last write in the store's history, empty where
-    it knows none. The rates are None where no use was judged; `low` and `high` are those of `SkillStats`.
+    `created` is the time of the first change in the store's history; `changed`, `episode` and `model` are those of the
+    last one. All are empty if there is none. The rates are None if no use was judged; `low` and `high` are as in
+    `SkillStats`.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Hit(Struct, frozen=True):
-    """A skill and how alike it is to what was asked: the cosine of their vectors, in [-1, 1]."""
+    """A search result. `score` is the cosine similarity of skill and query, in [-1, 1]."""
 
     score: float
     entry: Entry
@@ -88,26 +88,26 @@ _TABLE = f"CREATE TABLE skills ({', '.join(_COLUMNS)}, embedding BLOB, UNIQUE (n
 
 
 class Index:
-    """An open index. Any number of processes may have the same file open."""
+    """An open index. Several processes may open the same file."""
 
     def __init__(self, path: Path | None = None, config: SkillsConfig | None = None) -> None:
-        """Opens the file, made where it is missing; without a path it is kept in memory."""
+        """Opens or creates the file; without a path, the index is kept in memory."""
         self._config = config or SkillsConfig()
         self._db = _open(path)
 
     @classmethod
     def of(cls, store: SkillStore, config: SkillsConfig | None = None) -> Self:
-        """The index of a store, brought up to date; a broken file is made anew."""
+        """Opens and updates the index of a store; a corrupt file is rebuilt."""
         try:
             return cls._of(store, config)
         except sqlite3.OperationalError as error:
             raise InfraError(f"{index_path(store)}: {error}") from None
-        except sqlite3.DatabaseError:  # no database, or a damaged one: nothing is lost with it
+        except sqlite3.DatabaseError:  # corrupt or not a database; nothing is lost, since all of it is derived
             return cls.rebuild(store, config)
 
     @classmethod
     def rebuild(cls, store: SkillStore, config: SkillsConfig | None = None) -> Self:
-        """The index of a store, made anew from what it is derived from."""
+        """Rebuilds the index of a store."""
         index_path(store).unlink(missing_ok=True)
         return cls._of(store, config)
 
@@ -119,8 +119,7 @@ class Index:
         return index
 
     def refresh(self, library: Library, *, history: Iterable[Change] = (), uses: Iterable[Use] = ()) -> None:
-        """Makes the rows those of `library`; nothing is done where they are so already. `history` and `uses` are all
-        there are, the oldest first."""
+        """Updates the rows to `library` if needed. `history` and `uses` must be complete and in order, oldest first."""
         changes, uses = list(history), list(uses)
         state = hashlib.sha256(
             f"{library.snapshot} {len(changes)} {len(uses)} {self._config.model_dump_json()}".encode()
@@ -140,11 +139,11 @@ class Index:
             db.execute("UPDATE state SET value = ?", (state,))
 
     def entries(self) -> list[Entry]:
-        """All skills, by name."""
+        """Returns all skills, by name."""
         return [entry for entry, _ in self._rows()]
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` skills whose name, description and use are nearest in meaning to `query`, best first."""
+        """Returns the `k` skills whose name, description and triggers are most similar to `query`, best first."""
         from hermes_lab.memory.embed import embed
 
         return self._nearest(embed([query])[0])[:k]
@@ -156,15 +155,15 @@ class Index:
         if not rows:
             return []
         scores = np.frombuffer(b"".join(embedding for _, embedding in rows), np.float32).reshape(len(rows), -1) @ vector
-        best = np.argsort(-scores, kind="stable")  # equal ones by name
-        return [Hit(float(scores[place]), rows[place][0]) for place in best]
+        best = np.argsort(-scores, kind="stable")  # stable: ties stay in name order
+        return [Hit(float(scores[index]), rows[index][0]) for index in best]
 
     def _rows(self) -> list[tuple[Entry, bytes]]:
         rows = self._db.execute("SELECT * FROM skills ORDER BY name")
         return [(_from_cells(cells), embedding) for *cells, embedding in rows]
 
     def close(self) -> None:
-        """Gives back the file."""
+        """Closes the file."""
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -175,20 +174,19 @@ class Index:
 
 
 def index_path(store: SkillStore) -> Path:
-    """Where a store's index lies."""
+    """Returns the path of a store's index."""
     return Path(store.root, ".hermes", "index.sqlite")
 
 
 def current_uses(uses: Iterable[Use], changes: Iterable[Change]) -> list[Use]:
-    """The uses of the skills as they are: a skill that was written begins anew, since what went before was of another
-    text."""
+    """Returns the uses since each skill's last write; earlier ones were of a different text."""
     written = last_written(changes)
     return [use for use in uses if use.at >= written.get(use.name, "")]
 
 
 def last_written(changes: Iterable[Change]) -> dict[str, str]:
-    """When each skill was last written, by name. Marks such as a pin, what the curator does, and going back to an
-    earlier state are no writes."""
+    """Returns when each skill was last written, by name. Marks such as a pin, changes by the curator and rollbacks are
+    not writes."""
     written = {}
     for change in changes:
         if change.action is not None:
@@ -199,8 +197,10 @@ def last_written(changes: Iterable[Change]) -> dict[str, str]:
 
 
 def last_touched(changes: Iterable[Change]) -> dict[str, str]:
-    """When anybody but the curator last changed anything of each skill, by name: one that a person brought back is not
-    put away again at once."""
+    """Returns when each skill was last changed by anybody but the curator, by name.
+
+    Restoring a skill counts, so that the curator does not archive it again at once.
+    """
     return {name: change.at for change in changes if change.origin != "curator" for name in change.changed}
 
 
@@ -212,9 +212,9 @@ def _entries(
     known: Mapping[str, Entry],
 ) -> list[Entry]:
     entries = [_of_content(skill, library.digests[name], known) for name, skill in library.skills.items()]
-    fared = stats(current_uses(uses, changes), alpha=config.ema_alpha)
+    outcomes = stats(current_uses(uses, changes), alpha=config.ema_alpha)
     problems = {entry.name: entry.problems for entry in entries}
-    verdicts = {verdict.name: verdict for verdict in health(library, fared, problems, config)}
+    verdicts = {verdict.name: verdict for verdict in health(library, outcomes, problems, config)}
     first: dict[str, Change] = {}
     last: dict[str, Change] = {}
     for change in changes:
@@ -225,7 +225,7 @@ def _entries(
         msgspec.structs.replace(
             entry,
             **_provenance(first.get(entry.name), last.get(entry.name)),
-            **_outcomes(fared.get(entry.name)),
+            **_outcomes(outcomes.get(entry.name)),
             health=verdicts[entry.name].verdict,
             reason=verdicts[entry.name].reason,
         )
@@ -234,7 +234,7 @@ def _entries(
 
 
 def _of_content(skill: Skill, digest: str, known: Mapping[str, Entry]) -> Entry:
-    """The row of a skill that nothing has become of yet."""
+    """Returns the row of a skill, without history and outcomes for a new one."""
     if digest in known:
         return known[digest]
     return Entry(
@@ -255,14 +255,14 @@ def _provenance(first: Change | None, last: Change | None) -> dict[str, str]:
     return {"created": first.at, "changed": last.at, "episode": last.episode, "model": last.model}
 
 
-def _outcomes(fared: SkillStats | None) -> dict[str, Any]:
-    if fared is None or not fared.judged:
+def _outcomes(outcomes: SkillStats | None) -> dict[str, Any]:
+    if outcomes is None or not outcomes.judged:
         unjudged = dict.fromkeys(("success_rate", "low", "high"))
-        uses, last_used = (fared.uses, fared.last_used) if fared else (0, "")
+        uses, last_used = (outcomes.uses, outcomes.last_used) if outcomes else (0, "")
         return {"uses": uses, "judged": 0, "solved": 0, "last_used": last_used, **unjudged}
-    measured = msgspec.structs.asdict(fared)
-    del measured["mean"], measured["ema"]  # shrunk by the prior, and by age; what was measured is the rate
-    return {**measured, "success_rate": fared.solved / fared.judged}
+    measured = msgspec.structs.asdict(outcomes)
+    del measured["mean"], measured["ema"]  # the index has the observed rate instead of these estimates
+    return {**measured, "success_rate": outcomes.solved / outcomes.judged}
 
 
 def _embed(entries: Sequence[Entry]) -> np.ndarray:
@@ -301,7 +301,7 @@ def _open(path: Path | None) -> sqlite3.Connection:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """All of it or nothing; other writers wait."""
+    """An atomic transaction that blocks other writers."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db

@@ -1,4 +1,4 @@
-"""Which folders are a run's: whatever is in a run is a record, and stays as it is."""
+"""Protects the folders of runs, which are records and must not be changed."""
 
 import shlex
 from pathlib import Path
@@ -8,18 +8,18 @@ from hermes_lab.skills.storage.store import SkillStore
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run."""
+    """Whether a folder is a run."""
     return (folder / "run.json").is_file()
 
 
 def run_of(folder: Path) -> Path | None:
-    """The run that a folder is, or lies in, also by a link."""
+    """Returns the run that contains a folder (or is it), after resolving links; None if there is none."""
     folder = folder.resolve()
-    return next((place for place in (folder, *folder.parents) if is_run(place)), None)
+    return next((path for path in (folder, *folder.parents) if is_run(path)), None)
 
 
 def store_in(folder: Path) -> SkillStore:
-    """The library in a folder, to be changed. Raises `ConfigError` for one inside a run."""
+    """Opens the library in a folder for changes. Raises `ConfigError` if it is inside a run."""
     if run := run_of(folder):
         raise ConfigError(
             f"{folder}: a run ({run}) cannot be changed; copy its skills to your own with: "

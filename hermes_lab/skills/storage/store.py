@@ -1,20 +1,20 @@
-"""A library of skills on disk that many processes read and write, and people edit by hand.
+"""A library of skills on disk that several processes read and write, and users edit by hand.
 
-`<root>/<name>/SKILL.md` is the library as it is. What is the store's own lies in the hidden `<root>/.hermes/`:
+`<root>/<name>/SKILL.md` is the current library. The hidden folder `<root>/.hermes/` has the files of the store:
 
     lock            held from reading to writing
     history.jsonl   every change, with its provenance (`hermes_lab.skills.storage.history`)
-    objects/        every version of every skill, by its digest
+    objects/        every version of every skill, by digest
     uses.jsonl      every use of a skill
-    cache           the library in one piece, with the times of its files; may be deleted
-    scratch/        files that are about to take their place
-    aside/          broken skills in whose place a person put an earlier version
+    cache           the serialized library with the ctimes of its files; may be deleted
+    scratch/        new files before they are moved to their final path
+    aside/          broken skills that the user replaced by an earlier version
 
-A change is put on the disk whole, objects first and then its line of the history, before a file of the library is
-touched. After a crash the next who comes finishes it. So a library is what it was or what it shall be, and each of its
-states can be had again: the history tells which skills it held, and the objects what these were.
+A change is atomic: its objects, and then its line of the history, are synced to disk before any file of the library
+changes, and after a crash the next process finishes it. Every past state can be restored: the history says which skills
+it had, and the objects have their content.
 
-A SKILL.md that somebody broke is theirs to mend: its skill is left out meanwhile, and the file is not touched.
+A SKILL.md that is not valid after an edit by hand is left for the user to fix; its skill is left out until then.
 """
 
 import os
@@ -40,13 +40,13 @@ from hermes_lab.skills.storage.history import Change, History, change_between
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Action, Origin
 
-_WAIT = 60.0
+_LOCK_SECONDS = 60.0
 _OURS = ".hermes"
 _EMPTY = Library().snapshot
 
 
 class SkillStore:
-    """The library in a folder, which need not be there before the first write."""
+    """The library in a folder, which is created by the first write."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -60,27 +60,29 @@ class SkillStore:
         self._seen: Seen | None = None
 
     def load(self) -> Library:
-        """The library as it is, once an interrupted change is finished and edits by hand are taken down; without the
-        skills that are `broken`. Raises `InfraError` where the disk fails."""
+        """Returns the current library without `broken` skills.
+
+        Finishes an interrupted change and records edits by hand first. Raises `InfraError` if the disk fails.
+        """
         return self._look().library
 
     def broken(self) -> Mapping[str, str]:
-        """By the name of its folder, of each skill that `load` leaves out what is wrong, and how to mend it."""
+        """Returns an error message with a fix for each skill that `load` leaves out, by folder name."""
         found = self._look().broken
         known = {name for change in self._history.read() for name in change.changed} if found else ()
-        return {name: f"{why}; {self._cure(name) if name in known else 'mend the file'}" for name, why in found.items()}
+        return {name: f"{why}; {self._fix(name) if name in known else 'fix the file'}" for name, why in found.items()}
 
     def commit(
         self, edits: Sequence[SkillEdit], origin: Origin, *, episode: str, model: str
     ) -> tuple[Library, list[SkillWrite]]:
-        """Does edits to one skill of the newest library, all or none of them, as one change.
+        """Applies edits to one skill of the current library, atomically and as one change.
 
-        Raises `ToolError` as `manage.apply` does, and `InfraError` where the disk fails: then nothing was changed.
+        Raises `ToolError` as `manage.apply` does, and `InfraError` if the disk fails; in both cases nothing changes.
         """
         with self._locked():
-            seen = self._settled()
-            if theirs := next((edit.name for edit in edits if edit.name in seen.broken), ""):
-                raise ToolError(f"name: the file of the skill {theirs!r} is broken, and a person's to mend; leave it")
+            seen = self._recovered()
+            if broken := next((edit.name for edit in edits if edit.name in seen.broken), ""):
+                raise ToolError(f"name: the file of the skill {broken!r} is broken, and a person's to mend; leave it")
             after, writes = apply_all(seen.library, edits, origin=origin, episode=episode, model=model)
             first, paths = writes[0], tuple(write.path for write in writes if write.path)
             self._make(
@@ -91,38 +93,38 @@ class SkillStore:
     def change(
         self, make: Callable[[Library], Library], *, origin: Origin, reason: str, over_broken: bool = False
     ) -> Change:
-        """Makes of the newest library another one, all at once. A change that changes nothing is not taken down.
+        """Atomically replaces the current library by `make(library)`. A change without effect is not recorded.
 
-        Raises `ConfigError` where it would put a skill in the place of a broken one. With `over_broken` it does so, and
-        the folder that was there is kept in `aside`.
+        Raises `ConfigError` if this would overwrite a broken skill, unless `over_broken` is set; then the broken folder
+        is moved to `aside`.
         """
         with self._locked():
-            seen = self._settled()
+            seen = self._recovered()
             return self._make(seen, make(seen.library), origin, over_broken=over_broken, reason=reason)
 
     def history(self) -> Iterator[Change]:
-        """Every change that was made, the oldest first."""
+        """Yields all changes, oldest first."""
         return self._history.read()
 
     def snapshots(self) -> list[Change]:
-        """Every state that the library was ever in, as the change that first made it, the oldest first."""
+        """Returns the first change to each state that the library ever had, oldest first."""
         first: dict[str, Change] = {}
         for change in self._history.read():
             first.setdefault(change.after, change)
         return list(first.values())
 
     def at(self, snapshot: str) -> Library:
-        """A state that the library was in. Raises `ConfigError` where it never was, or its content is damaged."""
+        """Returns a past state of the library. Raises `ConfigError` if it does not exist or is damaged."""
         digests = self._digests(snapshot)
         if digests is None:
             raise ConfigError(f"{self.root}: no snapshot {snapshot!r}; `hermes-lab skills history` names them")
         library = Library(self._object(digest) for digest in digests.values())
         if library.snapshot != snapshot:
-            raise ConfigError(f"{self._objects}: what snapshot {snapshot!r} held is damaged")
+            raise ConfigError(f"{self._objects}: snapshot {snapshot!r} is damaged")
         return library
 
     def note_use(self, use: Use) -> None:
-        """Takes down that an episode loaded a skill."""
+        """Records that an episode loaded a skill."""
         with self._locked(), self._uses.open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
@@ -130,7 +132,7 @@ class SkillStore:
             file.write(b"\n" * torn + msgspec.json.encode(use) + b"\n")
 
     def uses(self) -> list[Use]:
-        """Every use that was taken down, the oldest first; a line that a crash tore is none."""
+        """Returns all recorded uses, oldest first; a line truncated by a crash is skipped."""
         found = []
         lines = self._uses.read_bytes().splitlines() if self._uses.exists() else []
         for line in lines:
@@ -146,12 +148,12 @@ class SkillStore:
             self._seen = seen
             return seen
         with self._locked():
-            seen = self._settled()
+            seen = self._recovered()
             keep(self._cache, seen)
             return seen
 
     def _make(self, seen: Seen, after: Library, origin: Origin, *, over_broken: bool = False, **what: Any) -> Change:
-        """Takes the library, which is as it was `seen`, to `after`."""
+        """Changes the library from its state in `seen` to `after`."""
         before = seen.library
         change = change_between(before.digests, after.digests, origin=origin, **what)
         changed = change.changed
@@ -159,26 +161,26 @@ class SkillStore:
             return change
         in_the_way = sorted(changed.keys() & seen.broken)
         if in_the_way and not over_broken:
-            raise ConfigError("; ".join(f"{seen.broken[name]}; {self._cure(name)}" for name in in_the_way))
-        self._keep(after, changed)
-        with self._put_aside(in_the_way):
+            raise ConfigError("; ".join(f"{seen.broken[name]}; {self._fix(name)}" for name in in_the_way))
+        self._store_objects(after, changed)
+        with self._moved_aside(in_the_way):
             self._carry_out(before, after, change)
         return change
 
     @contextmanager
-    def _put_aside(self, names: Sequence[str]) -> Iterator[None]:
-        """Moves the folders of broken skills away, and back where what is done then fails."""
+    def _moved_aside(self, names: Sequence[str]) -> Iterator[None]:
+        """Moves the folders of broken skills to `aside`, and back if the body of the `with` statement fails."""
         moved: list[tuple[Path, Path]] = []
         try:
             for name in names:
                 self.aside.mkdir(exist_ok=True)
-                place = Path(tempfile.mkdtemp(dir=self.aside, prefix=f"{name}-"), name)
-                (self.root / name).rename(place)
-                moved.append((self.root / name, place))
+                target = Path(tempfile.mkdtemp(dir=self.aside, prefix=f"{name}-"), name)
+                (self.root / name).rename(target)
+                moved.append((self.root / name, target))
             yield
         except OSError:
-            for was, place in moved:
-                place.rename(was)
+            for source, target in moved:
+                target.rename(source)
             raise
 
     def _carry_out(self, before: Library, after: Library, change: Change) -> None:
@@ -196,8 +198,8 @@ class SkillStore:
             raise
         self._history.finish()
 
-    def _settled(self) -> Seen:
-        """The library as it is, once what a crash left is finished, and what people did by hand is taken down."""
+    def _recovered(self) -> Seen:
+        """Returns the current library after finishing an interrupted change and recording edits by hand."""
         for left in self._scratch.iterdir():
             left.unlink()
         if (begun := self._history.pending()) is not None:
@@ -210,17 +212,16 @@ class SkillStore:
         seen = look(self.root, self._seen or kept(self._cache))
         last = self._history.last()
         if seen.library.snapshot != (last.after if last else _EMPTY):
-            self._take_down(seen, last)
+            self._record_edits_by_hand(seen, last)
         self._seen = seen._replace(size=self._history.size)
         return self._seen
 
-    def _take_down(self, seen: Seen, last: Change | None) -> None:
-        """Enters into the history what was done to the library by hand since its last change. Breaking a skill is no
-        write to it."""
+    def _record_edits_by_hand(self, seen: Seen, last: Change | None) -> None:
+        """Adds edits by hand since the last change to the history. An edit that breaks a skill is not a write."""
         library = seen.library
         held = self._digests(last.after) if last else None
         by_hand = change_between(held or {}, library.digests, origin="user", reason="was there already")
-        self._keep(library, by_hand.changed)
+        self._store_objects(library, by_hand.changed)
         if held is None:
             self._history.add([by_hand])
             return
@@ -236,8 +237,8 @@ class SkillStore:
             held = now
         self._history.add(changes)
 
-    def _keep(self, library: Library, names: Iterable[str]) -> None:
-        """Puts the content of skills among the objects, once for each content."""
+    def _store_objects(self, library: Library, names: Iterable[str]) -> None:
+        """Stores the content of skills as objects, unless they exist."""
         for name in names:
             if (skill := library.skills.get(name)) is None or (path := self._objects / library.digests[name]).exists():
                 continue
@@ -245,9 +246,9 @@ class SkillStore:
             write_synced(self._scratch, msgspec.msgpack.encode(skill)).replace(path)
         sync_folder(self._objects)
 
-    def _cure(self, name: str) -> str:
+    def _fix(self, name: str) -> str:
         where = shlex.quote(str(self.root))
-        return f"mend the file, or `hermes-lab skills restore {shlex.quote(name)} --in {where}` for what it was"
+        return f"fix the file, or use its last version: `hermes-lab skills restore {shlex.quote(name)} --in {where}`"
 
     def _files(self, digest: str) -> Files:
         return files_of(self._object(digest) if digest else None)
@@ -259,7 +260,7 @@ class SkillStore:
             raise ConfigError(f"{self._objects / digest}: cannot be read: {error}") from None
 
     def _digests(self, snapshot: str) -> dict[str, str] | None:
-        """The skills that a past state held; None where there was no such state."""
+        """Returns the digests of the skills in a past state; None if there is no such state."""
         held: dict[str, str] = {}
         if snapshot == _EMPTY:
             return held
@@ -274,7 +275,7 @@ class SkillStore:
         try:
             for folder in (self._objects, self._scratch):
                 folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._ours / "lock", timeout=_WAIT, poll_interval=0.005):
+            with FileLock(self._ours / "lock", timeout=_LOCK_SECONDS, poll_interval=0.005):
                 yield
         except Timeout:
             raise ToolError("the skill library is busy; try again later") from None
@@ -287,7 +288,7 @@ _skill = msgspec.msgpack.Decoder(Skill).decode
 
 
 def _check(skill: Skill) -> None:
-    """Raises `ConfigError` for a skill that could not be read again."""
+    """Raises `ConfigError` for a skill that could not be read back."""
     try:
         if skill_format.parse(skill.text, skill.files).name != skill.name:
             raise ToolError("its frontmatter says another name")

@@ -96,9 +96,9 @@ def test_no_hook_and_no_submodule_comes_with_a_repository(
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("http://example.org/x.git", "http is not fetched from"),
-        ("git://example.org/x.git", "git is not fetched from"),
-        ("ext://sh", "ext is not fetched from"),
+        ("http://example.org/x.git", "http URLs are not supported"),
+        ("git://example.org/x.git", "git URLs are not supported"),
+        ("ext://sh", "ext URLs are not supported"),
         ("--upload-pack=touch", "no such folder"),
         ("file:///nowhere/at/all", "git: fatal"),
     ],

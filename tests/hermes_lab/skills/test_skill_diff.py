@@ -49,6 +49,6 @@ def test_files_that_come_go_and_are_no_text_are_told() -> None:
         "scripts/new": "added",
     }
     texts = {file.path: file.text for file in found.files}
-    assert texts["scripts/image"] == "no text: a/scripts/image: 2 bytes -> 3 bytes\n"
+    assert texts["scripts/image"] == "binary file: a/scripts/image: 2 bytes -> 3 bytes\n"
     assert texts["scripts/new"] == "--- /dev/null\n+++ b/a/scripts/new\n@@ -0,0 +1 @@\n+y = 2\n"
     assert texts["scripts/gone"].endswith("-x = 1\n\\ No newline at end of file\n")

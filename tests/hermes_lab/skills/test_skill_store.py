@@ -160,7 +160,7 @@ def test_a_broken_skill_is_left_out_and_named_and_nothing_is_written_over_it(sto
     assert set(other.load().skills) == {"b"}
     assert set(SkillStore(store.root).load().skills) == {"b"}, "not what the cache held"
     assert re.search(
-        r"a/SKILL\.md: line 3: .*quotes; mend the file, or `hermes-lab skills restore a", other.broken()["a"]
+        r"a/SKILL\.md: line 3: .*quotes; fix the file, or use .*: `hermes-lab skills restore a", other.broken()["a"]
     )
     edit(other, "create", "c", "d", "body")
     with pytest.raises(ToolError, match="a person's to mend"):
