@@ -1,1 +1,1 @@
-"""Tools, a file each, discovered by the registry."""
+"""The built-in tools, one per module; the registry discovers them."""

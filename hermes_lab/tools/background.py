@@ -1,6 +1,6 @@
-"""Commands that go on in the background of an episode: `terminal` starts them, `process` looks after them.
+"""Background commands of an episode; `terminal` starts them and `process` manages them.
 
-Everything goes through `Sandbox.exec`, so it is the same in every kind of sandbox.
+All of it uses `Sandbox.exec`, so it works in every kind of sandbox.
 """
 
 import shlex
@@ -13,17 +13,17 @@ from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.scratch import Scratch, inside, room
 
 _START_SECONDS = 30.0
-_KILLED = 137  # the exit code of a command that SIGKILL ended
+_KILLED = 137  # exit code after SIGKILL
 
-# The outer shell leads a session of its own, so that the group of its id is the whole command. The log is there before
-# it: a look may come before the shell has opened it.
+# The outer shell leads its own session, so that its process group is the whole command. The log is created first, since
+# it may be read before the shell has opened it.
 _START = """\
 mkdir -p {folder} && : >{folder}/log && {{
   setsid bash -c 'bash -c "$1"; echo "$?" >"$2"' bash {command} {folder}/exit >{folder}/log 2>&1 </dev/null &
 }} && echo "$!"
 """
-# A process that is dead but not yet reaped still answers to kill -0. First a look at the process, then at the file:
-# one that ends in between has an exit code.
+# `kill -0` also succeeds for a zombie. The process is checked before the file: if it exits in between, there is an exit
+# code.
 _LOOK = """\
 look() {
   local state=gone stat
@@ -35,7 +35,7 @@ look() {
   echo "$state"
 }
 """
-# The part of a log that was not seen, but no more of it than its last bytes.
+# Prints the new part of a log, or only its end if it is too long.
 _NEWS = """\
 [[ -f {folder}/log ]] || {{ echo "its output was deleted"; exit 1; }}
 look {folder} {pid}
@@ -48,7 +48,7 @@ tail -c +$((start + 1)) {folder}/log | head -c $((size - start))
 
 @dataclass
 class Process:
-    """A command in the background. `seen`: bytes of its log that the model was shown."""
+    """A background command. `seen` is the number of bytes of its log that the model has seen."""
 
     id: str
     command: str
@@ -59,14 +59,14 @@ class Process:
     exit_code: int | None = None
 
     def note(self, look: str) -> None:
-        """Takes over what a look at it gave. One that ended without an exit code was killed."""
+        """Updates the status from the output of `look`. A process that ended without an exit code was killed."""
         if self.status == "running" and look != "running":
             self.status = "exited" if look.isdecimal() else "killed"
             self.exit_code = int(look) if look.isdecimal() else _KILLED
 
 
 class News(NamedTuple):
-    """What a command wrote since the last look. `skipped`: bytes before `text` that were left out."""
+    """New output of a command. `skipped` is the number of bytes left out before `text`."""
 
     text: str
     skipped: int
@@ -77,18 +77,18 @@ class Background:
 
     def __init__(self) -> None:
         self.processes: dict[str, Process] = {}
-        self._begun = 0
+        self._started = 0
 
     def find(self, id: str) -> Process:
-        """Raises `ToolError` listing what there is."""
+        """Returns the command with this id. Raises `ToolError` listing the known ids."""
         if id not in self.processes:
             raise ToolError(f"no background command {id!r}; there are: {', '.join(self.processes) or 'none'}")
         return self.processes[id]
 
     async def start(self, ctx: ToolContext, command: str, workdir: str) -> Process:
-        """Starts a command with the agent's directory and variables."""
-        self._begun += 1
-        id = f"p{self._begun}"
+        """Starts a command with the agent's working directory and environment variables."""
+        self._started += 1
+        id = f"p{self._started}"
         folder = f"{await ctx.state(Scratch).folder(ctx.sandbox)}/{id}"
         script = _START.format(folder=folder, command=shlex.quote(command))
         result = await ctx.sandbox.exec(script, timeout=_START_SECONDS, workdir=workdir)
@@ -99,7 +99,7 @@ class Background:
         return self.processes[id]
 
     async def look(self, ctx: ToolContext, processes: Collection[Process]) -> None:
-        """Brings their status up to date."""
+        """Updates the status of the processes."""
         if running := [process for process in processes if process.status == "running"]:
             script = "\n".join(f"look {process.folder} {process.pid}" for process in running)
             lines = (await inside(ctx.sandbox, _LOOK + script)).splitlines()
@@ -107,7 +107,7 @@ class Background:
                 process.note(line)
 
     async def news(self, ctx: ToolContext, process: Process) -> News:
-        """What it wrote since the last call, the newest of it where that is much. Brings the status up to date."""
+        """Returns the output since the last call, or only its end if it is too long. Updates the status."""
         script = _NEWS.format(folder=process.folder, pid=process.pid, seen=process.seen, most=room(ctx))
         look, numbers, text = (await inside(ctx.sandbox, _LOOK + script)).split("\n", 2)
         size, start = map(int, numbers.split())
@@ -116,7 +116,7 @@ class Background:
         return News(text, skipped)
 
     async def lines(self, ctx: ToolContext, process: Process, offset: int | None, limit: int) -> tuple[str, int]:
-        """Lines of all that it wrote, from line `offset` or else the last ones; and how many there are."""
+        """Returns `limit` lines of the log, from line `offset` or else the last ones, and the total number of lines."""
         log = f"{process.folder}/log"
         if offset is None:
             part = f"tail -n {limit} {log} | tail -c {room(ctx)}"
@@ -126,7 +126,7 @@ class Background:
         return text, int(total)
 
     async def kill(self, ctx: ToolContext, process: Process) -> None:
-        """Ends it, with all that it started; one that has just begun leads no group yet."""
+        """Kills the process group, and the process itself, which may not lead its group yet just after the start."""
         await self.look(ctx, [process])
         itself = process.pid if process.status == "running" else ""
         await inside(ctx.sandbox, f"kill -KILL -- -{process.pid} {itself} 2>/dev/null || true")

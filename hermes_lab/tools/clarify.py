@@ -1,4 +1,4 @@
-"""A question to the person who gave the task."""
+"""The `clarify` tool: asks the user a question."""
 
 from typing import Annotated, Any
 

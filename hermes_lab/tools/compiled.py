@@ -1,4 +1,4 @@
-"""Compiled skills as tools of their own: the schema is read from the function, the call runs in the sandbox."""
+"""Compiled skills as tools: the schema comes from the function's signature, and calls run in the sandbox."""
 
 import json
 import logging
@@ -19,16 +19,16 @@ from hermes_lab.types import Skill
 
 TOOLSET = "compiled"
 _CONTEXT = Parameter("_ctx", Parameter.POSITIONAL_ONLY)
-_END = 2000  # characters of the output of a call that ended without an answer
+_MAX_OUTPUT = 2000  # characters; the end of the output is shown if a call fails without a result
 _HEADER = 200
 _log = logging.getLogger(__name__)
-_of_libraries: WeakKeyDictionary[Library, Mapping[str, Tool]] = WeakKeyDictionary()
+_tools_by_library: WeakKeyDictionary[Library, Mapping[str, Tool]] = WeakKeyDictionary()
 
 
 def compiled_tools(library: Library) -> Mapping[str, Tool]:
-    """The tools that a library's compiled skills are, by name. One whose script is no such function any more is left
-    out, and so is one with the name of a tool that was there before it."""
-    if (found := _of_libraries.get(library)) is None:
+    """Returns the tools of a library's compiled skills, by name. Skills whose script is no longer a valid function, or
+    whose name is taken by another tool, are left out."""
+    if (found := _tools_by_library.get(library)) is None:
         found = {}
         for skill in library.skills.values():
             name = skill_format.compiled(skill)
@@ -36,8 +36,8 @@ def compiled_tools(library: Library) -> Mapping[str, Tool]:
                 try:
                     found[name] = _tool(skill.name, name, skill.files.get(f"scripts/{name}.py", b"").decode())
                 except (ToolError, UnicodeDecodeError) as error:
-                    _log.warning("skill %s is no tool: %s", skill.name, error)
-        _of_libraries[library] = found
+                    _log.warning("skill %s cannot be used as a tool: %s", skill.name, error)
+        _tools_by_library[library] = found
     return found
 
 
@@ -49,7 +49,7 @@ def _tool(skill: str, name: str, source: str) -> Tool:
         return await _call(ctx, skill, name, arguments)
 
     call.__name__ = name
-    call.__doc__ = function.doc.replace("{", "(").replace("}", ")")  # in a tool's text, braces name other tools
+    call.__doc__ = function.doc.replace("{", "(").replace("}", ")")  # braces have a meaning in tool descriptions
     call.__signature__ = function.signature.replace(  # type: ignore[attr-defined]
         parameters=[_CONTEXT, *function.signature.parameters.values()]
     )
@@ -70,21 +70,21 @@ async def _call(ctx: ToolContext, name: str, function: str, arguments: dict[str,
         "arguments": arguments,
         "limit": max(ctx.config.output_chars - _HEADER, _HEADER),
     }
-    place = f".hermes/{secrets.token_hex(8)}.json"
-    await ctx.sandbox.provide(place, json.dumps(order).encode())
-    command = await runner(ctx.sandbox, "call", f"{ctx.sandbox.seen_skills}/{place}")
+    order_file = f".hermes/{secrets.token_hex(8)}.json"
+    await ctx.sandbox.provide(order_file, json.dumps(order).encode())
+    command = await runner(ctx.sandbox, "call", f"{ctx.sandbox.seen_skills}/{order_file}")
     result = await ctx.sandbox.exec(command, timeout=ctx.config.timeout, workdir=ctx.sandbox.seen_workspace)
     try:
         answer: dict[str, Any] = json.loads(result.output.partition("\n")[0])
     except ValueError:
         why = f"was killed after {ctx.config.timeout:g} seconds" if result.timed_out else "ended without a result"
-        said = {"output": result.output[-_END:]} if result.output else {}
-        return {"error": f"{function} {why}, exit code {result.exit_code}", **said}
+        output = {"output": result.output[-_MAX_OUTPUT:]} if result.output else {}
+        return {"error": f"{function} {why}, exit code {result.exit_code}", **output}
     return answer
 
 
 def _current(ctx: ToolContext, name: str) -> Skill:
-    """The skill as it is now, of which the call is a use: it may have been changed since the session began."""
+    """Returns the current version of the skill, which may have changed during the session, and counts a load."""
     skill = ctx.skills.library.skills.get(name) if ctx.skills else None
     if ctx.skills is None or skill is None or not skill_format.listed(skill):
         raise ToolError(f"the skill {name!r} is gone")

@@ -1,4 +1,4 @@
-"""Work for a child agent."""
+"""The `delegate_task` tool: runs a child agent."""
 
 from typing import Any
 

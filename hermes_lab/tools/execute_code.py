@@ -1,4 +1,4 @@
-"""Python scripts in the sandbox."""
+"""The `execute_code` tool: runs Python scripts in the sandbox."""
 
 import shlex
 from typing import Annotated, Any

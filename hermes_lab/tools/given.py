@@ -1,4 +1,4 @@
-"""Tools that a task brings: the schema is given, the state is whoever made them keeps."""
+"""Tools given by a task, with an explicit schema and a function that may keep its own state."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,11 +18,11 @@ def given_tool(
     parameters: Mapping[str, Any],
     call: Callable[..., dict[str, Any]],
 ) -> GivenTool:
-    """A tool that runs `call` in a thread, with the arguments that the model passes and no other ones.
+    """Returns a tool that runs `call` in a thread, with only the arguments that the model passed.
 
-    `parameters` is the JSON schema of an object. It goes to the model as it is; of what comes back the names are
-    checked, since an unknown or a missing argument is nobody's but the caller's mistake, and the values are left to
-    `call`. What `call` raises is the tool's error.
+    `parameters` is the JSON schema of an object and goes to the model unchanged. Only the names of the arguments are
+    validated; unknown and missing ones are errors, and `call` must check the values. Exceptions of `call` are returned
+    to the model as errors of the tool.
     """
     function = {"name": name, "description": description, "parameters": dict(parameters)}
 
@@ -44,7 +44,7 @@ def _names_only(name: str, properties: Mapping[str, Any], required: Sequence[str
 
 
 def _takes_null(schema: object) -> bool:
-    """Whether null is a value of its own there, and not another way to leave the argument out."""
+    """Whether the schema allows null as a value, so that it does not mean that the argument was left out."""
     if not isinstance(schema, Mapping):
         return False
     kinds = schema.get("type") or ()

@@ -1,17 +1,20 @@
-"""File-name globs as POSIX extended regular expressions, for `find -regex`."""
+"""Translates file name globs to POSIX extended regular expressions, for `find -regex`."""
 
 _SPECIAL = frozenset("\\.[{()*+?^$|")
 
 
 def regex(glob: str) -> str:
-    """Matches a path below a folder. `*` and `?` stay within a name, `**/` is any number of folders, `{a,b}` either,
-    `[ab]` and `[!ab]` one character. A glob without a slash is that of a name in any folder."""
+    """Returns a regex that matches paths relative to a folder.
+
+    `*` and `?` do not match a slash, `**/` matches any number of folders, `{a,b}` either alternative, and `[ab]` and
+    `[!ab]` one character. A glob without a slash matches file names in any folder.
+    """
     glob = glob.removeprefix("./").removeprefix("/")
     return _translated(glob if "/" in glob else f"**/{glob}")
 
 
 def literal(text: str) -> str:
-    """Matches `text` alone."""
+    """Escapes `text`."""
     return "".join(f"\\{c}" if c in _SPECIAL else c for c in text)
 
 
@@ -45,7 +48,7 @@ def _translated(glob: str) -> str:
 
 
 def _bracket_end(text: str) -> int:
-    """Where the bracket that opens `text` is closed; 0 where it is not. A `]` at its beginning is a member."""
+    """Returns the index of the `]` that closes the bracket, or 0. A leading `]` is a member of the set."""
     first = 2 if text[1:2] in ("!", "^") else 1
     return max(text.find("]", first + 1), 0)
 

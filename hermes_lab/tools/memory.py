@@ -1,4 +1,4 @@
-"""Writes to the agent's notes."""
+"""The `memory` tool: edits the agent's notes."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Replacement of a passage in a file of the workspace."""
+"""The `patch` tool: replaces a passage in a file of the workspace."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ async def patch(
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same")
     path = file_path(path)
-    # Bytes that are no UTF-8 pass through as surrogates, which no text of a model may hold.
+    # Bytes that are not UTF-8 are kept as surrogates; surrogates in the model's own text are replaced.
     before = (await ctx.sandbox.read(path)).decode(errors="surrogateescape")
     old, new = (text.encode(errors="replace").decode() for text in (old_string, new_string))
     try:

@@ -1,4 +1,4 @@
-"""Paths as models write them: `~` and `$HOME` are the workspace."""
+"""Resolves `~` and `$HOME` in paths written by models; both stand for the workspace."""
 
 import re
 
@@ -8,12 +8,12 @@ _HOME = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/+(?P<below>.*))?", re.DOTALL)
 
 
 def file_path(path: str) -> str:
-    """`path` for a tool that works on files of the workspace: relative to it where it begins with the home folder."""
+    """Returns `path` for a tool that works on workspace files; the home folder is replaced by a relative path."""
     home = _HOME.fullmatch(path)
     return path if home is None else home["below"] or "."
 
 
 def folder_path(ctx: ToolContext, path: str) -> str:
-    """`path` for a command, whose relative paths begin at the shell's own directory."""
+    """Returns `path` for a command, where relative paths start at the shell's current directory."""
     home = _HOME.fullmatch(path)
     return path if home is None else f"{ctx.sandbox.seen_workspace}/{home['below'] or ''}".rstrip("/")

@@ -1,4 +1,4 @@
-"""Commands in the background: what became of them, what they wrote, and their end."""
+"""The `process` tool: lists, polls, waits for and kills background commands."""
 
 from typing import Annotated, Any, Literal
 
@@ -45,13 +45,13 @@ async def process(
         await background.kill(ctx, found)
         return _summary(found)
     if action == "wait":
-        await _ended(ctx, found, ctx.config.timeout if timeout is None else timeout)
+        await _wait(ctx, found, ctx.config.timeout if timeout is None else timeout)
     log = await background.news(ctx, found)
     skipped = {"skipped_bytes": log.skipped} if log.skipped else {}
     return _summary(found) | {"output": log.text} | skipped
 
 
-async def _ended(ctx: ToolContext, found: Process, seconds: float) -> None:
+async def _wait(ctx: ToolContext, found: Process, seconds: float) -> None:
     pause, deadline = _FIRST_PAUSE, anyio.current_time() + seconds
     await ctx.state(Background).look(ctx, [found])
     while found.status == "running" and (left := deadline - anyio.current_time()) > 0:

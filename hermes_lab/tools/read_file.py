@@ -1,4 +1,4 @@
-"""Text files of the workspace, by line."""
+"""The `read_file` tool: reads lines of a text file in the workspace."""
 
 import difflib
 import errno
@@ -63,7 +63,7 @@ def _clipped(line: str) -> str:
 
 
 async def _suggestion(ctx: ToolContext, path: str) -> str:
-    """The files whose path or name is nearly `path`."""
+    """Suggests files with a similar path or the same name, as the end of an error message."""
     listing = await inside(ctx.sandbox, _FILES.format(most=room(ctx)))
     paths = [name.removeprefix("./") for name in listing.split("\0")[:-1]]
     near = difflib.get_close_matches(path, paths, n=_SUGGESTIONS, cutoff=0.7)

@@ -1,4 +1,4 @@
-"""Tools: declared with `@tool`, discovered in this package and by entry points, run through a `Toolbox`."""
+"""Tools are declared with `@tool`, discovered in this package and by entry points, and run by a `Toolbox`."""
 
 import difflib
 import importlib
@@ -35,26 +35,28 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Awaitable[dict[str, Any]]] | Callable[..., dict[str, Any]]
 Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
-"""Puts a question, with the answers to choose from (if any), to a person."""
+"""Asks the user a question, with optional choices, and returns the answer."""
 Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
-"""Has a child agent work on a goal, with some context, with these toolsets; gives the answer of the tool."""
+"""Runs a child agent on a goal with a context and toolsets, and returns the result of the `delegate_task` tool."""
 Serves = Callable[["ToolContext", Collection[str]], bool]
-"""Whether a tool can do anything in this episode, given its context and the names of the tools that are offered."""
+"""Whether a tool is of any use in this episode, given its context and the names of the offered tools."""
 T = TypeVar("T")
 _ENTRY_POINTS = "hermes_lab.tools"
-_WITH_COMPILED = frozenset({"skill_view", "skill_compile"})  # beside these, compiled skills are tools
-_AT_ONCE = 8
-_THREADS = 64
+_WITH_COMPILED = frozenset({"skill_view", "skill_compile"})  # with one of these, compiled skills become tools
+_MAX_PARALLEL = 8
+_MAX_THREADS = 64
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool may reach: the episode's sandbox and its limits; and, where there are such, its view of the skill
-    library, the person who can be asked, its view of the notes, the stored sessions, and whoever runs child agents.
-    `heal_attempts` are those of a compiled skill (`skills.heal_attempts`). `pages` are the web of a task that brings
-    its own; `web` is what the other tasks can search."""
+    """What tools have access to in an episode: the sandbox with its limits, and optionally skills, notes, stored
+    sessions, a user to ask, and child agents.
+
+    `heal_attempts` is `skills.heal_attempts`, the retries of a compiled skill. `pages` are the web pages of a task that
+    has its own; for other tasks, `web` is the search provider.
+    """
 
     sandbox: Sandbox
     skills: "SkillSession | None"
@@ -69,16 +71,16 @@ class ToolContext:
     _state: dict[type, Any] = field(default_factory=dict)
 
     def state(self, kind: type[T]) -> T:
-        """What tools remember from call to call: the episode's one `kind`, made at first use."""
+        """Returns the episode's instance of `kind`, created at first use; tools keep state between calls in it."""
         if kind not in self._state:
             self._state[kind] = kind()
-        kept: T = self._state[kind]
-        return kept
+        state: T = self._state[kind]
+        return state
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool, as `@tool` declared it."""
+    """A tool, as declared with `@tool`."""
 
     name: str
     toolset: str
@@ -89,18 +91,18 @@ class Tool:
     serves: Serves | None = None
 
     def beside(self, enabled: Collection[str], profile: Profile = "full") -> Declaration:
-        """What a model is told of it where the tools `enabled` are there too."""
+        """Returns the declaration for the model if the tools `enabled` are also offered."""
         return declare(self.handler, related(self.handler).intersection(enabled), profile)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GivenTool(Tool):
-    """A tool that comes with its declaration instead of a docstring (`tools/given.py`)."""
+    """A tool with an explicit declaration instead of a docstring (`tools/given.py`)."""
 
     declaration: Declaration
 
     def beside(self, enabled: Collection[str], profile: Profile = "full") -> Declaration:
-        """Always the same: it knows of no other tool."""
+        """Returns the fixed declaration, which never depends on other tools."""
         del enabled, profile
         return self.declaration
 
@@ -113,23 +115,23 @@ def tool(
     available: Callable[[], str] | None = None,
     serves: Serves | None = None,
 ) -> Callable[[Handler], Tool]:
-    """Makes a tool of `async def name(ctx: ToolContext, ...) -> dict`; one that blocks is a plain `def`, and runs in a
-    thread, so that it stops no other rollout.
+    """Declares `async def name(ctx: ToolContext, ...) -> dict` as a tool. A tool that blocks must be a plain `def`; it
+    runs in a thread, so that it does not block other rollouts.
 
-    The schema comes from the signature; the first paragraph of the docstring describes the tool, its section
-    `Args:` the arguments. Another tool is named only inside `{that_tool: ...}`, which is left out where it is not
-    enabled; `schema.When` does the same for an argument. `{full: ...}` and `{compact: ...}` are text for one profile of
-    the prompt; the text for `full` holds no value that a small model could copy as an argument. The handler's answer
-    goes to the model as JSON; one with an `error` is a failure.
+    The schema comes from the signature. The first paragraph of the docstring describes the tool, and its `Args:`
+    section the arguments. Other tools may only be mentioned inside `{that_tool: ...}`, which is left out if that tool
+    is not enabled; `schema.When` does the same for an argument. `{full: ...}` and `{compact: ...}` are text for one
+    profile of the prompt; text for `full` must not have a value that a small model could copy as an argument. The
+    returned dict goes to the model as JSON; one with an `error` counts as a failure.
 
-    `parallel` says that the tool changes nothing and may run beside others of the same turn. `requires_env` names
-    environment variables without which it cannot work; `available` gives the reason why it cannot work here, or "".
-    `serves` says whether it can do anything in an episode: where it can only refuse, a prompt of the profile `full`
-    does not offer it.
+    `parallel`: the tool changes nothing and may run concurrently with others of the same turn. `requires_env`: names of
+    required environment variables. `available`: returns the reason why the tool cannot work on this machine, or "".
+    `serves`: returns whether the tool is of any use in an episode; if not, i.e. if it could only return an error,
+    prompts of the profile `full` do not offer it.
     """
 
     def make(handler: Handler) -> Tool:
-        declare(handler, frozenset())  # a mistake in the docstring shows at import
+        declare(handler, frozenset())  # fails at import if the docstring is invalid
         return Tool(handler.__name__, toolset, handler, parallel, tuple(requires_env), available, serves)
 
     return make
@@ -137,9 +139,9 @@ def tool(
 
 @cache
 def known_tools() -> dict[str, Tool]:
-    """Every installed tool by name: those of this package, then those of the entry points `hermes_lab.tools`.
+    """Returns all installed tools by name: those of this package, then those of the entry points `hermes_lab.tools`.
 
-    Raises `ConfigError` where an entry point gives no tool, or one with a name that is taken.
+    Raises `ConfigError` if an entry point is not a tool or its name is taken.
     """
     found: dict[str, Tool] = {}
     for module in pkgutil.iter_modules(hermes_lab.tools.__path__, "hermes_lab.tools."):
@@ -149,45 +151,45 @@ def known_tools() -> dict[str, Tool]:
     for entry in entry_points(group=_ENTRY_POINTS):
         value = entry.load()
         if not isinstance(value, Tool):
-            raise ConfigError(f"entry point {entry.value}: no tool; name a function made with @tool")
+            raise ConfigError(f"entry point {entry.value}: not a tool; use a function decorated with @tool")
         if value.name in found:
-            raise ConfigError(f"entry point {entry.value}: a tool {value.name!r} is there already; rename it")
+            raise ConfigError(f"entry point {entry.value}: a tool {value.name!r} exists already; rename it")
         if value.toolset in COMPOSITES:
-            raise ConfigError(f"entry point {entry.value}: toolset {value.toolset!r} is made of others; choose another")
+            raise ConfigError(f"entry point {entry.value}: toolset {value.toolset!r} combines others; choose another")
         found[value.name] = value
     return found
 
 
 @cache
 def unavailable_tools() -> dict[str, str]:
-    """The tools that cannot work on this machine, with the reason why, as found when first asked."""
-    reasons = {known.name: _why_not(known) for known in known_tools().values()}
+    """Returns the reason for each tool that cannot work on this machine. The result is cached."""
+    reasons = {known.name: _unavailable_reason(known) for known in known_tools().values()}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 def known_toolsets() -> dict[str, tuple[str, ...]]:
-    """Every toolset, with the names of its tools in the order in which a model sees them."""
+    """Returns all toolsets, with the names of their tools in the order in which a model sees them."""
     names = {known.toolset for known in known_tools().values()} | set(COMPOSITES)
     return {name: tuple(dict.fromkeys(_members(name))) for name in sorted(names)}
 
 
 def check_toolsets(names: Sequence[str], disabled: Sequence[str] = ()) -> frozenset[str]:
-    """The tools of these toolsets. Raises `ConfigError` naming one that is not there, or cannot work here."""
+    """Returns the tools of these toolsets. Raises `ConfigError` for an unknown or unavailable toolset."""
     return _kit(tuple(names), tuple(disabled)).names
 
 
 def reload_tools() -> None:
-    """Forgets what was found: for a process in which packages were installed or variables set since."""
+    """Clears the caches, for a process that has installed packages or set environment variables since."""
     for found in (known_tools, unavailable_tools, _kit):
         found.cache_clear()
 
 
 class _RefusedCall(ToolError):
-    """A call that was never executed."""
+    """A tool call that was rejected before it was executed."""
 
 
 class _Kit(NamedTuple):
-    """A choice of tools, resolved: shared by all episodes that make the same one."""
+    """A resolved selection of tools, shared by all episodes with the same selection."""
 
     tools: dict[str, tuple[Tool, Declaration]]
     schemas: tuple[dict[str, Any], ...]
@@ -197,11 +199,12 @@ class _Kit(NamedTuple):
 class Toolbox:
     """The tools of one episode, in a fixed order: by toolset as given, then by name.
 
-    `toolsets` may name single tools too; `disabled` ones are left out. After them come those that the task has `given`,
-    and, beside tools for skills, the compiled skills of the library (`tools/compiled.py`); one that is compiled later
-    has no schema in this session, but can be called. With the `profile` `full` a tool that can only refuse in this
-    episode has no schema either, and refuses where it is called all the same. Raises `ConfigError` as `check_toolsets`
-    does, and where the task gives a tool that is there already.
+    `toolsets` may also name single tools; `disabled` ones are left out. They are followed by the tools `given` by the
+    task and, if skill tools are enabled, by the compiled skills of the library (`tools/compiled.py`). A skill compiled
+    during the session has no schema, but can be called. With the profile `full`, a tool that could only return an error
+    in this episode has no schema either, and returns that error if it is called anyway.
+
+    Raises `ConfigError` as `check_toolsets` does, and if a tool given by the task has the name of another one.
     """
 
     def __init__(
@@ -219,30 +222,30 @@ class Toolbox:
         self._refusing = _refusing(configured, context) if profile == "full" else {}
         self._kit = _kit(tuple(toolsets), tuple(disabled), profile, frozenset(self._refusing))
         self._compiles = not configured.names.isdisjoint(_WITH_COMPILED)
-        self._brought: dict[str, Tool] = {}
+        self._added: dict[str, Tool] = {}
         if given:
-            self._refuse_taken(given)
+            self._check_names_are_free(given)
             before = {name: tool for name, (tool, _) in self._kit.tools.items()}
             self._kit = _resolved(before | _by_name(given), profile)
         if compiled := self._compiled():
             before = {name: tool for name, (tool, _) in self._kit.tools.items()}
-            late = {name: tool for name, tool in compiled.items() if name not in before}
-            self._kit = _resolved(before | late, profile)
+            added = {name: tool for name, tool in compiled.items() if name not in before}
+            self._kit = _resolved(before | added, profile)
         self._allowed = self._kit.names
 
     @property
     def schemas(self) -> tuple[dict[str, Any], ...]:
-        """The OpenAI function schemas."""
+        """The OpenAI function schemas of the tools."""
         return self._kit.schemas
 
     @property
     def context(self) -> ToolContext:
-        """What its tools may reach."""
+        """The context passed to the tools."""
         return self._context
 
     def allow(self, names: Collection[str], context: ToolContext | None = None) -> "Toolbox":
-        """The same schemas, but every tool that is not in `names` answers with an error; `context` is what the others
-        may reach from now on."""
+        """Returns a toolbox with the same schemas in which tools not in `names` return an error. The other tools get
+        `context` if it is given."""
         limited = Toolbox((), context or self._context, profile=self._profile)
         limited._kit = self._kit
         limited._refusing = {name: tool for name, tool in self._refusing.items() if name in names}
@@ -250,15 +253,15 @@ class Toolbox:
         return limited
 
     def bring(self, tools: Sequence[Tool]) -> None:
-        """Tools that can be called from now on. The schemas stay as they are: whoever brings tools describes them."""
-        self._refuse_taken(tools)
-        self._brought |= _by_name(tools)
+        """Adds tools that can be called from now on. The schemas do not change; the caller must describe the tools."""
+        self._check_names_are_free(tools)
+        self._added |= _by_name(tools)
 
-    def _refuse_taken(self, tools: Sequence[Tool]) -> None:
+    def _check_names_are_free(self, tools: Sequence[Tool]) -> None:
         if taken := [tool.name for tool in tools if tool.name in self._kit.names]:
             raise ConfigError(
-                f"agent.toolsets: the task brings tools of its own named {', '.join(taken)}; leave out those that are "
-                "configured (agent.disabled_tools)"
+                f"agent.toolsets: the task has its own tools named {', '.join(taken)}; disable the configured ones "
+                "(agent.disabled_tools)"
             )
 
     def _compiled(self) -> Mapping[str, Tool]:
@@ -269,16 +272,17 @@ class Toolbox:
         return compiled_tools(self._context.skills.library)
 
     def _find(self, name: str) -> tuple[Tool, Declaration] | None:
-        """The tool of that name: of the session's beginning, or brought or compiled since, or one that refuses."""
+        """Finds a tool: one of the initial ones, or one added or compiled since, or one that only returns an error."""
         if found := self._kit.tools.get(name):
             return found
-        late = self._brought.get(name) or self._compiled().get(name) or self._refusing.get(name)
-        return (late, late.beside((), self._profile)) if late else None
+        added = self._added.get(name) or self._compiled().get(name) or self._refusing.get(name)
+        return (added, added.beside((), self._profile)) if added else None
 
     async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Answers a turn's calls, in their order; those of `parallel` tools that follow each other run side by side.
+        """Runs the calls of a turn and returns the results in order. Consecutive calls of `parallel` tools run
+        concurrently.
 
-        Raises `InfraError` as `run` does; the calls beside the failed one are stopped, and those after it not begun.
+        Raises `InfraError` as `run` does; concurrent calls are cancelled, and later ones are not started.
         """
         results: list[ToolResult] = []
         for parallel, group in groupby(calls, self._is_parallel):
@@ -290,9 +294,9 @@ class Toolbox:
         return results
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Answers one call; whatever the model got wrong is an answer too.
+        """Runs one call. Mistakes of the model and failures of the tool are returned as error results.
 
-        Raises `InfraError` where the sandbox failed, and never anything else.
+        Raises only `InfraError`, if the sandbox or other infrastructure failed.
         """
         started = time.perf_counter()
         executed = ok = True
@@ -309,7 +313,7 @@ class Toolbox:
         except InfraError:
             raise
         except Exception as error:
-            if (infra := _infra_error(error)) is not None:  # out of a task group of the handler's own
+            if (infra := _infra_error(error)) is not None:  # raised inside a task group of the handler
                 raise infra from error
             _log.warning("tool %s failed", call.name, exc_info=True)
             ok = False
@@ -343,28 +347,28 @@ class Toolbox:
     async def _run_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         results: dict[int, ToolResult] = {}
         failures: list[InfraError] = []
-        slots = anyio.Semaphore(_AT_ONCE)
+        slots = anyio.Semaphore(_MAX_PARALLEL)
 
-        async def run(place: int, call: ToolCall) -> None:
+        async def run(index: int, call: ToolCall) -> None:
             async with slots:
                 try:
-                    results[place] = await self.run(call)
+                    results[index] = await self.run(call)
                 except InfraError as error:
                     failures.append(error)
                     group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
-            for place, call in enumerate(calls):
-                group.start_soon(run, place, call)
+            for index, call in enumerate(calls):
+                group.start_soon(run, index, call)
         if failures:
             raise failures[0]
-        return [results[place] for place in range(len(calls))]
+        return [results[index] for index in range(len(calls))]
 
 
 @cache
 def _threads() -> anyio.CapacityLimiter:
-    """For tools that block: apart from the threads that the log and the sandboxes need."""
-    return anyio.CapacityLimiter(_THREADS)
+    """Limits the threads of blocking tools, separately from the threads used by the log and the sandboxes."""
+    return anyio.CapacityLimiter(_MAX_THREADS)
 
 
 @cache
@@ -374,7 +378,7 @@ def _kit(
     profile: Profile = "full",
     refusing: frozenset[str] = frozenset(),
 ) -> _Kit:
-    """The tools that are chosen and work on this machine, but for those that are `refusing`."""
+    """Resolves the selected tools that work on this machine, without those in `refusing`."""
     known, missing = known_tools(), unavailable_tools()
     for name in disabled:
         if name not in known:
@@ -392,8 +396,10 @@ def _kit(
 
 
 def _refusing(kit: _Kit, context: ToolContext) -> dict[str, Tool]:
-    """The tools that can only refuse in this episode. One may serve only beside another, so it is asked again after
-    others were left out."""
+    """Returns the tools that could only return an error in this episode.
+
+    A tool may be useful only together with another one, so this repeats until no more tools are left out.
+    """
     offered = {name: tool for name, (tool, _) in kit.tools.items()}
     while refusing := [name for name, tool in offered.items() if tool.serves and not tool.serves(context, offered)]:
         offered = {name: tool for name, tool in offered.items() if name not in refusing}
@@ -410,7 +416,7 @@ def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
 
 
 def _members(name: str) -> list[str]:
-    """The tools of a toolset, or the one tool of that name."""
+    """Returns the names of the tools of a toolset, or a single tool's own name."""
     if name in COMPOSITES:
         return [member for part in COMPOSITES[name] for member in _members(part)]
     known = known_tools()
@@ -423,7 +429,7 @@ def _members(name: str) -> list[str]:
     raise ConfigError(f"agent.toolsets: no toolset {name!r}{hint}; there are: {', '.join(toolsets)}")
 
 
-def _why_not(known: Tool) -> str:
+def _unavailable_reason(known: Tool) -> str:
     if unset := [name for name in known.requires_env if not os.environ.get(name)]:
         return f"set {' and '.join(unset)} in the environment"
     return known.available() if known.available else ""
@@ -435,13 +441,13 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 def _infra_error(error: BaseException) -> InfraError | None:
-    """The failure of the infrastructure that `error` is, or that is among those it groups."""
+    """Returns `error` if it is an `InfraError`, or the first one in an exception group."""
     if isinstance(error, BaseExceptionGroup):
         return next(filter(None, map(_infra_error, error.exceptions)), None)
     return error if isinstance(error, InfraError) else None
 
 
 def _to_json(answer: dict[str, Any]) -> str:
-    """JSON that can be encoded: a lone surrogate, which a model can write as an escape, becomes `?`."""
+    """Returns JSON that can be encoded as UTF-8: lone surrogates, which a model can write as escapes, become `?`."""
     text = _encode(answer)
     return text if text.isascii() else text.encode(errors="replace").decode()

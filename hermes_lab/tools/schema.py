@@ -1,4 +1,4 @@
-"""What a model is told of a tool, made from its handler's signature and docstring."""
+"""Builds the declaration of a tool for the model from the signature and docstring of its handler."""
 
 import inspect
 import re
@@ -18,10 +18,10 @@ _CONDITION = re.compile(r"\s*\{(?P<tool>\w+): (?P<text>[^{}]*)\}")
 
 
 class Arguments(BaseModel):
-    """What a model may pass to a tool; an argument that the tool does not have is an error.
+    """The arguments of a tool call; unknown arguments are errors.
 
-    `null` for an argument with a default is that default, unless null is a value of its own. Words of the tool's schema
-    that a model copied among its arguments say nothing, and are dropped.
+    `null` for an argument with a default means the default, unless null is a valid value. Keywords of the schema that a
+    model copied into its arguments are dropped.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -29,7 +29,7 @@ class Arguments(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_noise(cls, given: Any) -> Any:
-        """Drops every `null` that stands for "left out", and copied words of the schema."""
+        """Drops every `null` that means "left out", and copied keywords of the schema."""
         if not isinstance(given, dict):
             return given
         return {name: value for name, value in given.items() if not cls._is_noise(name, value)}
@@ -46,17 +46,17 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True)
 class When:
-    """Marks an argument that is there only where the tool `name` is enabled too: `Annotated[bool, When("process")]`.
+    """Marks an argument that only exists if the tool `name` is also enabled: `Annotated[bool, When("process")]`.
 
-    It needs a default. Text of a docstring has `{process: ...}` for the same purpose; there, `{full: ...}` and
-    `{compact: ...}` stand for the profiles of the prompt.
+    The argument needs a default. In docstrings, `{process: ...}` does the same for text, and `{full: ...}` and
+    `{compact: ...}` select text for a profile of the prompt.
     """
 
     name: str
 
 
 class Declaration(NamedTuple):
-    """What a model is told of a tool (an OpenAI function schema), and the check of what it passes."""
+    """The OpenAI function schema of a tool, and the model that validates its arguments."""
 
     schema: dict[str, Any]
     arguments: type[Arguments]
@@ -64,21 +64,21 @@ class Declaration(NamedTuple):
 
 @cache
 def declare(handler: Callable[..., Any], beside: frozenset[str], profile: Profile = "full") -> Declaration:
-    """The declaration of `handler` where the tools `beside` are enabled too; no other tool is named in it.
+    """Returns the declaration of `handler` if the tools `beside` are also enabled; it mentions no other tools.
 
-    The first parameter, the context, is left out; the first paragraph of the docstring describes the tool, its section
-    `Args:` the arguments. Raises `TypeError` where a description is that of no argument.
+    The first parameter, the context, is left out. The first paragraph of the docstring describes the tool, and its
+    `Args:` section the arguments. Raises `TypeError` if the docstring describes an unknown argument.
     """
     name, conditions = handler.__name__, beside | {profile}
     arguments = _arguments_model(handler, conditions)
-    text = _said(" ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split()), conditions)
+    text = _expanded(" ".join((inspect.getdoc(handler) or "").split("\n\n")[0].split()), conditions)
     function = {"name": name, "description": text, "parameters": _compact(_inlined(arguments.model_json_schema()))}
     return Declaration({"type": "function", "function": function}, arguments)
 
 
 @cache
 def related(handler: Callable[..., Any]) -> frozenset[str]:
-    """The tools on which the declaration of `handler` depends."""
+    """Returns the tools on which the declaration of `handler` depends."""
     in_text = {match["tool"] for match in _CONDITION.finditer(" ".join((inspect.getdoc(handler) or "").split()))}
     in_signature = {
         mark.name
@@ -89,7 +89,7 @@ def related(handler: Callable[..., Any]) -> frozenset[str]:
 
 
 def explain(error: ValidationError) -> str:
-    """What is wrong with the arguments, in one line."""
+    """Formats a validation error of the arguments in one line."""
     parts = []
     for item in error.errors(include_url=False):
         where = ".".join(str(part) for part in item["loc"])
@@ -106,7 +106,7 @@ def _arguments_model(handler: Callable[..., Any], beside: Collection[str]) -> ty
         text = described.pop(name, None)
         if all(mark.name in beside for mark in _conditions(parameter)):
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (parameter.annotation, Field(default, description=text and _said(text, beside)))
+            fields[name] = (parameter.annotation, Field(default, description=text and _expanded(text, beside)))
     if described:
         raise TypeError(f"{handler.__name__}: the docstring describes {', '.join(described)}, which it does not take")
     return create_model(handler.__name__, __base__=Arguments, **fields)
@@ -116,8 +116,8 @@ def _conditions(parameter: inspect.Parameter) -> list[When]:
     return [mark for mark in getattr(parameter.annotation, "__metadata__", ()) if isinstance(mark, When)]
 
 
-def _said(text: str, beside: Collection[str]) -> str:
-    """`text` with `{tool: ...}` opened where that tool, or profile, is among `beside`, and left out elsewhere."""
+def _expanded(text: str, beside: Collection[str]) -> str:
+    """Replaces `{tool: text}` by its text if the tool or profile is in `beside`, and removes it otherwise."""
     return _CONDITION.sub(lambda match: f" {match['text']}" if match["tool"] in beside else "", text).strip()
 
 
@@ -138,7 +138,7 @@ def _described_arguments(handler: Callable[..., Any]) -> dict[str, str]:
 
 
 def _inlined(schema: dict[str, Any]) -> Any:
-    """The schema with every `$ref` replaced by what it names: many servers and small models read no references."""
+    """Resolves every `$ref` in the schema, since many servers and small models do not support references."""
     definitions = schema.pop("$defs", {})
 
     def inline(node: Any) -> Any:
@@ -154,10 +154,10 @@ def _inlined(schema: dict[str, Any]) -> Any:
 
 
 def _compact(node: Any, *, names: bool = False) -> Any:
-    """Drops titles and empty defaults, and writes an optional `X | None` as `X`: to leave it out means None.
+    """Shortens the schema, which is part of every prompt: drops titles and empty defaults, and writes an optional
+    `X | None` as `X`, since leaving it out means None.
 
-    The schema stands in every prompt. `names` says that the keys of `node` are names of arguments, not keywords of
-    JSON schema.
+    With `names`, the keys of `node` are names of arguments, not JSON schema keywords.
     """
     if isinstance(node, list):
         return [_compact(item) for item in node]

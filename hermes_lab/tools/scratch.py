@@ -1,4 +1,4 @@
-"""What tools do inside the sandbox beside the agent's own commands."""
+"""Helpers for tools that run their own scripts in the sandbox."""
 
 from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Sandbox
@@ -9,24 +9,23 @@ _HEADER_CHARS = 64
 
 
 class Scratch:
-    """A folder outside the workspace that no other episode has, made at first use. Its name is random: keep it out of
-    what the model sees."""
+    """The episode's own folder outside the workspace, created at first use. Its name is random and must not be shown to
+    the model."""
 
     def __init__(self) -> None:
         self._folder = ""
 
     async def folder(self, sandbox: Sandbox) -> str:
-        """The absolute path; no character of it needs quoting."""
+        """Returns the absolute path, which needs no shell quoting."""
         if not self._folder:
             self._folder = (await inside(sandbox, "mktemp -d /tmp/.hermes-lab-XXXXXXXXXX")).strip()
         return self._folder
 
 
 async def inside(sandbox: Sandbox, script: str) -> str:
-    """Runs a tool's own script in the workspace, whatever the agent's commands exported, and gives its output.
+    """Runs a tool's script in the workspace, in a fresh shell without the agent's variables, and returns its output.
 
-    Background processes stand still meanwhile, so what it sees does not change under it. Raises `ToolError` where the
-    script fails.
+    Background processes are paused, so files do not change while it runs. Raises `ToolError` if the script fails.
     """
     result = await sandbox.exec(script, timeout=_SECONDS, fresh=True)
     if result.timed_out:
@@ -37,5 +36,5 @@ async def inside(sandbox: Sandbox, script: str) -> str:
 
 
 def room(ctx: ToolContext) -> int:
-    """Bytes of text that pass through `inside` uncut, below a line of its own."""
+    """Returns the number of bytes of text, after a header line, that `inside` returns without truncation."""
     return max(ctx.config.output_chars - _HEADER_CHARS, 1)

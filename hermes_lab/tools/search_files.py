@@ -1,4 +1,4 @@
-"""Search in the workspace: `find` and `grep` inside the sandbox, in a fixed order, following no link."""
+"""The `search_files` tool: runs `find` and `grep` in the sandbox, in a fixed order and without following links."""
 
 import re
 import shlex
@@ -15,12 +15,12 @@ from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.tools.scratch import inside, room
 
 _LINE_BYTES = 1_000
-_END = "--"  # the last line of an output that was not cut
+_END = "--"  # the last line of untruncated output
 _LINE = re.compile(r"(?P<path>[^\0]+)\0(?P<number>\d+)(?P<mark>[:-])(?P<text>.*)\n")
 _COUNT = re.compile(r"(?P<path>[^\0]+)\0(?P<count>\d+)\n")
 
-# A file is text where it has no NUL, as in the locale C; in another one, grep -I leaves out whatever is not UTF-8.
-# No part of the path may be a link; what `find` gives is then a regular file below it, never one behind a link.
+# Text files are those without NUL, hence LC_ALL=C: in other locales, `grep -I` also skips files that are not UTF-8.
+# No part of the path may be a link, so that `find` only returns regular files inside the workspace.
 _FOUND = """\
 export LC_ALL=C.UTF-8
 for path in {parts}; do
@@ -111,7 +111,7 @@ async def _counts(ctx: ToolContext, script: str, source: str, count: str, offset
 
 
 def _found(path: str, *, glob: str, itself: bool) -> str:
-    """A script that defines `found`, the files of `path` that `glob` matches; `itself`: or `path`, if that is one."""
+    """Returns a script that defines `found`: the files below `path` that match `glob`, or `path` itself if `itself`."""
     parts = (".",) if PurePosixPath(path) in (PurePosixPath(), WORKSPACE) else (".", *components(path))
     where = "/".join(parts)
     return _FOUND.format(
@@ -126,7 +126,7 @@ def _name(match: re.Match[str]) -> str:
 
 
 def _clipped(match: re.Match[str]) -> str:
-    """The text of a line, and whether its end was cut off."""
+    """Returns the text of a line, marked if it was truncated."""
     text = match["text"].removesuffix("\r")
     whole = len(match[0].removesuffix("\n").encode(errors="replace")) < _LINE_BYTES
     return text if whole else text.rstrip("\ufffd") + " [...]"

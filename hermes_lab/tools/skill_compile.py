@@ -1,4 +1,4 @@
-"""Makes a tool of Python code that the agent drafts."""
+"""The `skill_compile` tool: makes a tool from Python code written by the agent."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Writes to the skill library."""
+"""The `skill_manage` tool: edits the skill library."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Loads a skill into the conversation."""
+"""The `skill_view` tool: loads a skill into the conversation."""
 
 import posixpath
 from collections.abc import Collection
@@ -15,7 +15,7 @@ _ADDS_SKILLS = frozenset({"skill_manage", "skill_compile"})
 
 
 def can_show_skills(ctx: ToolContext, offered: Collection[str]) -> bool:
-    """Whether there is a skill to see, or a tool that can add one."""
+    """Whether there is a skill to view, or a tool that can add one."""
     return ctx.skills is not None and (bool(ctx.skills.library.skills) or not _ADDS_SKILLS.isdisjoint(offered))
 
 
@@ -48,7 +48,7 @@ async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, A
 
 
 def _inside(path: str, skill: Skill, seen_skills: str) -> str:
-    """The path of a file within the skill's folder, "" for the skill itself: a model may write it in several ways."""
+    """Normalizes the path of a skill's file, which models write in several ways; "" is the skill itself."""
     if not path.strip():
         return ""
     file = posixpath.normpath(path.strip())
@@ -59,7 +59,7 @@ def _inside(path: str, skill: Skill, seen_skills: str) -> str:
 
 
 def _text(data: bytes, path: str) -> str:
-    """At most as much as a skill itself may be."""
+    """Decodes a file, truncated to the maximum length of a skill."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

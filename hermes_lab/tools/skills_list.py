@@ -1,4 +1,4 @@
-"""Names the skills that there are."""
+"""The `skills_list` tool: lists all skills."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Commands in the sandbox."""
+"""The `terminal` tool: runs shell commands in the sandbox."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""The agent's own list of what is to do, for one episode."""
+"""The `todo` tool: the agent's task list for one episode."""
 
 from collections import Counter
 from typing import Annotated, Any, Literal
@@ -22,7 +22,7 @@ class Item(BaseModel):
 
 
 class TodoList:
-    """What an episode's `todo` remembers, in order (`ToolContext.state`)."""
+    """The items of an episode's list, in order (`ToolContext.state`)."""
 
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
@@ -40,13 +40,13 @@ async def todo(
         todos: The new list, in order; leave it out to read the list.
         merge: Change and add these items by id; keep the others.
     """
-    kept = ctx.state(TodoList)
+    state = ctx.state(TodoList)
     if todos is not None:
-        kept.items = _written(todos, kept.items if merge else {})
-    return {"todos": [item.model_dump() for item in kept.items.values()]}
+        state.items = _updated(todos, state.items if merge else {})
+    return {"todos": [item.model_dump() for item in state.items.values()]}
 
 
-def _written(todos: list[Item], before: dict[str, Item]) -> dict[str, Item]:
+def _updated(todos: list[Item], before: dict[str, Item]) -> dict[str, Item]:
     twice = [id for id, count in Counter(item.id for item in todos).items() if count > 1]
     if twice:
         raise ToolError(f"todos: the id {twice[0]!r} stands there twice")

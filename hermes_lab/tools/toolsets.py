@@ -1,4 +1,4 @@
-"""Toolsets that are made of others. A toolset of its own is what tools name in `@tool(toolset=...)`."""
+"""Toolsets composed of others. A basic toolset has the tools that name it in `@tool(toolset=...)`."""
 
 COMPOSITES: dict[str, tuple[str, ...]] = {
     "shell": ("terminal", "process"),

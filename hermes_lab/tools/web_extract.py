@@ -1,4 +1,4 @@
-"""Reads pages of the web."""
+"""The `web_extract` tool: reads web pages."""
 
 from collections.abc import Collection
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from hermes_lab.web.shown import NOTE, shown_page
 
 
 def reads_pages(ctx: ToolContext, _offered: Collection[str]) -> bool:
-    """Whether there is anything that reads pages."""
+    """Whether the episode has pages, or a provider that can read them."""
     return bool(ctx.pages) or (ctx.web is not None and ctx.web.reads_pages)
 
 

@@ -1,4 +1,4 @@
-"""Searches the web."""
+"""The `web_search` tool: searches the web."""
 
 from collections.abc import Collection
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from hermes_lab.web.shown import NOTE, shown_hits
 
 
 def has_web(ctx: ToolContext, _offered: Collection[str]) -> bool:
-    """Whether there is anything to search."""
+    """Whether the episode has pages or a search provider."""
     return bool(ctx.pages) or ctx.web is not None
 
 
@@ -36,7 +36,7 @@ async def web_search(
 
 
 def web_of(ctx: ToolContext) -> WebProvider:
-    """The task's own pages, or else the provider of the configuration. Raises `ToolError` where there is neither."""
+    """Returns the task's own pages, or else the configured provider. Raises `ToolError` if there is neither."""
     if ctx.pages:
         from hermes_lab.web.corpus import corpus_of
 

@@ -1,4 +1,4 @@
-"""Whole files of the workspace."""
+"""The `write_file` tool: writes a whole file in the workspace."""
 
 from typing import Any
 

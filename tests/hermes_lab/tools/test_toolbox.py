@@ -339,7 +339,7 @@ async def test_a_taken_name_is_refused(calls: list[Any], tmp_path: Path) -> None
     points = tmp_path / "lab_plugin-1.dist-info" / "entry_points.txt"
     points.write_text("[hermes_lab.tools]\nterminal = hermes_lab.tools.terminal:terminal\n")
     reload_tools()
-    with pytest.raises(ConfigError, match="'terminal' is there already"):
+    with pytest.raises(ConfigError, match="'terminal' exists already"):
         known_tools()
 
 
