@@ -91,5 +91,5 @@ def _text(message: "Message") -> str:
     calls = [
         f"[calls {c.name} with {c.arguments or c.raw}]" for c in message.tool_calls if c.name not in message.content
     ]
-    said = split_reasoning(message.content).answer if message.role == "assistant" else message.content
-    return clip("\n".join(filter(None, [said, *calls])), _MESSAGE_CHARS).text
+    text = split_reasoning(message.content).answer if message.role == "assistant" else message.content
+    return clip("\n".join(filter(None, [text, *calls])), _MESSAGE_CHARS).text

@@ -32,14 +32,14 @@ def call(order_file: str) -> None:
     """Calls a function. Captures what it and its child processes print, so that it does not mix with the answer."""
     order = json.loads(Path(order_file).read_text())
     answers = os.dup(1)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 1)
-        os.dup2(said.fileno(), 2)
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 1)
+        os.dup2(captured.fileno(), 2)
         answer = _outcome(order["name"], order["script"], order["arguments"])
         sys.stdout.flush()
         sys.stderr.flush()
-        said.seek(max(os.fstat(said.fileno()).st_size - _MAX_OUTPUT, 0))
-        if output := said.read().decode(errors="replace"):
+        captured.seek(max(os.fstat(captured.fileno()).st_size - _MAX_OUTPUT, 0))
+        if output := captured.read().decode(errors="replace"):
             answer["output"] = output
     line = json.dumps(answer)
     if len(line) > order["limit"]:

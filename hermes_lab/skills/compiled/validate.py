@@ -62,16 +62,16 @@ async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
     folder = await install_skill(skill, sandbox)
     name = skill_format.compiled(skill)
     tests = tuple(sorted(path for path in skill.files if is_test(path)))
-    said: list[str] = []
+    outputs: list[str] = []
     for path in tests:
         command = await runner(sandbox, "test", name, f"{folder}/scripts/{name}.py", f"{folder}/{path}")
         # A fresh shell has none of the agent's exported variables, and pauses its background processes.
         result = await sandbox.exec(command, timeout=_SECONDS, fresh=True)
-        said.append(result.output)
+        outputs.append(result.output)
         if result.exit_code:
             missing = _MISSING.search(result.output) if result.exit_code == 1 else None
-            return TestRun(result.exit_code, _tail(said), tests, missing[1] if missing else "", result.timed_out)
-    return TestRun(0, _tail(said), tests)
+            return TestRun(result.exit_code, _tail(outputs), tests, missing[1] if missing else "", result.timed_out)
+    return TestRun(0, _tail(outputs), tests)
 
 
 def is_test(path: str) -> bool:
@@ -79,8 +79,8 @@ def is_test(path: str) -> bool:
     return re.fullmatch(r"scripts/test_\w+\.py", path) is not None
 
 
-def _tail(said: list[str]) -> str:
-    text = "\n".join(filter(None, (output.strip() for output in said)))
+def _tail(outputs: list[str]) -> str:
+    text = "\n".join(filter(None, (output.strip() for output in outputs)))
     return text if len(text) <= _CHARS else f"[...]\n{text[-_CHARS:]}"
 
 
@@ -139,5 +139,5 @@ def _bash_syntax(path: str, text: str) -> list[Problem]:
     ended = subprocess.run(command, input=text, env={}, capture_output=True, text=True, check=False, timeout=_SECONDS)
     if ended.returncode == 0:
         return []
-    said = _BASH_LINE.search(ended.stderr)
-    return [Problem("error", path, int(said[1]) if said else 0, f"no valid bash: {said[2] if said else ended.stderr}")]
+    line = _BASH_LINE.search(ended.stderr)
+    return [Problem("error", path, int(line[1]) if line else 0, f"no valid bash: {line[2] if line else ended.stderr}")]

@@ -69,10 +69,10 @@ def plan(
     }
     merges = _merges(library, unhealthy, stats, config) if merge else []
     merged = carry_out(library, merges)
-    homes = merged_groups(merged)
+    absorbed = merged_groups(merged)
     proposals = list(merges)
     for skill in filter(_may_change, merged.skills.values()):
-        last = _last_active(_absorbed_family(homes, skill.name), stats, last_changed)
+        last = _last_active(_absorbed_family(absorbed, skill.name), stats, last_changed)
         days = None if last is None else (now - last) / timedelta(days=1)
         if step := _next_step(skill_format.state(skill), unhealthy.get(skill.name, ""), days, config):
             proposals.append(Proposal(step[0], (skill.name,), step[1]))
@@ -124,19 +124,19 @@ def _merges(
     Absorbed skills count as part of the skill they were merged into, so that clusters cannot grow by chaining. Compiled
     skills are tools and are never merged.
     """
-    homes = merged_groups(library)
+    absorbed = merged_groups(library)
     heads = [
         skill for name, skill in library.listed.items() if name not in unhealthy and not skill_format.compiled(skill)
     ]
-    names = [_absorbed_family(homes, head.name) for head in heads]
+    names = [_absorbed_family(absorbed, head.name) for head in heads]
     skills = [library.skills[name] for group in names for name in group]
-    alike = likeness([own(skill, homes.get(skill.name, [])) for skill in skills], config.merge_similarity)
-    _keep_apart(alike, skills)
+    similarity = likeness([own(skill, absorbed.get(skill.name, [])) for skill in skills], config.merge_similarity)
+    _keep_apart(similarity, skills)
     ends = list(accumulate((len(group) for group in names), initial=0))
     groups = [range(start, end) for start, end in pairwise(ends)]
     listed = {skill.name for skill in heads}
     proposals = []
-    for found in cluster(alike, groups, config.merge_similarity):
+    for found in cluster(similarity, groups, config.merge_similarity):
         duplicates = [skills[index].name for index in found.members if skills[index].name in listed]
         if proposal := _merge(library, duplicates, found.likeness, stats, config):
             proposals.append(proposal)
@@ -151,18 +151,18 @@ def _merge(
     config: SkillsConfig,
 ) -> Proposal | None:
     """Proposes to merge a cluster into its best-proven skill, or adds a note if that is not possible."""
-    alike = f"similarity at least {likeness:.2f} (threshold {config.merge_similarity:g})"
+    reason = f"similarity at least {likeness:.2f} (threshold {config.merge_similarity:g})"
     protected = [name for name in names if not _may_change(library.skills[name])]
     if len(protected) == len(names):
         return None
     if protected:
-        return Proposal("note", tuple(sorted(names)), f"{alike}, but only you may change {', '.join(protected)}")
+        return Proposal("note", tuple(sorted(names)), f"{reason}, but only you may change {', '.join(protected)}")
     best, *others = sorted(names, key=lambda name: _rank(name, stats.get(name)))
     try:
         absorb(library, best, others)
     except ToolError as error:
-        return Proposal("note", (best, *others), f"{alike}, but they cannot be merged: {error}")
-    return Proposal("merge", (best, *others), f"{alike}; {_proof(best, stats.get(best))}")
+        return Proposal("note", (best, *others), f"{reason}, but they cannot be merged: {error}")
+    return Proposal("merge", (best, *others), f"{reason}; {_proof(best, stats.get(best))}")
 
 
 def _rank(name: str, stats: SkillStats | None) -> tuple[float, int, str]:
@@ -176,12 +176,12 @@ def _proof(name: str, stats: SkillStats | None) -> str:
     return f"{name} is best proven: {stats.solved} of {stats.judged} uses solved, posterior mean {stats.mean:.2f}"
 
 
-def _keep_apart(alike: np.ndarray, skills: Sequence[Skill]) -> None:
+def _keep_apart(similarity: np.ndarray, skills: Sequence[Skill]) -> None:
     """Sets the similarity of pairs that the user separated to zero."""
     indices = {skill.name: index for index, skill in enumerate(skills)}
     for index, skill in enumerate(skills):
         for other in apart_from(skill) & indices.keys():
-            alike[index, indices[other]] = alike[indices[other], index] = 0.0
+            similarity[index, indices[other]] = similarity[indices[other], index] = 0.0
 
 
 def _last_active(
@@ -197,9 +197,9 @@ def _time(at: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _absorbed_family(homes: Mapping[str, Sequence[Skill]], name: str) -> list[str]:
+def _absorbed_family(absorbed: Mapping[str, Sequence[Skill]], name: str) -> list[str]:
     """Returns a skill and everything it absorbed, transitively."""
     found = [name]
     for each in found:
-        found += [skill.name for skill in homes.get(each, ()) if skill.name not in found]
+        found += [skill.name for skill in absorbed.get(each, ()) if skill.name not in found]
     return found

@@ -97,7 +97,7 @@ class Transfer:
             raise
 
     def carry_out(self) -> None:
-        """Changes every file that still has its old content; a file with other content was just written by the user.
+        """Changes every file that still has its old content. Other files were just written by the user and are kept.
 
         This is idempotent: it may be repeated, also by another process after a crash.
         """
@@ -121,16 +121,16 @@ class Transfer:
                 os.fsync(descriptor)
         sync_folder(self._root)
 
-    def _remove(self, name: str, path: str, was: bytes) -> None:
+    def _remove(self, name: str, path: str, old: bytes) -> None:
         *folder, last = _parts(name, path)
         with suppress(FileNotFoundError, NotADirectoryError), _folder(self._root, folder) as descriptor:
-            if _read(descriptor, last) == was:
+            if _read(descriptor, last) == old:
                 os.unlink(last, dir_fd=descriptor)
 
-    def _put(self, name: str, path: str, staged: Path, was: bytes | None) -> None:
+    def _put(self, name: str, path: str, staged: Path, old: bytes | None) -> None:
         *folder, last = _parts(name, path)
         with _folder(self._root, folder, make=True) as descriptor:
-            if _read(descriptor, last) == was:
+            if _read(descriptor, last) == old:
                 os.rename(staged, last, dst_dir_fd=descriptor)
 
 

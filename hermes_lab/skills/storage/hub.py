@@ -91,11 +91,11 @@ def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], 
     Raises `ConfigError` for a name that the source does not have, and for skills with errors, naming the first of each.
     """
     found = {skill.name: skill for skill in fetched.skills}
-    held = sorted([*found, *fetched.broken])
-    if missing := [name for name in names if name not in held]:
-        raise ConfigError(f"{fetched.source}: has no {', '.join(missing)}; it has: {', '.join(held)}")
+    available = sorted([*found, *fetched.broken])
+    if missing := [name for name in names if name not in available]:
+        raise ConfigError(f"{fetched.source}: has no {', '.join(missing)}; it has: {', '.join(available)}")
     refused = []
-    for name in names or held:
+    for name in names or available:
         problems = check_skill(found[name]) if name in found else ()
         for problem in problems:
             if problem.severity != "error":
@@ -104,7 +104,7 @@ def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], 
         refused += errors[:1] if name in found else [fetched.broken[name]]
     if refused:
         raise ConfigError(f"nothing was installed: {'; '.join(refused)}")
-    return [_installed(found[name], fetched) for name in names or held]
+    return [_installed(found[name], fetched) for name in names or available]
 
 
 def source_of(skill: Skill) -> tuple[str, str] | None:
@@ -133,9 +133,9 @@ def newer(fetched: Fetched, mine: Iterable[Skill], *, edited: bool) -> list[str]
     With `edited`, this also includes skills that differ from the source because they were changed locally. Skills that
     the source no longer has are left out.
     """
-    theirs = {skill.name: _digest(_installed(skill, fetched)) for skill in fetched.skills} | fetched.broken
-    was = {skill.name: _digest(skill) if edited else skill_format.mark(skill, "installed") for skill in mine}
-    return [name for name in was if name in theirs and theirs[name] != was[name]]
+    available = {skill.name: _digest(_installed(skill, fetched)) for skill in fetched.skills} | fetched.broken
+    current = {skill.name: _digest(skill) if edited else skill_format.mark(skill, "installed") for skill in mine}
+    return [name for name in current if name in available and available[name] != current[name]]
 
 
 def add(library: Library, skills: Sequence[Skill], *, replace: bool) -> Library:

@@ -234,7 +234,7 @@ def _entries(
 
 
 def _of_content(skill: Skill, digest: str, known: Mapping[str, Entry]) -> Entry:
-    """Returns the row of a skill, without history and outcomes for a new one."""
+    """Returns the known row for this content, or a new one without history and outcomes."""
     if digest in known:
         return known[digest]
     return Entry(
