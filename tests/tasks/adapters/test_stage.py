@@ -176,7 +176,7 @@ async def test_whoever_steps_a_rollout_hears_the_user_too() -> None:
 async def test_a_tool_of_the_task_takes_no_name_that_is_there(open_sandbox: Callable[[], Sandbox]) -> None:
     taken = given_tool("terminal", "Another one.", ANY, dict)
     context = ToolContext(open_sandbox(), None, RunConfig().sandbox)
-    with pytest.raises(ConfigError, match="tools of its own named terminal"):
+    with pytest.raises(ConfigError, match="its own tools named terminal"):
         Toolbox(("terminal",), context, given=(taken,))
     assert Toolbox((), context, given=(taken,)).schemas == (taken.declaration.schema,)
 
