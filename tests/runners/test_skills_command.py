@@ -484,7 +484,7 @@ def test_the_curator_leaves_alone_what_a_person_wrote_last(store: SkillStore, pr
     skills("unpin", "fleet-miles-sum")  # marks are no writes
     before = store.load().skills
     (proposal,) = printed("curate")["proposals"]
-    assert (proposal["action"], "person may change fleet-miles" in proposal["why"]) == ("note", True)
+    assert (proposal["action"], "only you may change fleet-miles" in proposal["why"]) == ("note", True)
     printed("curate", "--apply", "-c", "skills.archive_days=1e-9")
     after = store.load().skills
     assert after["fleet-miles"] == before["fleet-miles"]
