@@ -131,7 +131,7 @@ def _foreign(name: str, error: BaseException) -> tuple[str, str] | None:
 
 def _unknown_option(config: SuiteConfig, factory: Callable[..., Suite], message: str) -> str:
     """`message` is Python's own about a keyword argument."""
-    known = [each.name for each in fields(WorldSpec)]
+    known = [each.name for each in fields(WorldSpec)] + ["families"] * (config.name in domains())
     if "WorldSpec" not in message:
         parameters = inspect.signature(factory).parameters.values()
         known = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
@@ -163,8 +163,14 @@ def _factory(name: str) -> Callable[..., Suite]:
 
 
 def _domain(name: str, world: dict[str, Any]) -> WorldSuite:
-    """All families of a domain: two ruled places and a plain one for each, unless `world` says otherwise."""
-    families = tuple(load_family(family) for family in domains()[name])
+    """The families of a domain, or those that the option `families` names: two ruled sites and a plain one for each,
+    unless `world` says otherwise."""
+    members = domains()[name]
+    chosen = world.pop("families", members)
+    if unknown := [family for family in chosen if family not in members]:
+        known = f"{nearest(unknown[0], members)}; there are: {', '.join(members)}"
+        raise ConfigError(f"suite.options.families: {name} has no family {unknown[0]!r}{known}")
+    families = tuple(load_family(family) for family in chosen)
     spec = WorldSpec(**{"ruled": 2 * len(families), "plain": len(families), **world})
     return WorldSuite(name, families, spec)
 

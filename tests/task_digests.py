@@ -1,7 +1,8 @@
 """The sha256 of 1,000 tasks of each family: published results hold for these tasks, byte for byte.
 
 python tests/task_digests.py           # compares with tests/golden/task-digests.json
-python tests/task_digests.py --write   # writes that file; docs/results.md then no longer holds
+python tests/task_digests.py --write   # writes that file: after a family was added; if one changed, docs/results.md
+                                       # no longer holds
 """
 
 import argparse
@@ -33,7 +34,7 @@ def digest(name: str) -> str:
 
 
 def main() -> int:
-    """The exit code: 1 where a family's tasks are others than they were."""
+    """The exit code: 1 if the tasks of a family have changed."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--write", action="store_true", help="write the golden file")
     write = arguments.parse_args().write
@@ -43,9 +44,10 @@ def main() -> int:
         GOLDEN.write_text(json.dumps(found, indent=2) + "\n")
         return 0
     golden = json.loads(GOLDEN.read_text())
-    changed = [name for name in sorted({*found, *golden}) if found.get(name) != golden.get(name)]
-    for name in sorted(found):
-        print(f"{name:16} {found[name]}{'  changed' if name in changed else ''}")
+    changed = [name for name in golden if found.get(name) != golden[name]]
+    for name in found:
+        note = "  changed" if name in changed else "" if name in golden else "  new"
+        print(f"{name:16} {found[name]}{note}")
     print(f"{len(changed)} of {len(golden)} families changed{': ' + ', '.join(changed) if changed else ''}")
     return bool(changed)
 

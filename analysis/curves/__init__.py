@@ -70,7 +70,11 @@ def _discover() -> Mapping[str, Curve]:
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     classes = [c for m in modules for _, c in inspect.getmembers(m, inspect.isclass) if c.__module__ == m.__name__]
     curves: list[Curve] = [cast(type[Curve], c)() for c in classes if not inspect.isabstract(c)]
-    return MappingProxyType({curve.name: curve for curve in curves})
+    found: dict[str, Curve] = {}
+    for curve in curves:
+        if (other := found.setdefault(curve.name, curve)) is not curve:
+            raise ValueError(f"two curves are named {curve.name!r}: {type(other).__name__}, {type(curve).__name__}")
+    return MappingProxyType(found)
 
 
 # At the end: the modules of this package import the names above.

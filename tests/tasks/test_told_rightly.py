@@ -14,14 +14,14 @@ from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.family import Action, sentence
 from hermes_lab.tasks.play import play
-from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 from hermes_lab.types import SkillEdit
 
 OpenSandbox = Callable[[], Sandbox]
-FAMILIES = (*domains()["code_debugging"], *domains()["system_admin"])
+FAMILIES = ("plugins", "repair", "stale_build", "test_order", "backups", "dropins", "rotation", "services")
 
 
 def suite_of(family: str) -> WorldSuite:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, naive_way, ruled_task, score
@@ -14,20 +14,21 @@ from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, naive_way, rule
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 OwnCheat = Callable[[Attempt], Awaitable[None]]
+FAMILIES = ("backups", "dropins", "rotation", "services")
 
 
 def suite_of(family: str) -> WorldSuite:
     return WorldSuite(family, (load_family(family),), WorldSpec())
 
 
-@pytest.mark.parametrize("family", domains()["system_admin"])
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("cheat", GENERIC)
 async def test_no_cheat_scores(open_sandbox: OpenSandbox, family: str, cheat: str) -> None:
     suite = suite_of(family)
     assert await score(suite, ruled_task(suite), GENERIC[cheat], open_sandbox) == 0.0
 
 
-@pytest.mark.parametrize("family", domains()["system_admin"])
+@pytest.mark.parametrize("family", FAMILIES)
 async def test_no_claim_scores(open_sandbox: OpenSandbox, family: str) -> None:
     suite = suite_of(family)
     for claim in CLAIMS[2:]:

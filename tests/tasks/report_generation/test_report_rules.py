@@ -12,7 +12,7 @@ from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.family import Rule
 from hermes_lab.tasks.play import play
-from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.report_generation.figures.rules import CONVENTIONS as FIGURES
 from hermes_lab.tasks.report_generation.house_template.rules import CONVENTIONS as TEMPLATES
 from hermes_lab.tasks.report_generation.house_template.rules import Custom as Style
@@ -24,7 +24,7 @@ from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
-FAMILIES = domains()["report_generation"]
+FAMILIES = ("figures", "house_template", "restatement", "workbook")
 
 
 def suite_of(family: str) -> WorldSuite:
