@@ -12,7 +12,7 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode
-from hermes_lab.types.episode import VERSION
+from hermes_lab.types.episode import VERSION, EpisodeKey
 
 
 class _Record(Protocol):
@@ -20,19 +20,10 @@ class _Record(Protocol):
     def v(self) -> int: ...
 
 
-class _Key(msgspec.Struct):
-    suite: str
-    task_id: str
-    lane: str
-    round: int
-    sample: int
-    v: int = 1
-
-
 R = TypeVar("R", bound=_Record)
 
 _decoder = msgspec.json.Decoder(Episode)
-_key_decoder = msgspec.json.Decoder(_Key)
+_key_decoder = msgspec.json.Decoder(EpisodeKey)
 _encoder = msgspec.json.Encoder()
 _BUFFER = 1 << 20  # bytes; lines have about 10 kB, so Python's default of 8 kB makes reading three times slower
 _FILE = re.compile(r"(?P<worker>[\w.]+)-(?P<n>\d+)\.jsonl")

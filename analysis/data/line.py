@@ -10,7 +10,7 @@ from msgspec import Struct
 from hermes_lab.manifest import no_run
 from hermes_lab.records import read_attempts
 from hermes_lab.types import EpisodeError, ModelIdentity, Observation, Usage
-from hermes_lab.types.episode import Phase
+from hermes_lab.types.episode import EpisodeKey, Phase
 from hermes_lab.types.trajectory import StopReason
 
 T = TypeVar("T")
@@ -81,18 +81,12 @@ class _Metrics(Struct, frozen=True):
     first_call_ok: float | None = None
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class Line(EpisodeKey, frozen=True, kw_only=True):
     """A view of an `Episode` without its conversation; other fields are skipped, not decoded.
 
     Names, types and defaults match `Episode` and its parts.
     """
 
-    v: int = 1
-    suite: str
-    task_id: str
-    lane: str
-    round: int
-    sample: int
     experience: int
     place: int
     status: Literal["ok", "errored"]
@@ -115,10 +109,6 @@ class Line(Struct, frozen=True, kw_only=True):
     block: int = 0
 
 
-_KEY = ("v", "suite", "task_id", "lane", "round", "sample")
-"""Decoded for every line: the last record of a key supersedes earlier ones."""
-
-
 def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> list[T]:
     """Applies `make` to the last record of each key, in the order they were written.
 
@@ -129,7 +119,7 @@ def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> li
     if not (run / "episodes").is_dir() and not (run / "run.json").is_file():
         raise no_run(run)
     last: dict[tuple[str | int, ...], T] = {}
-    for line in read_attempts(run, _view({*_KEY, *fields})):
+    for line in read_attempts(run, _view(set(fields) - {*EpisodeKey.__struct_fields__})):
         key = (line.suite, line.task_id, line.lane, line.round, line.sample)
         last.pop(key, None)  # keeps the position of the later record
         last[key] = make(line)
@@ -137,11 +127,11 @@ def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> li
 
 
 def _view(wanted: set[str]) -> type[Line]:
-    """`Line` with only these fields; others are skipped."""
+    """`Line` with its key and these fields; others are skipped."""
     chosen = [
         (f.name, f.type) if f.required else (f.name, f.type, f.default)
         for f in msgspec.structs.fields(Line)
         if f.name in wanted
     ]
-    made: Any = msgspec.defstruct("Line", chosen, frozen=True, kw_only=True)
+    made: Any = msgspec.defstruct("Line", chosen, bases=(EpisodeKey,), frozen=True, kw_only=True)
     return made  # type: ignore[no-any-return]

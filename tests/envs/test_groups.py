@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes.episodes import BRANCH, record
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,26 +24,14 @@ from hermes_lab.types import (
     Usage,
 )
 
-BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
-
 
 def rollout(
     sample: int, reward: float | None, branches: tuple[TokenBranch, ...] = (BRANCH,), task: str = "t"
 ) -> Episode:
-    return Episode(
-        suite="s",
+    return record(
         task_id=task,
-        lane="main",
-        round=0,
         sample=sample,
-        experience=0,
-        place=0,
-        status="ok",
-        task=TaskInfo("d", "train"),
         model=ModelIdentity("vllm", "m", adapter="a", adapter_digest="digest"),
-        config_digest="c",
-        started_at="",
-        seconds=0.0,
         score=reward,
         reward=None if reward is None else Reward(reward),
         trajectory=Trajectory((), (), "hermes", "answered", steps=(Step(1, "stop", Usage()),), branches=branches),

@@ -15,6 +15,7 @@ from hermes_lab.types import (
     Review,
     Step,
     TaskInfo,
+    TokenBranch,
     ToolCall,
     ToolResult,
     Trajectory,
@@ -24,6 +25,8 @@ from hermes_lab.types import (
 
 CALL = '<tool_call>\n{"name": "terminal", "arguments": {"command": "ls"}}\n</tool_call>'
 RESULT = ToolResult("call_0", "terminal", '{"output": "a.csv"}')
+BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
+"""A prompt of one token, and a reply of two."""
 
 
 def conversation(prompt: str, result: ToolResult = RESULT) -> tuple[Message, ...]:
@@ -52,11 +55,11 @@ def trajectory(messages: Sequence[Message], since: int = 0, **fields: Any) -> Tr
     return msgspec.structs.replace(whole, **fields)
 
 
-def episode(task_id: str, **fields: Any) -> Episode:
-    """An accepted episode of the training split."""
-    usual = Episode(
+def record(**fields: Any) -> Episode:
+    """An episode of which only the required fields are set."""
+    bare = Episode(
         suite="made-up",
-        task_id=task_id,
+        task_id="t",
         lane="lane",
         round=0,
         sample=0,
@@ -68,10 +71,14 @@ def episode(task_id: str, **fields: Any) -> Episode:
         config_digest="c",
         started_at="now",
         seconds=1.0,
-        verdicts=(Verdict(1.0, True),),
-        trajectory=trajectory(conversation(f"Do {task_id}")),
     )
-    return msgspec.structs.replace(usual, **fields)
+    return msgspec.structs.replace(bare, **fields)
+
+
+def episode(task_id: str, **fields: Any) -> Episode:
+    """An accepted episode of the training split."""
+    done = {"verdicts": (Verdict(1.0, True),), "trajectory": trajectory(conversation(f"Do {task_id}"))}
+    return record(task_id=task_id, **(done | fields))
 
 
 def with_review(task_id: str) -> Episode:
@@ -90,8 +97,10 @@ def write_run(run: Path, *episodes: Episode) -> Path:
 
     async def append() -> None:
         log = EpisodeLog(run)
-        for one in episodes:
-            await log.append(one)
+        # Side by side, to share their fsyncs.
+        async with anyio.create_task_group() as group:
+            for one in episodes:
+                group.start_soon(log.append, one)
         log.close()
 
     anyio.run(append)

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 from aiohttp import web
+from fakes.episodes import BRANCH, record
 from fakes.openai_server import reserved_port
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,27 +35,18 @@ from hermes_lab.types import (
     Usage,
 )
 
-BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
 ENV = EnvSection(group_size=2)
 
 
 def rollout(sample: int, reward: float | None, *branches: TokenBranch, adapter: str = "a", steps: int = 1) -> Episode:
     step = Step(1, "stop", Usage())
     turns = (Message("user", "q"), Message("assistant", "a"))
-    return Episode(
+    return record(
         suite="s",
-        task_id="t",
         lane="env",
-        round=0,
         sample=sample,
-        experience=0,
-        place=0,
-        status="ok",
         task=TaskInfo("d", "train", world=3),
         model=ModelIdentity("vllm", "m", adapter="x", adapter_digest=adapter),
-        config_digest="c",
-        started_at="",
-        seconds=0.0,
         score=reward,
         success=reward == 1.0,
         reward=None if reward is None else Reward(reward, {"score": reward}),
