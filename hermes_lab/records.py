@@ -95,19 +95,19 @@ def read_episodes(run: Path) -> Iterator[Episode]:
     """
     last: dict[tuple[str | int, ...], tuple[Path, int]] = {}
     for path, number, line in _lines(run):
-        key = _decode(_key_decoder, line, f"{path}:{number}")
+        key = _decode(_key_decoder, line, path, number)
         last[(key.suite, key.task_id, key.lane, key.round, key.sample)] = (path, number)
     wanted = set(last.values())
     for path, number, line in _lines(run):
         if (path, number) in wanted:
-            yield _decode(_decoder, line, f"{path}:{number}")
+            yield _decode(_decoder, line, path, number)
 
 
 def read_attempts(run: Path, kind: type[R]) -> Iterator[R]:
     """Yields all records of a run, including superseded ones, as `Episode` or a struct with a subset of its fields."""
     decoder = msgspec.json.Decoder(kind)
     for path, number, line in _lines(run):
-        yield _decode(decoder, line, f"{path}:{number}")
+        yield _decode(decoder, line, path, number)
 
 
 def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
@@ -118,14 +118,19 @@ def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
                     yield path, number, line
 
 
-def _decode(decoder: msgspec.json.Decoder[R], line: bytes, where: str) -> R:
+def _decode(decoder: msgspec.json.Decoder[R], line: bytes, path: Path, number: int) -> R:
+    return decode_record(decoder, line, f"{path}:{number}", "an episode", VERSION)
+
+
+def decode_record(decoder: msgspec.json.Decoder[R], line: bytes, where: str, kind: str, latest: int) -> R:
+    """The record in a line. Raises `ConfigError` if it is not of that `kind`, or of a version newer than `latest`."""
     try:
         record = decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"{where}: not an episode: {error}") from None
-    if record.v > VERSION:
+        raise ConfigError(f"{where}: not {kind}: {error}") from None
+    if record.v > latest:
         raise ConfigError(
-            f"{where}: record version {record.v} is newer than {VERSION}, the latest supported one; update Hermes Lab"
+            f"{where}: record version {record.v} is newer than {latest}, the latest supported one; update Hermes Lab"
         )
     return record
 

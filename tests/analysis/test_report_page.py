@@ -282,14 +282,18 @@ def test_what_the_suite_tells_is_shown_and_else_not_measured(write_run: WriteRun
     assert "1 skills contain part of a held-out answer" in text
 
 
-def test_uplift_run_tells_which_skills_help(write_run: WriteRun) -> None:
-    made = [
-        make_episode(arm == "all", task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
-        for arm in ("all", "without-tea")
+def one_check(better: str, worse: str, tasks: int) -> list[Episode]:
+    """Held-out tasks of six lanes, of which one arm solves all and the other none."""
+    return [
+        make_episode(arm == better, task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
+        for arm in (better, worse)
         for lane in range(6)
-        for task in range(4)
+        for task in range(tasks)
     ]
-    run = as_uplift(write_run(made, wanted=48))
+
+
+def test_uplift_run_tells_which_skills_help(write_run: WriteRun) -> None:
+    run = as_uplift(write_run(one_check("all", "without-tea", tasks=4), wanted=48))
     text = words(page_of(run))
     assert "Verdict Arms Skills Episodes" in text
     (found,) = uplifts(load_episodes(run))
@@ -378,13 +382,7 @@ def test_part_that_was_not_judged_is_not_without_regressions(write_run: WriteRun
 
 
 def test_losses_of_a_single_check_are_seen(write_run: WriteRun) -> None:
-    made = [
-        make_episode(arm == "off", task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
-        for arm in ("off", "on")
-        for lane in range(6)
-        for task in range(2)
-    ]
-    assert "12 of 12 solved by skills off" in words(page_of(write_run(made, wanted=24)))
+    assert "12 of 12 solved by skills off" in words(page_of(write_run(one_check("off", "on", tasks=2), wanted=24)))
 
 
 def test_arms_tell_the_last_check_alone(write_run: WriteRun) -> None:

@@ -1,5 +1,6 @@
 """Synthetic episodes, as records of a real run."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,14 @@ from typing import Any
 import anyio
 import msgspec
 
-from hermes_lab.records import EpisodeLog
+from hermes_lab.manifest import RunManifest
+from hermes_lab.records import EpisodeLog, write_json
 from hermes_lab.types import (
     Episode,
     Message,
     ModelIdentity,
     Review,
+    ScoredGroup,
     Step,
     TaskInfo,
     TokenBranch,
@@ -81,6 +84,30 @@ def episode(task_id: str, **fields: Any) -> Episode:
     return record(task_id=task_id, **(done | fields))
 
 
+def scored_group(**fields: Any) -> ScoredGroup:
+    """Two rollouts of a task, one of them rewarded."""
+    whole = ScoredGroup(
+        suite="s",
+        task_id="t",
+        split="train",
+        world=0,
+        lane="main",
+        round=0,
+        policy="digest",
+        model=ModelIdentity("vllm", "m"),
+        snapshot="",
+        config_digest="c",
+        episodes=("s|t|main|0|0", "s|t|main|0|1"),
+        samples=(0, 1),
+        token_ids=((1, 2, 3), (1, 2, 3)),
+        masks=((0, 1, 1), (0, 1, 1)),
+        logprobs=((None, -0.5, -0.1), (None, -0.5, -0.1)),
+        rewards=(1.0, 0.0),
+        advantages=(math.sqrt(0.5), -math.sqrt(0.5)),
+    )
+    return msgspec.structs.replace(whole, **fields)
+
+
 def with_review(task_id: str) -> Episode:
     """An episode whose conversation continues in a review."""
     done = conversation(f"Do {task_id}")
@@ -105,3 +132,9 @@ def write_run(run: Path, *episodes: Episode) -> Path:
 
     anyio.run(append)
     return run
+
+
+def write_manifest(run: Path, **fields: Any) -> None:
+    """Writes a run's `run.json`."""
+    usual = {"config": {}, "config_digest": "", "tasks_digest": "", "created_at": "", "versions": {}}
+    write_json(run / "run.json", RunManifest(**(usual | fields)))

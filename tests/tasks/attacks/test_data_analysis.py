@@ -12,7 +12,17 @@ from hermes_lab.tasks.registry import domains, load_family
 from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, ruled_task, score
+from tests.tasks.attacks.cheats import (
+    CLAIMS,
+    GENERIC,
+    Attempt,
+    Cheat,
+    naive_way,
+    play_another_task,
+    restore_files,
+    ruled_task,
+    score,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
@@ -65,13 +75,8 @@ def in_every_form(key: str) -> list[str]:
 
 async def answer_of_another_task(attempt: Attempt) -> None:
     """As if somebody had kept the right answer of last time."""
-    earlier = ruled_task(attempt.suite, skip=7)
-    assert earlier.id != attempt.task.id
-    for path, text in earlier.files.items():
-        await attempt.sandbox.write(path, text.encode())
-    await play(attempt.suite.oracle(earlier), earlier, attempt.sandbox)
-    for path, text in attempt.task.files.items():
-        await attempt.sandbox.write(path, text.encode())
+    await play_another_task(attempt)
+    await restore_files(attempt)
 
 
 async def rules_of_other_places(attempt: Attempt) -> None:

@@ -13,7 +13,18 @@ from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import domains, load_family
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, nothing, ruled_task, score
+from tests.tasks.attacks.cheats import (
+    CLAIMS,
+    GENERIC,
+    Attempt,
+    Cheat,
+    naive_way,
+    nothing,
+    play_another_task,
+    restore_files,
+    ruled_task,
+    score,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
@@ -76,14 +87,9 @@ async def reports_by_all_rules_at_once(attempt: Attempt) -> None:
 
 async def report_of_another_task(attempt: Attempt) -> None:
     """As if somebody had kept the right report of last time."""
-    earlier = ruled_task(attempt.suite, skip=7)
-    assert earlier.id != attempt.task.id
-    for path, text in earlier.files.items():
-        await attempt.sandbox.write(path, text.encode())
-    await play(attempt.suite.oracle(earlier), earlier, attempt.sandbox)
+    earlier = await play_another_task(attempt)
     await attempt.bash(f"rm -rf {' '.join(path.split('/')[0] for path in earlier.files)}")
-    for path, text in attempt.task.files.items():
-        await attempt.sandbox.write(path, text.encode())
+    await restore_files(attempt)
 
 
 async def report_under_other_names(attempt: Attempt) -> None:
