@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from hermes_lab.manifest import no_run
 from hermes_lab.records import read_attempts
-from hermes_lab.types import EpisodeError, ModelIdentity, Observation, Usage
-from hermes_lab.types.episode import EpisodeKey, Phase
+from hermes_lab.types import EpisodeError, Observation, Usage
+from hermes_lab.types.episode import EpisodeKey, EpisodeResult, Phase
 from hermes_lab.types.trajectory import StopReason
 
 T = TypeVar("T")
@@ -81,23 +81,12 @@ class _Metrics(Struct, frozen=True):
     first_call_ok: float | None = None
 
 
-class Line(EpisodeKey, frozen=True, kw_only=True):
+class Line(EpisodeResult[_Task], frozen=True, kw_only=True):
     """A view of an `Episode` without its conversation; other fields are skipped, not decoded.
 
     Names, types and defaults match `Episode` and its parts.
     """
 
-    experience: int
-    place: int
-    status: Literal["ok", "errored"]
-    task: _Task
-    model: ModelIdentity
-    config_digest: str
-    started_at: str
-    seconds: float
-    error: EpisodeError | None = None
-    score: float | None = None
-    success: bool | None = None
     verdicts: tuple[_Verdict, ...] = ()
     trajectory: _Trajectory | None = None
     skills: _Skills = _Skills()

@@ -1,6 +1,6 @@
 """One line of the episode log."""
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct, field
 
@@ -13,6 +13,7 @@ VERSION = 1
 """The version of newly written records. Added fields have defaults; only a change of meaning raises it."""
 
 Phase = Literal["learn", "heldout"]
+T = TypeVar("T")
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
@@ -146,7 +147,23 @@ class EpisodeKey(Struct, frozen=True, kw_only=True):
         return episode_key(self.suite, self.task_id, self.lane, self.round, self.sample)
 
 
-class Episode(EpisodeKey, frozen=True, kw_only=True, omit_defaults=True):
+class EpisodeResult(EpisodeKey, Generic[T], frozen=True, kw_only=True, omit_defaults=True):
+    """The fields between the key and the conversation; `T` is how much of the task is read."""
+
+    experience: int
+    place: int
+    status: Literal["ok", "errored"]
+    task: T
+    model: ModelIdentity
+    config_digest: str
+    started_at: str
+    seconds: float
+    error: EpisodeError | None = None
+    score: float | None = None
+    success: bool | None = None
+
+
+class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=True):
     """One rollout of one task.
 
     An episode with status `errored` was stopped by an infrastructure failure: it has no score, does not count as an
@@ -157,17 +174,6 @@ class Episode(EpisodeKey, frozen=True, kw_only=True, omit_defaults=True):
     `block` is the index, from 0, of the task's world among those that the lane visits.
     """
 
-    experience: int
-    place: int
-    status: Literal["ok", "errored"]
-    task: TaskInfo
-    model: ModelIdentity
-    config_digest: str
-    started_at: str
-    seconds: float
-    error: EpisodeError | None = None
-    score: float | None = None
-    success: bool | None = None
     reward: Reward | None = None
     verdicts: tuple[Verdict, ...] = ()
     trajectory: Trajectory | None = None

@@ -28,17 +28,10 @@ def groups(draw: st.DrawFn) -> ScoredGroup:
     rewards = draw(st.lists(st.floats(-10, 10), min_size=1, max_size=5))
     advantages = normalized_advantages(rewards)
     sequences = [(s, seq) for s in range(len(rewards)) for seq in draw(st.lists(tokens, min_size=1, max_size=2))]
-    return ScoredGroup(
-        suite="s",
-        task_id="t",
-        split="train",
+    return scored_group(
         world=2,
-        lane="main",
         round=3,
-        policy="digest",
         model=ModelIdentity("vllm", "m", adapter="a", adapter_digest="digest"),
-        snapshot="",
-        config_digest="c",
         episodes=tuple(f"s|t|main|3|{sample}" for sample, _ in sequences),
         samples=tuple(sample for sample, _ in sequences),
         token_ids=tuple(tuple(token for token, _ in sequence) for _, sequence in sequences),

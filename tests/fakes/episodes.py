@@ -15,6 +15,7 @@ from hermes_lab.types import (
     Message,
     ModelIdentity,
     Review,
+    Reward,
     ScoredGroup,
     Step,
     TaskInfo,
@@ -82,6 +83,25 @@ def episode(task_id: str, **fields: Any) -> Episode:
     """An accepted episode of the training split."""
     done = {"verdicts": (Verdict(1.0, True),), "trajectory": trajectory(conversation(f"Do {task_id}"))}
     return record(task_id=task_id, **(done | fields))
+
+
+def rollout(
+    sample: int,
+    reward: float | None,
+    *branches: TokenBranch,
+    steps: int = 1,
+    messages: tuple[Message, ...] = (),
+    **fields: Any,
+) -> Episode:
+    """A sample of a task, with the tokens of its replies."""
+    step = Step(1, "stop", Usage())
+    usual = {
+        "model": ModelIdentity("vllm", "m", adapter="a", adapter_digest="digest"),
+        "score": reward,
+        "reward": None if reward is None else Reward(reward, {"score": reward}),
+        "trajectory": Trajectory(messages, (), "hermes", "answered", steps=(step,) * steps, branches=branches),
+    }
+    return record(sample=sample, **(usual | fields))
 
 
 def scored_group(**fields: Any) -> ScoredGroup:

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from hermes_lab.training.lock import write_lock
+
+REAL_TRAINING = [
+    pytest.mark.real,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("default"),  # of the libraries under test
+]
 
 
 def smoke_lock(folder: Path, method: str, *, grpo: dict[str, Any] | None = None, **values: Any) -> str:

@@ -17,14 +17,7 @@ from hermes_lab.models.wires.checks import refuse_fields, sound_ending
 from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.loose import count, decode_json, items, mapping, text
 from hermes_lab.models.wires.native import NativeWire
-from hermes_lab.models.wires.native_calls import (
-    CUT,
-    broken_call,
-    function,
-    own_ids,
-    sendable_id,
-    sendable_name,
-)
+from hermes_lab.models.wires.native_calls import broken_call, cut_call, function, own_ids, sendable_id, sendable_name
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -239,7 +232,7 @@ def _take_calls(blocks: list[dict[str, Any]], sent: Sequence[Message], *, is_cut
 
 def _call(call_id: str, name: str, arguments: object, *, is_cut: bool) -> ToolCall:
     if is_cut:
-        return broken_call(call_id, name, arguments, CUT)
+        return cut_call(call_id, name, arguments)
     if not isinstance(arguments, Mapping):
         return broken_call(call_id, name, arguments, f"arguments must be a JSON object, not {kind(arguments)}")
     return read_call(call_id, name, arguments, {})

@@ -17,14 +17,7 @@ from hermes_lab.models.wires.checks import refuse_fields, sound_ending
 from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.loose import count, items, mapping, text
 from hermes_lab.models.wires.native import NativeWire
-from hermes_lab.models.wires.native_calls import (
-    CUT,
-    broken_call,
-    function,
-    own_ids,
-    sendable_id,
-    sendable_name,
-)
+from hermes_lab.models.wires.native_calls import cut_call, function, own_ids, sendable_id, sendable_name
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -194,7 +187,7 @@ def _take_calls(output: list[dict[str, Any]], sent: Sequence[Message], *, is_cut
     for item, call_id in zip(asked, own_ids([text(item.get("call_id")) for item in asked], sent), strict=True):
         name, arguments = text(item.get("name")), item.get("arguments")
         if item.get("status") == "incomplete" or (is_cut and item is output[-1]):
-            call = broken_call(call_id, name, arguments, CUT)
+            call = cut_call(call_id, name, arguments)
         else:
             call = read_call(call_id, name, arguments, {})
         calls.append(call)

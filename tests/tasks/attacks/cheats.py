@@ -55,18 +55,15 @@ def ruled_task(suite: WorldSuite, *, split: str = "train", world: int = 0, skip:
     return [task for task in tasks if task.triggers][skip]
 
 
-async def play_another_task(attempt: Attempt) -> Task:
-    """As if somebody had kept what was right last time: does an earlier task in this workspace, and returns it."""
+async def play_another_task(attempt: Attempt, *, tidy: bool = False) -> None:
+    """As if somebody had kept what was right last time. `tidy`: without the files of that task."""
     earlier = ruled_task(attempt.suite, skip=7)
     assert earlier.id != attempt.task.id
     for path, text in earlier.files.items():
         await attempt.sandbox.write(path, text.encode())
     await play(attempt.suite.oracle(earlier), earlier, attempt.sandbox)
-    return earlier
-
-
-async def restore_files(attempt: Attempt) -> None:
-    """The files of the task, as they were."""
+    if tidy:
+        await attempt.bash(f"rm -rf {' '.join(path.split('/')[0] for path in earlier.files)}")
     for path, text in attempt.task.files.items():
         await attempt.sandbox.write(path, text.encode())
 

@@ -3,6 +3,7 @@
 import io
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 
@@ -21,7 +22,6 @@ from tests.tasks.attacks.cheats import (
     naive_way,
     nothing,
     play_another_task,
-    restore_files,
     ruled_task,
     score,
 )
@@ -85,13 +85,6 @@ async def reports_by_all_rules_at_once(attempt: Attempt) -> None:
         await attempt.sandbox.write(path, text[:25_000] + b"\n")
 
 
-async def report_of_another_task(attempt: Attempt) -> None:
-    """As if somebody had kept the right report of last time."""
-    earlier = await play_another_task(attempt)
-    await attempt.bash(f"rm -rf {' '.join(path.split('/')[0] for path in earlier.files)}")
-    await restore_files(attempt)
-
-
 async def report_under_other_names(attempt: Attempt) -> None:
     await outputs_by(attempt, attempt.subtask.site.rule)
     for out in attempt.outputs:
@@ -108,7 +101,7 @@ async def one_of_several_names(attempt: Attempt) -> None:
 EVERYWHERE: dict[str, Cheat] = {
     "rules_of_other_places": rules_of_other_places,
     "reports_by_all_rules_at_once": reports_by_all_rules_at_once,
-    "report_of_another_task": report_of_another_task,
+    "report_of_another_task": partial(play_another_task, tidy=True),
     "report_under_other_names": report_under_other_names,
     "data_is_a_link": one_of_several_names,
     "naive_before_right": blended(lambda plain, right: plain + right),
