@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from report_attacks import ATTACKS
+from report_attacks import attacked
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.comparison.continual import Transfer
@@ -34,12 +34,7 @@ from hermes_lab.types import (
     EpisodeError,
     Message,
     ModelIdentity,
-    SkillUse,
-    SkillWrite,
-    ToolCall,
-    ToolResult,
     Trajectory,
-    Usage,
     Verdict,
 )
 
@@ -138,33 +133,6 @@ def test_nothing_of_a_text_is_markup(write_run: WriteRun) -> None:
         assert start not in page
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", page)
     assert page.count("<html") == page.count("</html>") == page.count("<style>") == 1
-
-
-def attacked() -> list[Episode]:
-    """Every text that a model, a tool or a task writes is an attack."""
-    made = []
-    for number, attack in enumerate(ATTACKS):
-        calls = (ToolCall("c", attack, {attack: attack}, attack),)
-        messages = (
-            Message("system", attack),
-            Message("user", attack),
-            Message("assistant", attack, calls, reasoning=attack),
-            Message("tool", attack, results=(ToolResult("c", attack, attack, ok=False),)),
-        )
-        write = SkillWrite("create", attack, attack, "review", attack, attack, "s")
-        for arm in ("off", "on"):
-            made.append(
-                make_episode(
-                    arm == "off",
-                    task=number,
-                    lane=f"{arm}-r0-w0",
-                    task_id=attack.replace("|", ""),
-                    trajectory=Trajectory(messages, (), "native", "answered", usage=Usage(10, 5)),
-                    skills=SkillUse(attack, (attack,), (attack,), (write,)),
-                    verdicts=(Verdict(0.5, arm == "off", {attack: 0.5}, attack, {attack: attack}),),
-                )
-            )
-    return made
 
 
 def test_policy_allows_only_the_pages_own_script_and_style(write_run: WriteRun) -> None:

@@ -1,6 +1,5 @@
 """Synthetic episodes, as records of a real run."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from hermes_lab.envs.groups import build_groups
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import EpisodeLog, write_json
 from hermes_lab.types import (
@@ -106,26 +106,8 @@ def rollout(
 
 def scored_group(**fields: Any) -> ScoredGroup:
     """Two rollouts of a task, one of them rewarded."""
-    whole = ScoredGroup(
-        suite="s",
-        task_id="t",
-        split="train",
-        world=0,
-        lane="main",
-        round=0,
-        policy="digest",
-        model=ModelIdentity("vllm", "m"),
-        snapshot="",
-        config_digest="c",
-        episodes=("s|t|main|0|0", "s|t|main|0|1"),
-        samples=(0, 1),
-        token_ids=((1, 2, 3), (1, 2, 3)),
-        masks=((0, 1, 1), (0, 1, 1)),
-        logprobs=((None, -0.5, -0.1), (None, -0.5, -0.1)),
-        rewards=(1.0, 0.0),
-        advantages=(math.sqrt(0.5), -math.sqrt(0.5)),
-    )
-    return msgspec.structs.replace(whole, **fields)
+    (usual,) = build_groups([rollout(0, 1.0, BRANCH), rollout(1, 0.0, BRANCH)])
+    return msgspec.structs.replace(usual, **({"stop_reasons": ()} | fields))
 
 
 def with_review(task_id: str) -> Episode:
