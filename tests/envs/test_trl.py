@@ -114,10 +114,13 @@ def seen() -> list[Episode]:
 
 
 @pytest.fixture
-def rollout(config: RunConfig, seen: list[Episode], tmp_path: Path) -> Iterator[RolloutFunc]:
+def rollout(server: FakeOpenAIServer, config: RunConfig, seen: list[Episode], tmp_path: Path) -> Iterator[RolloutFunc]:
+    """Once it is closed, no adapter is served or left on the disk."""
     made = make_rollout_func(config, tmp_path / "adapters", seen=seen.append)
     yield made
     made.close()
+    assert not server.adapters
+    assert not list(tmp_path.glob("adapters/*"))
 
 
 def prompts(config: RunConfig, size: int) -> list[Any]:
@@ -142,7 +145,7 @@ def test_each_prompt_gets_the_sampled_tokens_of_a_rollout_of_its_own_task(
 
 
 def test_every_step_is_sampled_by_that_steps_weights_under_a_name_of_their_own(
-    server: FakeOpenAIServer, config: RunConfig, rollout: RolloutFunc, seen: list[Episode], tmp_path: Path
+    server: FakeOpenAIServer, config: RunConfig, rollout: RolloutFunc, seen: list[Episode]
 ) -> None:
     trainer = FakeTrainer()
     served = []
@@ -157,9 +160,6 @@ def test_every_step_is_sampled_by_that_steps_weights_under_a_name_of_their_own(
     digests = [episode.model.adapter_digest for episode in seen]
     assert [f"policy-{digest[:12]}" for digest in digests] == [name for name in served for _ in range(2)]
     assert [episode.round for episode in seen] == [0, 0, 0, 0, 1, 1]
-    rollout.close()
-    assert not server.adapters
-    assert not list((tmp_path / "adapters").iterdir())
 
 
 def test_weights_that_a_step_left_alone_keep_their_name(

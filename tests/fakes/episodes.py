@@ -96,6 +96,8 @@ def rollout(
     """A sample of a task, with the tokens of its replies."""
     step = Step(1, "stop", Usage())
     usual = {
+        "suite": "s",
+        "lane": "main",
         "model": ModelIdentity("vllm", "m", adapter="a", adapter_digest="digest"),
         "score": reward,
         "reward": None if reward is None else Reward(reward, {"score": reward}),
@@ -106,7 +108,8 @@ def rollout(
 
 def scored_group(**fields: Any) -> ScoredGroup:
     """Two rollouts of a task, one of them rewarded."""
-    (usual,) = build_groups([rollout(0, 1.0, BRANCH), rollout(1, 0.0, BRANCH)])
+    rewards = (1.0, 0.0)
+    (usual,) = build_groups([rollout(n, reward, BRANCH) for n, reward in enumerate(rewards)])
     return msgspec.structs.replace(usual, **({"stop_reasons": ()} | fields))
 
 

@@ -42,7 +42,6 @@ def rollout(sample: int, reward: float | None, *branches: TokenBranch, adapter: 
         *(branches or (BRANCH,)),
         steps=steps,
         messages=(Message("user", "q"), Message("assistant", "a")),
-        suite="s",
         lane="env",
         task=TaskInfo("d", "train", world=3),
         model=ModelIdentity("vllm", "m", adapter="x", adapter_digest=adapter),
