@@ -14,7 +14,7 @@ from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.rewards import reward_warnings
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
-from hermes_lab.tools.registry import check_toolsets
+from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import Episode
 
 Observation = dict[str, str]

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hermes_lab.agent.loop import Agent as Agent
     from hermes_lab.analysis.curves import Curve as Curve
+    from hermes_lab.analysis.curves.approach import Approach as Approach
+    from hermes_lab.analysis.fitting.result import Fit as Fit
     from hermes_lab.config.schema import RunConfig as RunConfig
     from hermes_lab.errors import ConfigError as ConfigError
+    from hermes_lab.errors import HermesLabError as HermesLabError
     from hermes_lab.errors import InfraError as InfraError
+    from hermes_lab.errors import ToolError as ToolError
     from hermes_lab.protocols import ModelClient as ModelClient
     from hermes_lab.protocols import Sandbox as Sandbox
     from hermes_lab.protocols import Suite as Suite
@@ -47,8 +51,10 @@ _NAMES = {
     "tools.registry": ("Tool", "ToolContext", "tool"),
     "agent.loop": ("Agent",),
     "analysis.curves": ("Curve",),
+    "analysis.curves.approach": ("Approach",),
+    "analysis.fitting.result": ("Fit",),
     "config.schema": ("RunConfig",),
-    "errors": ("ConfigError", "InfraError"),
+    "errors": ("ConfigError", "HermesLabError", "InfraError", "ToolError"),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 

@@ -1,9 +1,67 @@
-"""Schema versions of the SQLite databases."""
+"""Opens the SQLite databases, and brings their schemas to the latest version."""
 
+import fcntl
+import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, StoreError
+
+_BUSY_SECONDS = 30.0
+
+
+@contextmanager
+def open_database(
+    path: Path, kind: str, latest: int, migrate: Callable[[sqlite3.Connection], None]
+) -> Iterator[sqlite3.Connection]:
+    """The database at `path`, created for its owner alone if missing, at version `latest`.
+
+    Raises `ConfigError` if the file is not a database of that `kind`, `StoreError` if it cannot be read or written.
+    """
+    try:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
+            db.execute("PRAGMA foreign_keys = ON")
+            if version(db) != latest:
+                _migrate(path, db, migrate)
+            yield db
+    except sqlite3.DatabaseError as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+            raise ConfigError(f"{path}: not a {kind}, or damaged: {error}; move the file away") from None
+        if isinstance(error, sqlite3.OperationalError):
+            raise StoreError(f"{path}: {error}") from error
+        raise
+
+
+def _migrate(path: Path, db: sqlite3.Connection, migrate: Callable[[sqlite3.Connection], None]) -> None:
+    """One process at a time: SQLite does not wait while another process enables the write-ahead log."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        db.execute("PRAGMA journal_mode = WAL")
+        migrate(db)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Commits what is done in it, or nothing."""
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
+    except BaseException:
+        with suppress(sqlite3.Error):  # some failures, such as a full disk, have already rolled back
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
 def version(db: sqlite3.Connection) -> int:
@@ -23,12 +81,7 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]]) -> None
             "update Hermes Lab"
         )
     for number in range(present, len(migrations)):
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(db):
             for statement in migrations[number]:
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {number + 1}")
-        except BaseException:
-            db.execute("ROLLBACK")
-            raise
-        db.execute("COMMIT")

@@ -12,7 +12,7 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode
-from hermes_lab.types.episode import VERSION
+from hermes_lab.types.episode import VERSION, EpisodeKey
 
 
 class _Record(Protocol):
@@ -20,19 +20,10 @@ class _Record(Protocol):
     def v(self) -> int: ...
 
 
-class _Key(msgspec.Struct):
-    suite: str
-    task_id: str
-    lane: str
-    round: int
-    sample: int
-    v: int = 1
-
-
 R = TypeVar("R", bound=_Record)
 
 _decoder = msgspec.json.Decoder(Episode)
-_key_decoder = msgspec.json.Decoder(_Key)
+_key_decoder = msgspec.json.Decoder(EpisodeKey)
 _encoder = msgspec.json.Encoder()
 _BUFFER = 1 << 20  # bytes; lines have about 10 kB, so Python's default of 8 kB makes reading three times slower
 _FILE = re.compile(r"(?P<worker>[\w.]+)-(?P<n>\d+)\.jsonl")
@@ -104,19 +95,19 @@ def read_episodes(run: Path) -> Iterator[Episode]:
     """
     last: dict[tuple[str | int, ...], tuple[Path, int]] = {}
     for path, number, line in _lines(run):
-        key = _decode(_key_decoder, line, f"{path}:{number}")
+        key = _decode(_key_decoder, line, path, number)
         last[(key.suite, key.task_id, key.lane, key.round, key.sample)] = (path, number)
     wanted = set(last.values())
     for path, number, line in _lines(run):
         if (path, number) in wanted:
-            yield _decode(_decoder, line, f"{path}:{number}")
+            yield _decode(_decoder, line, path, number)
 
 
 def read_attempts(run: Path, kind: type[R]) -> Iterator[R]:
     """Yields all records of a run, including superseded ones, as `Episode` or a struct with a subset of its fields."""
     decoder = msgspec.json.Decoder(kind)
     for path, number, line in _lines(run):
-        yield _decode(decoder, line, f"{path}:{number}")
+        yield _decode(decoder, line, path, number)
 
 
 def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
@@ -127,14 +118,19 @@ def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
                     yield path, number, line
 
 
-def _decode(decoder: msgspec.json.Decoder[R], line: bytes, where: str) -> R:
+def _decode(decoder: msgspec.json.Decoder[R], line: bytes, path: Path, number: int) -> R:
+    return decode_record(decoder, line, f"{path}:{number}", "an episode", VERSION)
+
+
+def decode_record(decoder: msgspec.json.Decoder[R], line: bytes, where: str, kind: str, latest: int) -> R:
+    """The record in a line. Raises `ConfigError` if it is not of that `kind`, or of a version newer than `latest`."""
     try:
         record = decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"{where}: not an episode: {error}") from None
-    if record.v > VERSION:
+        raise ConfigError(f"{where}: not {kind}: {error}") from None
+    if record.v > latest:
         raise ConfigError(
-            f"{where}: record version {record.v} is newer than {VERSION}, the latest supported one; update Hermes Lab"
+            f"{where}: record version {record.v} is newer than {latest}, the latest supported one; update Hermes Lab"
         )
     return record
 

@@ -33,7 +33,8 @@ from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.slash import expand
 from hermes_lab.suites import SessionSuite, TaskSession
 from hermes_lab.tools.distributions import draw_toolsets
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import (
     Child,
     Episode,

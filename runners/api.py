@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
@@ -36,6 +36,7 @@ Source = str | Path | Mapping[str, Any] | RunConfig
 """A YAML file, a `key=value` override, a mapping of fields (nested, or with dots), or a whole configuration."""
 
 Phase = Literal["learn", "heldout", "all"]
+Grouping = Literal["series", "domain", "family"]
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,15 @@ def load(*runs: AnyRun, phase: Phase = "learn", columns: Sequence[str] | None = 
     """One row per episode; `EpisodeRow` in `hermes_lab.analysis.data.rows` documents the columns.
 
     `phase` is `learn` (the tasks that the agent worked on and could learn from), `heldout` (the checks between rounds),
-    or `all`. The two measure different things, so a learning curve must not mix them.
+    or `all`. The two measure different things, so a learning curve must not mix them. Raises `ConfigError` for another
+    phase, for a run that is given twice, and as `load_episodes`.
     """
     from hermes_lab.analysis.data.load import load_episodes
 
-    if not runs:
-        raise ConfigError("load: give a run folder")
+    if phase not in get_args(Phase):
+        raise ConfigError(f"phase: give one of {', '.join(get_args(Phase))}, not {phase!r}")
+    if isinstance(columns, str):
+        raise ConfigError(f"columns: give a list of names, such as [{columns!r}]")
     wanted = None if columns is None else list(dict.fromkeys([*columns, "phase"]))
     frame = load_episodes(*_folders(runs), columns=wanted)
     if phase != "all":
@@ -110,21 +114,30 @@ def fit(
     episodes: "pd.DataFrame | AnyRun",
     *,
     curve: str = "exponential",
-    by: Literal["series", "domain", "family"] = "series",
+    by: Grouping = "series",
     interval: "Method" = "bootstrap",
     draws: int = 400,
 ) -> "dict[str, Fit]":
     """Fits a learning curve to each series (arm and weights) of a frame from `load`, or of a run.
 
-    Returns the fits by name; `print(fit.sentence())` says what was found. Raises `ConfigError` for a frame that mixes
-    learning and held-out episodes, for an unknown curve, and if no episode is scored.
+    Returns the fits by name; `print()` one to see what was found. Raises `ConfigError` for a frame that mixes learning
+    and held-out episodes or, without `by`, several suites; for an unknown curve; and if no episode is scored.
     """
     from hermes_lab.analysis.curves import CURVES
     from hermes_lab.analysis.fitting.fit import scored_episodes
 
     if curve not in CURVES:
         raise ConfigError(f"curve: no curve {curve!r}; there are: {', '.join(sorted(CURVES))}")
+    if draws < 0:
+        raise ConfigError(f"draws: give a number of at least 0, not {draws}")
+    if by not in get_args(Grouping):
+        raise ConfigError(f"by: give one of {', '.join(get_args(Grouping))}, not {by!r}")
     frame, phase = _of_one_phase(episodes)
+    if by == "series" and frame["suite"].nunique() > 1:
+        suites = ", ".join(sorted(frame["suite"].unique()))
+        raise ConfigError(
+            f"fit: the frame mixes the suites {suites}; fit each alone, or use by='domain' or by='family'"
+        )
     if not frame["success"].notna().any():
         raise ConfigError("fit: no episode is scored, so there is no curve")
     found = scored_episodes(frame, by, phase)
@@ -146,7 +159,11 @@ def plot(
     """
     from hermes_lab.analysis.plots.learning import plot_learning_curve
 
+    if level is not None and not 0 < level < 1:
+        raise ConfigError(f"level: give a success rate between 0 and 1, such as 0.8, not {level:g}")
     frame, phase = _of_one_phase(episodes)
+    if frame.empty:
+        raise ConfigError("plot: there is no episode to plot")
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -166,6 +183,8 @@ def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] 
     first, *second = _folders([before, *([] if after is None else [after])])
     if isinstance(arms, str) or len(arms) not in ((0, 1) if second else (0, 2)):
         raise ConfigError(f"arms: give {'one arm of two runs' if second else 'two arms of one run'}, not {arms!r}")
+    if arms and len(set(arms)) < len(arms):
+        raise ConfigError(f"arms: {arms[0]!r} is given twice")
     if second and arms:
         return of_report(compare_runs(first, second[0], arms[0]), "runs")
     if arms:
@@ -179,13 +198,18 @@ def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] 
 def report(*runs: AnyRun, out: str | Path | None = None, trajectories: int | None = None) -> Path:
     """Writes one self-contained HTML page (default: `report.html` in the first run) and returns its path.
 
-    `trajectories` limits how many whole trajectories are embedded (default: up to 50 MB).
+    `trajectories` limits how many whole trajectories are embedded (default: up to 50 MB). Raises `ConfigError` if a
+    folder is no run, or `out` is a folder.
     """
     from hermes_lab.analysis.report.page import write_report
     from hermes_lab.runners.experiments.ground_truth import from_suite
 
     folders = _folders(runs)
     path = Path(out) if out else folders[0] / "report.html"
+    if path.is_dir():
+        raise ConfigError(f"out: {path} is a folder; give a file, such as {path / 'report.html'}")
+    if trajectories is not None and trajectories < 0:
+        raise ConfigError(f"trajectories: give at least 0, not {trajectories}")
     write_report(folders, path, trajectories=trajectories, from_suite=from_suite(folders))
     return path
 
@@ -246,8 +270,13 @@ def _is_section(path: str) -> bool:
 
 def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Literal['learn', 'heldout']]":
     """The episodes, and whether they are learning or held-out ones. Raises `ConfigError` where they are both."""
-    frame = load(episodes) if isinstance(episodes, str | Path | Run) else episodes
-    if missing := {"phase", "arm", "success", "experience"} - set(frame.columns):
+    if isinstance(episodes, str | Path | Run):
+        frame = load(episodes)
+    elif hasattr(episodes, "columns"):
+        frame = episodes
+    else:
+        raise ConfigError(f"give a run, or a frame from `load`, not a {type(episodes).__name__}")
+    if missing := {"phase", "arm", "suite", "success", "experience"} - set(frame.columns):
         raise ConfigError(f"the frame lacks {', '.join(sorted(missing))}; load it without `columns`")
     phases = set(frame["phase"])
     if len(phases) > 1:
@@ -256,4 +285,13 @@ def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Lit
 
 
 def _folders(runs: Sequence[AnyRun]) -> list[Path]:
-    return [Path(each) for each in runs]
+    """Raises `ConfigError` without a run, for something else than a run, and for a run that is given twice."""
+    if not runs:
+        raise ConfigError("give a run folder")
+    for each in runs:
+        if not isinstance(each, str | Path | Run):
+            raise ConfigError(f"give run folders, not a {type(each).__name__}")
+    folders = [Path(each) for each in runs]
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise ConfigError("the same run is given twice")
+    return folders

@@ -4,7 +4,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from hermes_lab.runners.terminal import printable
+
+def printable(text: str, keep: str = "") -> str:
+    """Replaces control characters, so that model output cannot control the terminal. `keep` lists exceptions."""
+    return "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -16,6 +16,7 @@ import typer
 
 from hermes_lab.chat.conversation import Turn
 from hermes_lab.errors import ToolError
+from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import Session
 from hermes_lab.tools.registry import Ask
 from hermes_lab.types import ToolCall, ToolResult
@@ -152,8 +153,3 @@ class Terminal:
             sys.stdout.flush()
         if why := _WHY_NO_ANSWER.get(turn.stop):
             self.note(why if turn.answer is not None else f"no answer: {why}")
-
-
-def printable(text: str, keep: str = "") -> str:
-    """Replaces control characters, so that model output cannot control the terminal. `keep` lists exceptions."""
-    return "".join(c if c.isprintable() or c in keep else " " for c in text)

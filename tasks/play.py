@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.family import Action
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Task, ToolCall, ToolResult
 
 TOOLSETS = ("terminal", "file", "web")

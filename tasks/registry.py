@@ -13,7 +13,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from hermes_lab import tasks
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.protocols import Suite
@@ -23,6 +22,7 @@ from hermes_lab.tasks.stories import Story, StorySuite, read_story
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import AnyFamily, WorldSpec
 
+_HERE = Path(__file__).parent
 ENTRY_POINTS = "hermes_lab.suites"
 ADAPTERS = "adapters"
 OPEN_ENDED = "open_ended"
@@ -31,7 +31,7 @@ OPEN_ENDED = "open_ended"
 @cache
 def domains() -> dict[str, tuple[str, ...]]:
     """The families of each domain, by name. Nothing is imported."""
-    folders = [each.name for each in pkgutil.iter_modules(tasks.__path__) if each.ispkg]
+    folders = [each.name for each in pkgutil.iter_modules([str(_HERE)]) if each.ispkg]
     found = {name: _modules(name) for name in folders if name not in (ADAPTERS, OPEN_ENDED)}
     return {domain: families for domain, families in found.items() if families}
 
@@ -47,7 +47,7 @@ def adapters() -> tuple[str, ...]:
 
 
 def _modules(package: str) -> tuple[str, ...]:
-    folder = Path(tasks.__path__[0], package)
+    folder = _HERE / package
     return tuple(module.name for module in pkgutil.iter_modules([str(folder)]) if module.name[0] != "_")
 
 

@@ -51,8 +51,7 @@ def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) 
 
 
 def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
-    from datasets import Dataset
-    from trl import SFTConfig, SFTTrainer
+    from trl import SFTTrainer
 
     class Trainer(SFTTrainer):  # type: ignore[misc]
         """TRL's trainer with the training step of `hermes_lab.training.loss`."""
@@ -64,20 +63,23 @@ def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
             base = self.accelerator.unwrap_model(model).get_base_model()
             return add_gradients(base, inputs["input_ids"], inputs["labels"], self.accelerator.autocast)
 
+    return Trainer(model=model, **_trainer_fields(job, tokenizer, say))
+
+
+def _trainer_fields(job: TrainingJob, tokenizer: Any, say: Say) -> dict[str, Any]:
+    """What TRL's trainer is given besides the model."""
+    from datasets import Dataset
+    from trl import SFTConfig
+
     rows = _in_order(job.data.sequences, job.locked)
-    return Trainer(
-        model=model,
-        args=SFTConfig(
-            **arguments(job.locked, job.training_run),
-            # Rows are already tokenised, labelled, short enough and ordered.
-            max_length=None,
-            dataset_kwargs={"skip_prepare_dataset": True},
-            train_sampling_strategy="sequential",
-        ),
-        train_dataset=Dataset.from_list([row._asdict() for row in rows]),
-        processing_class=tokenizer,
-        callbacks=[progress(job.training_run, _METRICS, say)],
-    )
+    # Rows are already tokenised, labelled, short enough and ordered.
+    ready = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
+    return {
+        "args": SFTConfig(**arguments(job.locked, job.training_run), **ready, train_sampling_strategy="sequential"),
+        "train_dataset": Dataset.from_list([row._asdict() for row in rows]),
+        "processing_class": tokenizer,
+        "callbacks": [progress(job.training_run, _METRICS, say)],
+    }
 
 
 def _in_order(rows: Sequence[Row], locked: LockedConfig) -> list[Row]:

@@ -11,7 +11,6 @@ from hermes_lab.analysis.data.line import Line, read_last
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
 from hermes_lab.types import Usage
-from hermes_lab.types.episode import episode_key
 
 _place = functools.lru_cache(maxsize=None)(lane_key)
 
@@ -90,7 +89,7 @@ def _first_call(line: Line) -> bool | None:
 
 _JUDGED = "status success"
 _COLUMNS: Mapping[str, _Column] = {
-    "key": _Column("", lambda e: episode_key(e.suite, e.task_id, e.lane, e.round, e.sample)),
+    "key": _Column("", attrgetter("key")),
     "suite": _plain("suite"),
     "task_id": _plain("task_id"),
     "domain": _plain("task.domain"),

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from hermes_lab.manifest import no_run
 from hermes_lab.records import read_attempts
-from hermes_lab.types import EpisodeError, ModelIdentity, Observation, Usage
-from hermes_lab.types.episode import Phase
+from hermes_lab.types import EpisodeError, Observation, Usage
+from hermes_lab.types.episode import EpisodeKey, EpisodeResult, Phase
 from hermes_lab.types.trajectory import StopReason
 
 T = TypeVar("T")
@@ -81,29 +81,12 @@ class _Metrics(Struct, frozen=True):
     first_call_ok: float | None = None
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class Line(EpisodeResult[_Task], frozen=True, kw_only=True):
     """A view of an `Episode` without its conversation; other fields are skipped, not decoded.
 
     Names, types and defaults match `Episode` and its parts.
     """
 
-    v: int = 1
-    suite: str
-    task_id: str
-    lane: str
-    round: int
-    sample: int
-    experience: int
-    place: int
-    status: Literal["ok", "errored"]
-    task: _Task
-    model: ModelIdentity
-    config_digest: str
-    started_at: str
-    seconds: float
-    error: EpisodeError | None = None
-    score: float | None = None
-    success: bool | None = None
     verdicts: tuple[_Verdict, ...] = ()
     trajectory: _Trajectory | None = None
     skills: _Skills = _Skills()
@@ -113,10 +96,6 @@ class Line(Struct, frozen=True, kw_only=True):
     metrics: _Metrics = _Metrics()
     phase: Phase = "learn"
     block: int = 0
-
-
-_KEY = ("v", "suite", "task_id", "lane", "round", "sample")
-"""Decoded for every line: the last record of a key supersedes earlier ones."""
 
 
 def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> list[T]:
@@ -129,7 +108,7 @@ def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> li
     if not (run / "episodes").is_dir() and not (run / "run.json").is_file():
         raise no_run(run)
     last: dict[tuple[str | int, ...], T] = {}
-    for line in read_attempts(run, _view({*_KEY, *fields})):
+    for line in read_attempts(run, _view(set(fields) - {*EpisodeKey.__struct_fields__})):
         key = (line.suite, line.task_id, line.lane, line.round, line.sample)
         last.pop(key, None)  # keeps the position of the later record
         last[key] = make(line)
@@ -137,11 +116,11 @@ def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> li
 
 
 def _view(wanted: set[str]) -> type[Line]:
-    """`Line` with only these fields; others are skipped."""
+    """`Line` with its key and these fields; others are skipped."""
     chosen = [
         (f.name, f.type) if f.required else (f.name, f.type, f.default)
         for f in msgspec.structs.fields(Line)
         if f.name in wanted
     ]
-    made: Any = msgspec.defstruct("Line", chosen, frozen=True, kw_only=True)
+    made: Any = msgspec.defstruct("Line", chosen, bases=(EpisodeKey,), frozen=True, kw_only=True)
     return made  # type: ignore[no-any-return]

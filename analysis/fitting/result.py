@@ -75,6 +75,12 @@ class Fit:
     method: Method
     reason: str
 
+    def __repr__(self) -> str:
+        """As `sentence`: a notebook shows no number that is not identified."""
+        return f"{self.curve.name}: {self.sentence()}"
+
+    __str__ = __repr__
+
     @property
     def identified(self) -> bool:
         """Whether the data identify the curve."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.lane import lane_key
 from hermes_lab.records import read_attempts
-from hermes_lab.types.episode import SkillTrace, episode_key
+from hermes_lab.types.episode import EpisodeKey, SkillTrace
 
 STAGES = ("eligible", "listed", "loaded", "followed", "solved")
 
@@ -20,15 +20,9 @@ class _Skills(Struct, frozen=True):
     traces: tuple[SkillTrace, ...] = ()
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class Seen(EpisodeKey, frozen=True, kw_only=True):
     """A view of an `Episode` with only its skill usage; other fields are skipped."""
 
-    v: int = 1
-    suite: str
-    task_id: str
-    lane: str
-    round: int
-    sample: int
     status: str
     started_at: str
     success: bool | None = None
@@ -39,7 +33,7 @@ def read_seen(run: Path) -> list[Seen]:
     """The last record of each episode of a run. Raises `ConfigError` for a line that is no episode."""
     last: dict[str, Seen] = {}
     for seen in read_attempts(run, Seen):
-        last[episode_key(seen.suite, seen.task_id, seen.lane, seen.round, seen.sample)] = seen
+        last[seen.key] = seen
     return list(last.values())
 
 

@@ -12,7 +12,8 @@ from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.skills.library import Library
 from hermes_lab.suites import SessionSuite
 from hermes_lab.tasks import load_suite
-from hermes_lab.tools.registry import check_toolsets, known_tools
+from hermes_lab.tools.registry import known_tools
+from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import Episode, Message, Task, ToolCall
 
 _OVER = '{"error": "not run: the episode is over"}'

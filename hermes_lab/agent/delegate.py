@@ -14,7 +14,8 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import InfraError, ToolError
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, known_toolsets, unavailable_tools
+from hermes_lab.tools.registry import ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.toolbox import Toolbox, known_toolsets
 from hermes_lab.types import Child, EpisodeError, Message, Page, ToolResult, Trajectory
 from hermes_lab.types.trajectory import StopReason
 from hermes_lab.web import WebProvider

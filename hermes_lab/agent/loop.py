@@ -19,7 +19,7 @@ from hermes_lab.models.hermes_format import parse_reply, render_results
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
-from hermes_lab.tools.registry import Toolbox
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, Recorded, Step, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import Budget, StopReason, ToolFormat

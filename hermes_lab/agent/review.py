@@ -12,7 +12,8 @@ from hermes_lab.memory.notes import NotesEdit
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.learning.write_policy import objection
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import EpisodeError, Message, Observation, Review, Verdict
 from hermes_lab.types.trajectory import StopReason
 

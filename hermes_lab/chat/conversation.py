@@ -23,8 +23,9 @@ from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.slash import Expanded, expand_typed
-from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.registry import ToolContext, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Profile
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import EpisodeError, Message, Review, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import StopReason
 

@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct
 
@@ -59,6 +59,16 @@ class Recalled(Struct, frozen=True):
     score: float
 
 
+class Wanted(NamedTuple):
+    """What a search is for, besides its query."""
+
+    k: int
+    now: datetime
+    kinds: Collection[Kind]
+    floor: float
+    half_life_days: float
+
+
 class VectorMemory(Protocol):
     """A store of memories. Calls block, and may come from any thread; several processes may share a store.
 
@@ -80,7 +90,9 @@ class VectorMemory(Protocol):
         half_life_days: float = math.inf,
     ) -> list[Recalled]:
         """The k memories of the highest score, best first; the module docstring has the exact definition."""
-        ...
+        return self._search(query, Wanted(k, now, kinds, floor, half_life_days))
+
+    def _search(self, query: str, wanted: Wanted) -> list[Recalled]: ...
 
     def held(self, kind: Kind) -> dict[str, str]:
         """The sources of all memories of that kind, by id."""
@@ -99,18 +111,16 @@ class VectorMemory(Protocol):
         ...
 
 
-def ranked(
-    found: Iterable[tuple[Memory, float]], *, k: int, now: datetime, floor: float, half_life_days: float
-) -> list[Recalled]:
+def ranked(found: Iterable[tuple[Memory, float]], wanted: Wanted) -> list[Recalled]:
     """The best k of candidates given with their similarities."""
-    moment = now.timestamp()
+    moment = wanted.now.timestamp()
     scored: list[tuple[float, float, str, Recalled]] = []
     for memory, similarity in found:
         seconds = memory.seconds
-        score = similarity * 2 ** (-max(0.0, moment - seconds) / DAY / half_life_days)
-        if score > 0 and score >= floor:
+        score = similarity * 2 ** (-max(0.0, moment - seconds) / DAY / wanted.half_life_days)
+        if score > 0 and score >= wanted.floor:
             scored.append((-score, -seconds, memory.id, Recalled(memory, similarity, score)))
-    return [recalled for *_, recalled in sorted(scored, key=lambda entry: entry[:3])[:k]]
+    return [recalled for *_, recalled in sorted(scored, key=lambda entry: entry[:3])[: wanted.k]]
 
 
 def _storable(text: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.memory.embed import DIMENSIONS, embed
-from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
+from hermes_lab.memory.vector import DAY, Kind, Memory, Recalled, VectorMemory, Wanted, ranked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +66,7 @@ _BY_SCAN = f"""SELECT {_COLUMNS} FROM hermes_memories WHERE {_WHERE}
     ORDER BY -(vector <#> %(query)s) * {_DECAY} DESC, seconds DESC, id LIMIT %(k)s"""
 
 
-class PgvectorMemory:
+class PgvectorMemory(VectorMemory):
     """A `VectorMemory` in the database at `url`; its tables are created at first use.
 
     The URL contains a password, so messages show `name` instead.
@@ -98,39 +98,26 @@ class PgvectorMemory:
             )
             _make_index(db)
 
-    def search(
-        self,
-        query: str,
-        *,
-        k: int,
-        now: datetime,
-        kinds: Collection[Kind] = KINDS,
-        floor: float = 0.0,
-        half_life_days: float = math.inf,
-    ) -> list[Recalled]:
-        """See `VectorMemory`."""
-
-        def rank(rows: list[Any]) -> list[Recalled]:
-            return ranked(map(_memory, rows), k=k, now=now, floor=floor, half_life_days=half_life_days)
-
+    def _search(self, query: str, wanted: Wanted) -> list[Recalled]:
+        now, half_life_days = wanted.now, wanted.half_life_days
         asked = {
             "query": self._embed([query])[0],
-            "kinds": list(kinds),
+            "kinds": list(wanted.kinds),
             "now": now.timestamp(),
             "half_life": half_life_days,
-            "oldest": _oldest(now, floor, half_life_days),
-            "k": k,
-            "nearest": max(_NEAREST, 2 * k),
+            "oldest": _oldest(now, wanted.floor, half_life_days),
+            "k": wanted.k,
+            "nearest": max(_NEAREST, 2 * wanted.k),
         }
         with self._transaction() as db:
             if asked["oldest"] == -math.inf or db.execute(_ARE_FEW, asked).fetchone() == (False,):
                 near = db.execute(_BY_INDEX, asked).fetchall()
-                found = rank(near)
-                worst = found[-1].score if len(found) == k else floor
+                found = ranked(map(_memory, near), wanted)
+                worst = found[-1].score if len(found) == wanted.k else wanted.floor
                 if near and (near[-1][-1] < worst or near[-1][-1] <= 0):
                     return found
                 asked["oldest"] = _oldest(now, worst, half_life_days)
-            return rank(db.execute(_BY_SCAN, asked).fetchall())
+            return ranked(map(_memory, db.execute(_BY_SCAN, asked).fetchall()), wanted)
 
     def held(self, kind: Kind) -> dict[str, str]:
         """See `VectorMemory`."""

@@ -6,23 +6,19 @@ numbered in commit order, so a search first reads what is new and nothing else.
 
 from __future__ import annotations
 
-import fcntl
-import math
-import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from datetime import datetime
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes_lab.errors import ConfigError, StoreError
+from hermes_lab.errors import StoreError
 from hermes_lab.memory.embed import DIMENSIONS, embed
-from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, ranked
-from hermes_lab.migrations import migrate, version
+from hermes_lab.memory.vector import DAY, KINDS, Kind, Memory, Recalled, VectorMemory, Wanted, ranked
+from hermes_lab.migrations import migrate, open_database, transaction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,13 +40,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 Version 1 holds vectors of `embed`, little-endian float32; other embeddings need another version.
 """
 
-_BUSY_SECONDS = 30.0
 _PART = 5_000
 _ROUNDING = DIMENSIONS * 2.0**-24
 """The largest float32 rounding error in the cosine of two unit vectors, in any order of summation."""
 
 
-class SqliteMemory:
+class SqliteMemory(VectorMemory):
     """A `VectorMemory` in one file, created at first use."""
 
     def __init__(self, path: Path, embed: Callable[[Sequence[str]], NDArray[np.float32]] = embed) -> None:
@@ -66,30 +61,20 @@ class SqliteMemory:
             (m.id, m.kind, m.text, m.source, m.at, msgspec.json.encode(m.metadata).decode(), m.seconds, v.tobytes())
             for m, v in zip(memories, vectors, strict=True)
         ]
-        with self._open() as db, _transaction(db, "IMMEDIATE"):
+        with self._open() as db, transaction(db):
             db.executemany(
                 "INSERT INTO memories (id, kind, text, source, at, metadata, seconds, vector)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
                 rows,
             )
 
-    def search(
-        self,
-        query: str,
-        *,
-        k: int,
-        now: datetime,
-        kinds: Collection[Kind] = KINDS,
-        floor: float = 0.0,
-        half_life_days: float = math.inf,
-    ) -> list[Recalled]:
-        """See `VectorMemory`."""
+    def _search(self, query: str, wanted: Wanted) -> list[Recalled]:
         vector = self._embed([query])[0]
-        with self._lock, self._open() as db, _transaction(db, "DEFERRED"):
+        with self._lock, self._open() as db, transaction(db, "DEFERRED"):
             self._matrix.catch_up(db)
-            rows = self._matrix.candidates(vector, kinds, k, now.timestamp(), floor, half_life_days)
+            rows = self._matrix.candidates(vector, wanted)
             found = [(_fetch(db, number), similarity) for number, similarity in rows]
-        return ranked(found, k=k, now=now, floor=floor, half_life_days=half_life_days)
+        return ranked(found, wanted)
 
     def held(self, kind: Kind) -> dict[str, str]:
         """See `VectorMemory`."""
@@ -98,7 +83,7 @@ class SqliteMemory:
 
     def forget(self, ids: Collection[str]) -> None:
         """See `VectorMemory`."""
-        with self._open() as db, _transaction(db, "IMMEDIATE"):
+        with self._open() as db, transaction(db):
             db.executemany("DELETE FROM memories WHERE id = ?", [(id,) for id in ids])
 
     def count(self) -> int:
@@ -115,34 +100,10 @@ class SqliteMemory:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            if not self.path.exists():
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
-                if version(db) != len(MIGRATIONS):
-                    self._migrate(db)
+            with open_database(self.path, "database of memories", len(MIGRATIONS), _migrate) as db:
                 yield db
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from error
-        except sqlite3.OperationalError as error:
-            raise StoreError(f"{self.path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            name = getattr(error, "sqlite_errorname", "")
-            if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-                raise ConfigError(f"{self.path}: not a database of memories, or damaged; move the file away") from None
-            raise
-
-    def _migrate(self, db: sqlite3.Connection) -> None:
-        """One process at a time: SQLite does not wait while another process enables the write-ahead log."""
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            db.execute("PRAGMA journal_mode = WAL")
-            migrate(db, MIGRATIONS)
-        except ConfigError as error:
-            raise ConfigError(f"{self.path}: {error}") from None
-        finally:
-            os.close(folder)
 
 
 class _Matrix:
@@ -174,24 +135,16 @@ class _Matrix:
                 self._vectors[row] = 0
             self._removals = change
 
-    def candidates(
-        self,
-        query: NDArray[np.float32],
-        kinds: Collection[Kind],
-        k: int,
-        now: float,
-        floor: float,
-        half_life_days: float,
-    ) -> list[tuple[int, float]]:
+    def candidates(self, query: NDArray[np.float32], wanted: Wanted) -> list[tuple[int, float]]:
         """Numbers and similarities of at least the k best, including all that rounding leaves undecided."""
         import numpy as np
 
-        ages = np.maximum(0, now - self._seconds[: self._size]) / DAY
-        decay = np.exp2(-ages / half_life_days)
-        if set(kinds) != set(KINDS):
-            decay[~np.isin(self._kinds[: self._size], [KINDS.index(kind) for kind in kinds])] = 0
+        ages = np.maximum(0, wanted.now.timestamp() - self._seconds[: self._size]) / DAY
+        decay = np.exp2(-ages / wanted.half_life_days)
+        if set(wanted.kinds) != set(KINDS):
+            decay[~np.isin(self._kinds[: self._size], [KINDS.index(kind) for kind in wanted.kinds])] = 0
         scores, doubt = (self._vectors[: self._size] @ query) * decay, _ROUNDING * decay
-        least = floor
+        k, least = wanted.k, wanted.floor
         if len(scores) > k:
             least = max(least, float(np.partition(scores - doubt, -k)[-k]))
         rows = np.flatnonzero((scores > 0) & (scores + doubt >= least))
@@ -216,16 +169,8 @@ class _Matrix:
         self._size = size
 
 
-@contextmanager
-def _transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-    except BaseException:
-        with suppress(sqlite3.Error):  # some failures, such as a full disk, have already rolled back
-            db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
+def _migrate(db: sqlite3.Connection) -> None:
+    migrate(db, MIGRATIONS)
 
 
 def _fetch(db: sqlite3.Connection, number: int) -> Memory:

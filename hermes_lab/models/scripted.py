@@ -1,10 +1,11 @@
 """The shipped test double: a Python policy in place of the model, with everything else real."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import anyio.lowlevel
 
@@ -65,10 +66,14 @@ class ScriptedModel:
 
 def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePolicy:
     """Builds the policy with the factory `module:attribute` and `options`. For modules of this package, `hermes_lab.`
-    may be omitted."""
+    may be omitted.
+
+    Raises `ConfigError` if there is no such factory, if it does not take the options, and if a module outside this
+    package has the same name as one of ours.
+    """
     module, _, attribute = name.partition(":")
     try:
-        factory = getattr(_import(module), attribute)
+        factory = _factory(module.removeprefix("hermes_lab."), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"model.name: {name!r} is not a policy of the form `module:factory`: {error}") from None
     try:
@@ -78,13 +83,30 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePoli
     return policy
 
 
-def _import(module: str) -> ModuleType:
-    """Imports `hermes_lab.MODULE` if it exists, else MODULE."""
-    ours = f"hermes_lab.{module}"
-    try:
-        return importlib.import_module(ours)
-    except ModuleNotFoundError as error:
-        # Ignored only if it or one of its parent packages is missing; any other missing module is an error.
-        if error.name is None or not f"{ours}.".startswith(f"{error.name}."):
-            raise
-    return importlib.import_module(module)
+def _factory(module: str, attribute: str) -> Callable[..., Any]:
+    """The attribute of `hermes_lab.MODULE`, or of MODULE."""
+    ours, theirs = _file_of(f"hermes_lab.{module}"), _file_of(module)
+    of_ours = getattr(importlib.import_module(f"hermes_lab.{module}"), attribute, None) if ours else None
+    if of_ours is None:
+        factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        return factory
+    if theirs not in (None, ours):
+        raise ConfigError(
+            f"model.name: {module}:{attribute} is a policy of Hermes Lab, but {theirs} has the same module name; "
+            "rename that file, or run elsewhere"
+        )
+    return cast(Callable[..., Any], of_ours)
+
+
+def _file_of(module: str) -> Path | None:
+    """The real path of a module; None if there is none. Parent packages are not imported, as they may be anybody's."""
+    top, *names = module.split(".")
+    spec = importlib.util.find_spec(top) if top else None
+    if spec is None or not names:
+        return Path(spec.origin).resolve() if spec and spec.origin else None
+    for folder in spec.submodule_search_locations or ():
+        path = Path(folder, *names)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return file.resolve()
+    return None

@@ -5,6 +5,7 @@ import socket
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.protocols import Sandbox
+from hermes_lab.sandbox.backends import open_sandbox
 
 
 async def probe(config: SandboxConfig | None = None) -> None:
@@ -12,8 +13,6 @@ async def probe(config: SandboxConfig | None = None) -> None:
 
     Raises `SandboxError` if it does not start or isolate, `ConfigError` if it is not allowed.
     """
-    from hermes_lab.sandbox import open_sandbox
-
     config = config or SandboxConfig()
     async with open_sandbox(config) as sandbox:
         ran = await sandbox.exec("true")

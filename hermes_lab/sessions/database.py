@@ -1,10 +1,8 @@
 """The session database: SQLite with a write-ahead log, shared by any number of processes and threads."""
 
-import fcntl
-import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from hermes_lab.errors import ConfigError, StoreError
-from hermes_lab.migrations import version
+from hermes_lab.errors import ConfigError
+from hermes_lab.migrations import open_database, transaction
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.sessions import query as queries
 from hermes_lab.sessions import schema
@@ -23,7 +21,6 @@ from hermes_lab.types import Compression, Message, Usage
 from hermes_lab.types.message import Role
 from hermes_lab.types.trajectory import ToolFormat
 
-_BUSY_SECONDS = 30.0
 _OPENING_CHARS = 80
 _WORDS, _MANY_WORDS = 16, 40
 """Words in a snippet; the second if each letter counts as a word."""
@@ -106,7 +103,7 @@ class SessionStore:
         id, time = id or new_id(now), _text(now)
         checked = check_name(name) if name else None
         columns = (id, str(key), checked, model, tool_format, _encode(tools), time, time, _opening(messages))
-        with self._open() as db, _transaction(db):
+        with self._open() as db, transaction(db):
             try:
                 db.execute(
                     "INSERT INTO sessions (id, key, name, model, tool_format, tools, created, updated, opening)"
@@ -135,7 +132,7 @@ class SessionStore:
         `ConfigError` if another process continued or deleted the session meanwhile.
         """
         used, time = usage or Usage(), _text(datetime.now(UTC))
-        with self._open() as db, _transaction(db):
+        with self._open() as db, transaction(db):
             changed = db.execute(
                 "UPDATE sessions SET updated = ?, prompt_tokens = prompt_tokens + ?,"
                 " completion_tokens = completion_tokens + ?, opening = coalesce(nullif(opening, ''), ?) WHERE id = ?",
@@ -157,7 +154,7 @@ class SessionStore:
 
     def load(self, id: str) -> Session:
         """The whole session. Raises `ConfigError` if it does not exist."""
-        with self._open() as db, _transaction(db, "DEFERRED"):
+        with self._open() as db, transaction(db, "DEFERRED"):
             return _load(db, id)
 
     def find(self, what: str) -> SessionInfo:
@@ -227,52 +224,8 @@ class SessionStore:
         hits = [Hit(*row) for row in rows]
         return [msgspec.structs.replace(hit, snippet=hit.snippet.replace(queries.CUT, "")) for hit in hits]
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        try:
-            if not self.path.exists():
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
-                db.execute("PRAGMA foreign_keys = ON")
-                if version(db) != len(schema.MIGRATIONS):
-                    self._migrate(db)
-                yield db
-        except ConfigError:
-            raise
-        except sqlite3.DatabaseError as error:
-            name = getattr(error, "sqlite_errorname", "")
-            if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-                raise ConfigError(
-                    f"{self.path}: not a session database, or damaged: {error}; move the file away"
-                ) from None
-            if isinstance(error, sqlite3.OperationalError):
-                raise StoreError(f"{self.path}: {error}") from error
-            raise
-
-    def _migrate(self, db: sqlite3.Connection) -> None:
-        """One process at a time: SQLite does not wait while another process enables the write-ahead log."""
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            db.execute("PRAGMA journal_mode = WAL")
-            schema.migrate(db)
-        except ConfigError as error:
-            raise ConfigError(f"{self.path}: {error}") from None
-        finally:
-            os.close(folder)
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-    except BaseException:
-        with suppress(sqlite3.Error):  # some failures, such as a full disk, have already rolled back
-            db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
+    def _open(self) -> AbstractContextManager[sqlite3.Connection]:
+        return open_database(self.path, "session database", len(schema.MIGRATIONS), schema.migrate)
 
 
 def _add_messages(db: sqlite3.Connection, id: str, first: int, messages: Sequence[Message], time: str) -> None:

@@ -6,7 +6,7 @@ from itertools import count
 
 from hermes_lab.config.schema import AgentConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.tools.registry import check_toolsets
+from hermes_lab.tools.toolbox import check_toolsets
 
 _ALL = ("shell", "file", "code_execution", "todo", "skills")
 

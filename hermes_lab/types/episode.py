@@ -1,6 +1,6 @@
 """One line of the episode log."""
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct, field
 
@@ -13,6 +13,7 @@ VERSION = 1
 """The version of newly written records. Added fields have defaults; only a change of meaning raises it."""
 
 Phase = Literal["learn", "heldout"]
+T = TypeVar("T")
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
@@ -127,16 +128,10 @@ class Child(Struct, frozen=True, omit_defaults=True):
     children: tuple["Child", ...] = ()
 
 
-class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One rollout of one task.
+class EpisodeKey(Struct, frozen=True, kw_only=True):
+    """What identifies the record of an episode: a later record with the same key supersedes an earlier one.
 
-    The key is (suite, task, lane, round, sample); a later record with the same key supersedes an earlier one. An
-    episode with status `errored` was stopped by an infrastructure failure: it has no score, does not count as an
-    attempt, and is run again on resume. `experience` is the number of tasks that the lane had finished when this
-    episode's skill snapshot was frozen: the n of a learning curve. `place` is the index within its round, which fixes
-    the order of merging. `seconds` is wall-clock time without the review. `phase` says whether the task is learned from
-    or held out; held-out tasks run with the same frozen snapshot, are never reviewed, and add nothing to the library.
-    `block` is the index, from 0, of the task's world among those that the lane visits.
+    Views of a record, which decode only some of its fields, are based on this too.
     """
 
     v: int = field(default_factory=lambda: VERSION)  # a default factory, so that the value is always written
@@ -145,10 +140,20 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: str
     round: int
     sample: int
+
+    @property
+    def key(self) -> str:
+        """The key as a string; its parts must not contain `|`."""
+        return episode_key(self.suite, self.task_id, self.lane, self.round, self.sample)
+
+
+class EpisodeResult(EpisodeKey, Generic[T], frozen=True, kw_only=True, omit_defaults=True):
+    """The fields between the key and the conversation; `T` is how much of the task is read."""
+
     experience: int
     place: int
     status: Literal["ok", "errored"]
-    task: TaskInfo
+    task: T
     model: ModelIdentity
     config_digest: str
     started_at: str
@@ -156,6 +161,19 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: EpisodeError | None = None
     score: float | None = None
     success: bool | None = None
+
+
+class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=True):
+    """One rollout of one task.
+
+    An episode with status `errored` was stopped by an infrastructure failure: it has no score, does not count as an
+    attempt, and is run again on resume. `experience` is the number of tasks that the lane had finished when this
+    episode's skill snapshot was frozen: the n of a learning curve. `place` is the index within its round, which fixes
+    the order of merging. `seconds` is wall-clock time without the review. `phase` says whether the task is learned from
+    or held out; held-out tasks run with the same frozen snapshot, are never reviewed, and add nothing to the library.
+    `block` is the index, from 0, of the task's world among those that the lane visits.
+    """
+
     reward: Reward | None = None
     verdicts: tuple[Verdict, ...] = ()
     trajectory: Trajectory | None = None
@@ -164,14 +182,9 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     observation: Observation | None = None
     children: tuple[Child, ...] = ()
     review: Review | None = None
-    metrics: dict[str, float] = {}
+    metrics: dict[str, int | float] = {}
     phase: Phase = "learn"
     block: int = 0
-
-    @property
-    def key(self) -> str:
-        """The key as a string; its parts must not contain `|`."""
-        return episode_key(self.suite, self.task_id, self.lane, self.round, self.sample)
 
 
 def episode_key(suite: str, task_id: str, lane: str, round_: int, sample: int) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Page
-from hermes_lab.web import Document, Hit
+from hermes_lab.web.provider import Document, Hit
 
 _WORD = re.compile(r"\w+")
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75

@@ -14,7 +14,7 @@ from hermes_lab.config.schema import WebConfig
 from hermes_lab.errors import ConfigError, ModelError, ToolError
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.refusals import Refused
-from hermes_lab.web import Document, Hit
+from hermes_lab.web.provider import Document, Hit
 
 _TAG = re.compile(r"</?\w+>")
 _SNIPPET = 400

@@ -31,7 +31,8 @@ from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, 
 from hermes_lab.sessions.keys import new_id
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Message, ModelIdentity
 from hermes_lab.web import open_web
 

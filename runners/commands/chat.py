@@ -17,7 +17,7 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home
 from hermes_lab.sessions.keys import check_name, is_id
-from hermes_lab.tools.registry import check_toolsets
+from hermes_lab.tools.toolbox import check_toolsets
 
 _DEFAULTS = ("agent.toolsets=[core]",)
 

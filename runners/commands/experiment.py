@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_plan
@@ -52,6 +53,9 @@ def experiment(
     """`hermes-lab experiment`."""
     sources = config or []
     if file and _is_study(file):
+        if given := [name for name, value in (("--out", out), ("--round-size", round_size)) if value]:
+            fix = {"--out": "-c out=FOLDER", "--round-size": f"-c learning.round_size={round_size}"}[given[0]]
+            raise ConfigError(f"{given[0]}: {file} is a study; use {fix}")
         output.say(f"{file} is a study; run it with `hermes-lab study {file}`")
         return run_study(file, sources, only_plan=only_plan, so_far=so_far, quiet=quiet, json=json)
     sources = [*([str(file)] if file else []), *sources]

@@ -28,7 +28,7 @@ from hermes_lab.runners.engine.plan import Command, plan_run
 from hermes_lab.runners.engine.snapshots import knowledge_of
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.experiments.experiment import plan_learn
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import printable
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite

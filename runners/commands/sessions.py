@@ -7,7 +7,7 @@ import typer
 
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import SessionInfo, SessionStore
 from hermes_lab.types import Message
 from hermes_lab.types.message import Role

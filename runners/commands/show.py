@@ -15,8 +15,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.replay import find_episode
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories
-from hermes_lab.runners.tables import table
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import printable, table
 from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory
 from hermes_lab.types.episode import Phase
 

@@ -21,8 +21,7 @@ from hermes_lab.runners.engine.libraries import (
     full_snapshot,
     home_skills,
 )
-from hermes_lab.runners.tables import counted, table
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import counted, printable, table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.curator import curate as curator
 from hermes_lab.skills.curator import merged_skill, upkeep

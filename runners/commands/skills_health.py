@@ -13,8 +13,7 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import Lib, print_json, report
 from hermes_lab.runners.engine import skill_tests
 from hermes_lab.runners.engine.libraries import LibraryRef, find_all
-from hermes_lab.runners.tables import counted, table
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import counted, printable, table
 from hermes_lab.skills.storage.index import Entry
 
 COUNTS = (*STAGES, "helped", "hurt", "astray")

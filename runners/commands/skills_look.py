@@ -11,8 +11,7 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_history
 from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, check_skill_name, find, home_skills, nested_libraries
-from hermes_lab.runners.tables import counted, interval, solved, table
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import counted, interval, printable, solved, table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.storage.diff import diff as differences
 from hermes_lab.skills.storage.history import Change

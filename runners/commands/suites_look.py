@@ -24,8 +24,7 @@ from hermes_lab.rollout import setup_workspace
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
-from hermes_lab.runners.tables import counted, table
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import counted, printable, table
 from hermes_lab.suites import OracleSuite
 from hermes_lab.tasks.admission import drawn_from, spread
 from hermes_lab.tasks.draws import Draws

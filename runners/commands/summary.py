@@ -8,7 +8,7 @@ import typer
 
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.terminal import printable
+from hermes_lab.runners.tables import printable
 
 
 def register(app: typer.Typer) -> None:

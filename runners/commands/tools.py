@@ -20,7 +20,8 @@ def register(app: typer.Typer) -> None:
 def list_(json: options.Json = False) -> None:
     """`hermes-lab tools list`."""
     from hermes_lab.tools.distributions import DISTRIBUTIONS
-    from hermes_lab.tools.registry import known_toolsets, unavailable_tools
+    from hermes_lab.tools.registry import unavailable_tools
+    from hermes_lab.tools.toolbox import known_toolsets
 
     toolsets, missing = known_toolsets(), unavailable_tools()
     if json:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from hermes_lab.records import read_attempts
-from hermes_lab.types import Episode, EpisodeError, MemoryWrite, SkillWrite, Trajectory, Usage
-from hermes_lab.types.episode import Phase, episode_key
+from hermes_lab.types import Episode, EpisodeError, MemoryWrite, SkillWrite, Usage
+from hermes_lab.types.episode import EpisodeKey, Phase
 
 
 class _Skills(Struct, frozen=True):
@@ -31,30 +32,19 @@ class _Review(Struct, frozen=True):
     error: EpisodeError | None = None
 
 
-class EpisodeSummary(Struct, frozen=True, kw_only=True):
+class EpisodeSummary(EpisodeKey, frozen=True, kw_only=True):
     """A subset of the fields of `Episode`, decoded from the same line without messages and tokens."""
 
-    v: int = 1
-    suite: str
-    task_id: str
-    lane: str
-    round: int
-    sample: int
     status: str
     phase: Phase = "learn"
     started_at: str = ""
     success: bool | None = None
     error: EpisodeError | None = None
-    metrics: dict[str, float] = {}
+    metrics: dict[str, float] = msgspec.field(default_factory=dict)
     trajectory: _Spent | None = None
     skills: _Skills = _Skills()
     memory: _Memory = _Memory()
     review: _Review | None = None
-
-    @property
-    def key(self) -> str:
-        """See `Episode.key`."""
-        return episode_key(self.suite, self.task_id, self.lane, self.round, self.sample)
 
     @property
     def writes(self) -> tuple[SkillWrite, ...]:
@@ -80,30 +70,9 @@ class EpisodeSummary(Struct, frozen=True, kw_only=True):
 
 def summarize(episode: Episode) -> EpisodeSummary:
     """The summary of an episode in memory."""
-    skills, review = episode.skills, episode.review
-    return EpisodeSummary(
-        suite=episode.suite,
-        task_id=episode.task_id,
-        lane=episode.lane,
-        round=episode.round,
-        sample=episode.sample,
-        status=episode.status,
-        phase=episode.phase,
-        started_at=episode.started_at,
-        success=episode.success,
-        error=episode.error,
-        metrics=episode.metrics,
-        trajectory=_spent(episode.trajectory),
-        skills=_Skills(skills.loaded, skills.writes),
-        memory=_Memory(episode.memory.writes),
-        review=_Review(_spent(review.trajectory), review.writes, review.memory, review.error) if review else None,
-    )
+    return msgspec.convert(episode, EpisodeSummary, from_attributes=True)
 
 
 def read_summaries(run: Path) -> Iterator[EpisodeSummary]:
     """Every record of a run's log, including superseded ones. Raises `ConfigError` for an invalid line."""
     return read_attempts(run, EpisodeSummary)
-
-
-def _spent(trajectory: Trajectory | None) -> _Spent | None:
-    return _Spent(trajectory.stop_reason, trajectory.usage) if trajectory else None

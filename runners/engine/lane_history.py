@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes_lab.errors import ConfigError
-from hermes_lab.records import write_atomic
+from hermes_lab.records import decode_record, write_atomic
 from hermes_lab.runners.tables import counted
 from hermes_lab.types.skill import Action, Origin, SkillWrite
 
@@ -89,7 +88,10 @@ def read_history(run: Path, lane: str) -> list[RoundMerge]:
     """The merges of a lane; empty if it does not learn. Raises `ConfigError` with the number of an invalid line."""
     path = _file(run, lane)
     lines = path.read_bytes().splitlines() if path.exists() else []
-    return [_decode(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+    return [
+        decode_record(_decoder, line, f"{path}:{number}", "a merge record", VERSION)
+        for number, line in enumerate(lines, 1)
+    ]
 
 
 def read_histories(run: Path) -> dict[str, list[RoundMerge]]:
@@ -131,13 +133,3 @@ _DONE: dict[Action, str] = {
 
 def _file(run: Path, lane: str) -> Path:
     return run / "lanes" / lane / "history.jsonl"
-
-
-def _decode(line: bytes, where: str) -> RoundMerge:
-    try:
-        merge = _decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"{where}: not a merge record: {error}") from None
-    if merge.v > VERSION:
-        raise ConfigError(f"{where}: version {merge.v} is newer than this Hermes Lab supports ({VERSION})")
-    return merge

@@ -25,6 +25,7 @@ from hermes_lab.suites import RuleAwareSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.answers import answer_key
 from hermes_lab.types import Skill, Task, TaskInfo
+from hermes_lab.types.episode import EpisodeKey
 
 if TYPE_CHECKING:
     from hermes_lab.analysis.report.findings import FromSuite
@@ -34,15 +35,11 @@ class _Snapshot(Struct, frozen=True):
     snapshot: str = ""
 
 
-class _LaneEpisode(Struct, frozen=True, kw_only=True):
+class _LaneEpisode(EpisodeKey, frozen=True, kw_only=True):
     """The fields of an `Episode` that tell which rules a lane met, and with which library."""
 
-    v: int = 1
-    lane: str
-    round: int
     place: int
     experience: int
-    task_id: str
     task: TaskInfo
     phase: str = "learn"
     skills: _Snapshot = _Snapshot()

@@ -2,9 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hermes_lab.tasks.data_family import DataFamily
+from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Entity, H, Rule, S, shell
 from hermes_lab.tasks.rules import Convention, Literals, rule_types, slots_of, strategy_of
 from hermes_lab.tasks.words import read_file
@@ -36,11 +37,19 @@ class Counting(DataFamily[H, S], Generic[H, S, W]):
     """What somebody thinks before running the script."""
 
     def __init__(
-        self, module_file: str, conventions: Mapping[str, Convention[H, Callable[[Literals], W]]], plain: W
+        self,
+        module_file: str,
+        conventions: Mapping[str, Convention[H, Callable[[Literals], W]]],
+        plain: W,
+        draw_shape: Callable[[Draws, Any], H],
     ) -> None:
         super().__init__(module_file, rule_types(conventions))
-        self.conventions, self.plain = conventions, plain
+        self.conventions, self.plain, self._draw_shape = conventions, plain, draw_shape
         self._script = read_file(module_file, "script.txt")
+
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> H:
+        """The files and fields of a place, drawn from the words of its split."""
+        return self._draw_shape(draws, self.words[entity.split])
 
     def strategy(self, rule: Rule | None) -> W:
         """How to count where `rule` holds."""

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import numpy as np
 import pandas as pd
 import pytest
+from fakes.episodes import write_run as write_log
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.manifest import RunManifest
-from hermes_lab.records import EpisodeLog, write_json
+from hermes_lab.records import write_json
 from hermes_lab.types import Episode
 
 WriteRun = Callable[..., Path]
@@ -27,14 +27,6 @@ def write_run(tmp_path: Path) -> WriteRun:
     def write(
         episodes: Iterable[Episode], folder: str = "run", wanted: int = 100, digest: str = "", **suite: Any
     ) -> Path:
-        async def append() -> None:
-            log = EpisodeLog(run)
-            # Beside each other, so shared their fsyncs.
-            async with anyio.create_task_group() as group:
-                for episode in episodes:
-                    group.start_soon(log.append, episode)
-            log.close()
-
         run = tmp_path / folder
         config = RunConfig().model_dump(mode="json")
         write_json(
@@ -49,8 +41,7 @@ def write_run(tmp_path: Path) -> WriteRun:
                 versions={},
             ),
         )
-        anyio.run(append)
-        return run
+        return write_log(run, *episodes)
 
     return write
 

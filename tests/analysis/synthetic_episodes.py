@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from fakes.episodes import record
 
 from hermes_lab.types import Episode, ModelIdentity, TaskInfo, Trajectory, Usage, Verdict
 
@@ -11,16 +12,12 @@ def make_episode(
     success: bool | None, *, task: int = 0, lane: str = "main", first_call_ok: bool = True, **changes: Any
 ) -> Episode:
     """An episode that finished; `success` None is one that nothing judged."""
-    verdicts = () if success is None else (Verdict(float(success), success),)
-    episode = Episode(
+    usual = record(
         suite="demo",
         task_id=f"t{task}",
         lane=lane,
         round=task,
-        sample=0,
         experience=task,
-        place=0,
-        status="ok",
         task=TaskInfo(domain="code", split="train"),
         model=ModelIdentity("scripted", "model-a"),
         config_digest="c0",
@@ -28,8 +25,8 @@ def make_episode(
         seconds=2.0,
         score=None if success is None else float(success),
         success=success,
-        verdicts=verdicts,
+        verdicts=() if success is None else (Verdict(float(success), success),),
         trajectory=Trajectory((), (), "native", "answered", usage=Usage(10, 5)),
         metrics={"api_calls": 3, "tool_calls": 2, "tool_errors": 1, "first_call_ok": float(first_call_ok)},
     )
-    return msgspec.structs.replace(episode, **changes)
+    return msgspec.structs.replace(usual, **changes)

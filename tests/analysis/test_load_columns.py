@@ -122,6 +122,12 @@ episodes = st.builds(
 )
 
 
+AS_RECORDED = (
+    *("key", "suite", "task_id", "lane", "round", "sample", "experience", "place", "phase", "block"),
+    *("status", "started_at", "seconds", "config_digest"),
+)
+
+
 def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
     """Said once more, from the record that the runner wrote."""
     lane = lane_key(e.lane)
@@ -133,26 +139,16 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
     meta = {name: e.task.metadata.get(name) for name in ("family", "rule_type", "seen")}
     return EpisodeRow(
         run=str(run),
-        key=e.key,
-        suite=e.suite,
-        task_id=e.task_id,
+        **{name: getattr(e, name) for name in AS_RECORDED},
         domain=e.task.domain,
         split=e.task.split,
         family=meta["family"] if isinstance(meta["family"], str) else "",
         rule_type=meta["rule_type"] if isinstance(meta["rule_type"], str) else "",
         seen=meta["seen"] if isinstance(meta["seen"], bool) else None,
         world=lane.world if lane else e.task.world,
-        lane=e.lane,
         arm=lane.arm if lane else e.lane,
         replicate=lane.replicate if lane else 0,
         weights=lane.weights if lane else 0,
-        round=e.round,
-        sample=e.sample,
-        experience=e.experience,
-        place=e.place,
-        phase=e.phase,
-        block=e.block,
-        status=e.status,
         error_kind=e.error.kind if e.error else "",
         error_message=e.error.message.strip().split("\n")[0] if e.error else "",
         score=e.score if judged else None,
@@ -174,8 +170,6 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         review_tokens=review.prompt_tokens + review.completion_tokens,
         review_completion_tokens=review.completion_tokens,
         review_calls=len(e.review.trajectory.steps) if e.review and e.review.trajectory else 0,
-        started_at=e.started_at,
-        seconds=e.seconds,
         skills_listed=len(e.skills.listed),
         skills_loaded=len(e.skills.loaded),
         reused=bool(e.skills.loaded),
@@ -194,7 +188,6 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         adapter=e.model.adapter,
         adapter_digest=e.model.adapter_digest,
         snapshot=e.skills.snapshot,
-        config_digest=e.config_digest,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from report_attacks import ATTACKS
+from report_attacks import ATTACKS, attacked
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.report.page import write_report
@@ -20,7 +20,6 @@ from hermes_lab.types import (
     Message,
     ModelIdentity,
     SkillUse,
-    SkillWrite,
     ToolCall,
     ToolResult,
     Trajectory,
@@ -67,25 +66,6 @@ def tea(task: int, arm: str, lane: int) -> Episode:
     )
 
 
-def attacked(number: int, arm: str) -> Episode:
-    attack = ATTACKS[number]
-    turns = (
-        message("system", attack),
-        message("user", attack),
-        message("assistant", attack, tool_calls=(ToolCall("c", attack, {attack: attack}, attack),), reasoning=attack),
-        message("tool", attack, results=(ToolResult("c", attack, attack, ok=False),)),
-    )
-    return make_episode(
-        arm == "off",
-        task=number,
-        task_id=f"{number} {attack}".replace("|", ""),
-        lane=f"{arm}-r0-w0",
-        trajectory=Trajectory(turns, (), "native", "answered"),
-        skills=SkillUse("s", (attack,), (attack,), (SkillWrite("create", attack, attack, "review", "e", "m", "s"),)),
-        verdicts=(Verdict(0.5, arm == "off", {attack: 0.5}, attack, {attack: attack}),),
-    )
-
-
 def weights_and_skills() -> Iterator[Episode]:
     for number, adapter in enumerate(("", "tuned-on-every-world-0a1b2c3d")):
         model = ModelIdentity("scripted", "a-model-whose-name-is-rather-long-12B-instruct", adapter=adapter)
@@ -117,7 +97,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     arms = ("off", "on")
     return {
         "tea": report_of(folder / "tea", [tea(n, arm, lane) for n in range(9) for lane in range(6) for arm in arms]),
-        "attacks": report_of(folder / "attacks", [attacked(n, arm) for n in range(len(ATTACKS)) for arm in arms]),
+        "attacks": report_of(folder / "attacks", attacked()),
         "weights": report_of(folder / "weights", list(weights_and_skills())),
         "uplift": report_of(folder / "uplift", list(uplift_lanes()), "uplift"),
         "long": report_of(

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from report_attacks import ATTACKS
+from report_attacks import attacked
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.comparison.continual import Transfer
@@ -34,12 +34,7 @@ from hermes_lab.types import (
     EpisodeError,
     Message,
     ModelIdentity,
-    SkillUse,
-    SkillWrite,
-    ToolCall,
-    ToolResult,
     Trajectory,
-    Usage,
     Verdict,
 )
 
@@ -138,33 +133,6 @@ def test_nothing_of_a_text_is_markup(write_run: WriteRun) -> None:
         assert start not in page
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", page)
     assert page.count("<html") == page.count("</html>") == page.count("<style>") == 1
-
-
-def attacked() -> list[Episode]:
-    """Every text that a model, a tool or a task writes is an attack."""
-    made = []
-    for number, attack in enumerate(ATTACKS):
-        calls = (ToolCall("c", attack, {attack: attack}, attack),)
-        messages = (
-            Message("system", attack),
-            Message("user", attack),
-            Message("assistant", attack, calls, reasoning=attack),
-            Message("tool", attack, results=(ToolResult("c", attack, attack, ok=False),)),
-        )
-        write = SkillWrite("create", attack, attack, "review", attack, attack, "s")
-        for arm in ("off", "on"):
-            made.append(
-                make_episode(
-                    arm == "off",
-                    task=number,
-                    lane=f"{arm}-r0-w0",
-                    task_id=attack.replace("|", ""),
-                    trajectory=Trajectory(messages, (), "native", "answered", usage=Usage(10, 5)),
-                    skills=SkillUse(attack, (attack,), (attack,), (write,)),
-                    verdicts=(Verdict(0.5, arm == "off", {attack: 0.5}, attack, {attack: attack}),),
-                )
-            )
-    return made
 
 
 def test_policy_allows_only_the_pages_own_script_and_style(write_run: WriteRun) -> None:
@@ -282,14 +250,18 @@ def test_what_the_suite_tells_is_shown_and_else_not_measured(write_run: WriteRun
     assert "1 skills contain part of a held-out answer" in text
 
 
-def test_uplift_run_tells_which_skills_help(write_run: WriteRun) -> None:
-    made = [
-        make_episode(arm == "all", task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
-        for arm in ("all", "without-tea")
+def one_check(better: str, worse: str, tasks: int) -> list[Episode]:
+    """Held-out tasks of six lanes, of which one arm solves all and the other none."""
+    return [
+        make_episode(arm == better, task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
+        for arm in (better, worse)
         for lane in range(6)
-        for task in range(4)
+        for task in range(tasks)
     ]
-    run = as_uplift(write_run(made, wanted=48))
+
+
+def test_uplift_run_tells_which_skills_help(write_run: WriteRun) -> None:
+    run = as_uplift(write_run(one_check("all", "without-tea", tasks=4), wanted=48))
     text = words(page_of(run))
     assert "Verdict Arms Skills Episodes" in text
     (found,) = uplifts(load_episodes(run))
@@ -378,13 +350,7 @@ def test_part_that_was_not_judged_is_not_without_regressions(write_run: WriteRun
 
 
 def test_losses_of_a_single_check_are_seen(write_run: WriteRun) -> None:
-    made = [
-        make_episode(arm == "off", task=task, round=0, lane=f"{arm}-r{lane}-w0", phase="heldout")
-        for arm in ("off", "on")
-        for lane in range(6)
-        for task in range(2)
-    ]
-    assert "12 of 12 solved by skills off" in words(page_of(write_run(made, wanted=24)))
+    assert "12 of 12 solved by skills off" in words(page_of(write_run(one_check("off", "on", tasks=2), wanted=24)))
 
 
 def test_arms_tell_the_last_check_alone(write_run: WriteRun) -> None:

@@ -21,7 +21,7 @@ from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob
 from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
-from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries, train
+from hermes_lab.training.lora import load_tokenizer, require_libraries, train
 from hermes_lab.training.tokens import IGNORED, Row
 from hermes_lab.training.training_run import TrainingRun
 
@@ -46,24 +46,12 @@ def ours(job: TrainingJob, model: Any) -> Any:
 
 def bare(job: TrainingJob, model: Any) -> Any:
     """TRL's own, told that the rows are ready."""
-    from datasets import Dataset
-    from trl import SFTConfig, SFTTrainer
+    from trl import SFTTrainer
 
-    from hermes_lab.training.sft import _in_order
+    from hermes_lab.training.sft import _trainer_fields
 
-    rows = _in_order(job.data.sequences, job.locked)
-    return SFTTrainer(
-        model=model,
-        args=SFTConfig(
-            **arguments(job.locked, job.training_run),
-            max_length=None,
-            dataset_kwargs={"skip_prepare_dataset": True},
-            train_sampling_strategy="sequential",
-        ),
-        train_dataset=Dataset.from_list([row._asdict() for row in rows]),
-        processing_class=load_tokenizer(job.locked, lambda _: None),
-        callbacks=[progress(job.training_run, {"loss": "loss"}, lambda _: None)],
-    )
+    tokenizer = load_tokenizer(job.locked, lambda _: None)
+    return SFTTrainer(model=model, **_trainer_fields(job, tokenizer, lambda _: None))
 
 
 def measure(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes.episodes import scored_group
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,17 +28,10 @@ def groups(draw: st.DrawFn) -> ScoredGroup:
     rewards = draw(st.lists(st.floats(-10, 10), min_size=1, max_size=5))
     advantages = normalized_advantages(rewards)
     sequences = [(s, seq) for s in range(len(rewards)) for seq in draw(st.lists(tokens, min_size=1, max_size=2))]
-    return ScoredGroup(
-        suite="s",
-        task_id="t",
-        split="train",
+    return scored_group(
         world=2,
-        lane="main",
         round=3,
-        policy="digest",
         model=ModelIdentity("vllm", "m", adapter="a", adapter_digest="digest"),
-        snapshot="",
-        config_digest="c",
         episodes=tuple(f"s|t|main|3|{sample}" for sample, _ in sequences),
         samples=tuple(sample for sample, _ in sequences),
         token_ids=tuple(tuple(token for token, _ in sequence) for _, sequence in sequences),
@@ -46,29 +40,6 @@ def groups(draw: st.DrawFn) -> ScoredGroup:
         rewards=tuple(rewards[sample] for sample, _ in sequences),
         advantages=tuple(advantages[sample] for sample, _ in sequences),
     )
-
-
-def group(**fields: Any) -> ScoredGroup:
-    whole = ScoredGroup(
-        suite="s",
-        task_id="t",
-        split="train",
-        world=0,
-        lane="main",
-        round=0,
-        policy="digest",
-        model=ModelIdentity("vllm", "m"),
-        snapshot="",
-        config_digest="c",
-        episodes=("s|t|main|0|0", "s|t|main|0|1"),
-        samples=(0, 1),
-        token_ids=((1, 2, 3), (1, 2, 3)),
-        masks=((0, 1, 1), (0, 1, 1)),
-        logprobs=((None, -0.5, -0.1), (None, -0.5, -0.1)),
-        rewards=(1.0, 0.0),
-        advantages=(math.sqrt(0.5), -math.sqrt(0.5)),
-    )
-    return msgspec.structs.replace(whole, **fields)
 
 
 AXES = ("episodes", "samples", "token_ids", "masks", "logprobs", "rewards", "advantages")
@@ -103,24 +74,24 @@ LOGPROBS = (None, -0.5, -0.1)
 )
 def test_a_broken_group_is_neither_written_nor_read(tmp_path: Path, broken: dict[str, Any], why: str) -> None:
     out = tmp_path / "groups.jsonl"
-    assert write_groups([group(), group()], out) == 2
+    assert write_groups([scored_group(), scored_group()], out) == 2
     before = out.read_bytes()
     name = r"group s\|t\|main\|0 of (digest|no policy): .*"
     with pytest.raises(ConfigError, match=rf"groups.jsonl: line 2 would not be a valid group: {name}{why}"):
-        write_groups([group(), group(**broken)], out)
+        write_groups([scored_group(), scored_group(**broken)], out)
     assert (out.read_bytes(), list(tmp_path.iterdir())) == (before, [out])
 
     # JSON has no number that is not finite, which then is null; that is refused all the same.
-    out.write_bytes(msgspec.json.encode(group()) + b"\n" + msgspec.json.encode(group(**broken)) + b"\n")
+    out.write_bytes(msgspec.json.encode(scored_group()) + b"\n" + msgspec.json.encode(scored_group(**broken)) + b"\n")
     with pytest.raises(ConfigError, match=r"groups\.jsonl:2: "):
         read_groups(out)
 
 
 def test_two_rewards_of_one_episode_are_no_reward() -> None:
     twice = {"episodes": ("s|t|main|0|0",) * 2, "samples": (0, 0), "advantages": (0.0, 0.0)}
-    validate_group(group(**twice, rewards=(1.0, 1.0)))
+    validate_group(scored_group(**twice, rewards=(1.0, 1.0)))
     with pytest.raises(ConfigError, match="sequence 1: has another reward than the other ones of its episode"):
-        validate_group(group(**twice, rewards=(1.0, 0.5)))
+        validate_group(scored_group(**twice, rewards=(1.0, 0.5)))
 
 
 @settings(max_examples=25)  # each of them is synced to the disk
@@ -183,7 +154,7 @@ def test_a_broken_group_of_version_1_is_refused(tmp_path: Path) -> None:
 )
 def test_what_is_no_group_is_named_by_file_and_line(tmp_path: Path, line: str, why: str) -> None:
     path = tmp_path / "g.jsonl"
-    path.write_bytes(msgspec.json.encode(group()) + b"\n" + line.encode("latin-1") + b"\n")
+    path.write_bytes(msgspec.json.encode(scored_group()) + b"\n" + line.encode("latin-1") + b"\n")
     with pytest.raises(ConfigError, match=rf"g\.jsonl:2: {why}"):
         read_groups(path)
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes.episodes import BRANCH
+from fakes.episodes import rollout as fake_rollout
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,39 +16,17 @@ from hermes_lab.types import (
     Episode,
     EpisodeError,
     ModelIdentity,
-    Reward,
     SkillUse,
-    Step,
     TaskInfo,
     TokenBranch,
     Trajectory,
-    Usage,
 )
-
-BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
 
 
 def rollout(
     sample: int, reward: float | None, branches: tuple[TokenBranch, ...] = (BRANCH,), task: str = "t"
 ) -> Episode:
-    return Episode(
-        suite="s",
-        task_id=task,
-        lane="main",
-        round=0,
-        sample=sample,
-        experience=0,
-        place=0,
-        status="ok",
-        task=TaskInfo("d", "train"),
-        model=ModelIdentity("vllm", "m", adapter="a", adapter_digest="digest"),
-        config_digest="c",
-        started_at="",
-        seconds=0.0,
-        score=reward,
-        reward=None if reward is None else Reward(reward),
-        trajectory=Trajectory((), (), "hermes", "answered", steps=(Step(1, "stop", Usage()),), branches=branches),
-    )
+    return fake_rollout(sample, reward, *branches, task_id=task)
 
 
 def test_samples_of_a_task_make_one_group_scored_against_each_other() -> None:

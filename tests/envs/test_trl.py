@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes.episodes import scored_group
 from fakes.openai_server import END, LOGPROB, FakeOpenAIServer, Reply, running
 
 from hermes_lab.config.schema import RunConfig
@@ -26,8 +27,8 @@ from hermes_lab.envs.trl import (
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.tasks import load_suite
-from hermes_lab.tools.registry import check_toolsets
-from hermes_lab.types import Episode, ModelIdentity, ScoredGroup, ToolCall
+from hermes_lab.tools.toolbox import check_toolsets
+from hermes_lab.types import Episode, ToolCall
 
 EOS = 7
 WRITE = render_calls("", [ToolCall("c", "terminal", {"command": "touch a.txt"})])
@@ -102,10 +103,24 @@ def config_of(server: FakeOpenAIServer, *sources: str) -> RunConfig:
 
 
 @pytest.fixture
-def rollout(server: FakeOpenAIServer, tasks: str, tmp_path: Path) -> Iterator[RolloutFunc]:
-    made = make_rollout_func(config_of(server, tasks), tmp_path / "adapters")
+def config(server: FakeOpenAIServer, tasks: str) -> RunConfig:
+    return config_of(server, tasks)
+
+
+@pytest.fixture
+def seen() -> list[Episode]:
+    """The episodes of `rollout`."""
+    return []
+
+
+@pytest.fixture
+def rollout(server: FakeOpenAIServer, config: RunConfig, seen: list[Episode], tmp_path: Path) -> Iterator[RolloutFunc]:
+    """Once it is closed, no adapter is served or left on the disk."""
+    made = make_rollout_func(config, tmp_path / "adapters", seen=seen.append)
     yield made
     made.close()
+    assert not server.adapters
+    assert not list(tmp_path.glob("adapters/*"))
 
 
 def prompts(config: RunConfig, size: int) -> list[Any]:
@@ -113,13 +128,9 @@ def prompts(config: RunConfig, size: int) -> list[Any]:
 
 
 def test_each_prompt_gets_the_sampled_tokens_of_a_rollout_of_its_own_task(
-    server: FakeOpenAIServer, tasks: str, tmp_path: Path
+    config: RunConfig, rollout: RolloutFunc, seen: list[Episode]
 ) -> None:
-    config = config_of(server, tasks)
-    seen: list[Episode] = []
-    rollout = make_rollout_func(config, tmp_path / "adapters", seen=seen.append)
     columns = rollout(prompts(config, 2), FakeTrainer())
-    rollout.close()
     assert [episode.task_id for episode in seen] == ["t0", "t0", "t1", "t1"]
     assert [episode.sample for episode in seen] == [0, 1, 0, 1]
     assert sorted(columns["reward"]) == [0.0, 0.0, 1.0, 1.0]
@@ -134,11 +145,8 @@ def test_each_prompt_gets_the_sampled_tokens_of_a_rollout_of_its_own_task(
 
 
 def test_every_step_is_sampled_by_that_steps_weights_under_a_name_of_their_own(
-    server: FakeOpenAIServer, tasks: str, tmp_path: Path
+    server: FakeOpenAIServer, config: RunConfig, rollout: RolloutFunc, seen: list[Episode]
 ) -> None:
-    config = config_of(server, tasks)
-    seen: list[Episode] = []
-    rollout = make_rollout_func(config, tmp_path / "adapters", seen=seen.append)
     trainer = FakeTrainer()
     served = []
     for trainer.step in (0, 0, 1):
@@ -152,18 +160,15 @@ def test_every_step_is_sampled_by_that_steps_weights_under_a_name_of_their_own(
     digests = [episode.model.adapter_digest for episode in seen]
     assert [f"policy-{digest[:12]}" for digest in digests] == [name for name in served for _ in range(2)]
     assert [episode.round for episode in seen] == [0, 0, 0, 0, 1, 1]
-    rollout.close()
-    assert not server.adapters
-    assert not list((tmp_path / "adapters").iterdir())
 
 
 def test_weights_that_a_step_left_alone_keep_their_name(
-    server: FakeOpenAIServer, rollout: RolloutFunc, tasks: str
+    server: FakeOpenAIServer, rollout: RolloutFunc, config: RunConfig
 ) -> None:
     trainer = FakeTrainer(learns=False)
     served = []
     for trainer.step in (0, 1):
-        rollout(prompts(config_of(server, tasks), 1), trainer)
+        rollout(prompts(config, 1), trainer)
         served.append(dict(server.adapters))
     assert len(served[0]) == 1
     assert served[0] == served[1]
@@ -231,24 +236,10 @@ def test_a_model_that_is_not_the_trainers_is_refused(source: str, message: str, 
 
 
 def test_the_columns_of_groups_part_where_sampling_began() -> None:
-    group = ScoredGroup(
-        suite="s",
-        task_id="t",
-        split="train",
-        world=0,
-        lane="l",
-        round=0,
-        policy="p",
-        model=ModelIdentity("vllm", "m"),
-        snapshot="",
-        config_digest="c",
-        episodes=("a", "b"),
-        samples=(0, 1),
+    group = scored_group(
         token_ids=((1, 2, 3, 4, 5), (1, 6)),
         masks=((0, 0, 1, 0, 1), (0, 1)),
         logprobs=((None, None, -0.5, None, -0.25), (None, -1.0)),
-        rewards=(1.0, 0.0),
-        advantages=(0.7, -0.7),
     )
     assert rollout_columns([group]) == {
         "prompt_ids": [[1, 2], [1]],
@@ -256,7 +247,7 @@ def test_the_columns_of_groups_part_where_sampling_began() -> None:
         "env_mask": [[1, 0, 1], [1]],
         "logprobs": [[-0.5, 0.0, -0.25], [-1.0]],
         "reward": [1.0, 0.0],
-        "advantage": [0.7, -0.7],
+        "advantage": list(group.advantages),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.fakes.api_server import KEY, ApiServer, Refusal, pieces_of, seal
+from fakes.api_server import KEY, ApiServer, Refusal, pieces_of, seal
 
 _FIELDS = frozenset(
     {"model", "max_tokens", "messages", "system", "tools", "tool_choice", "temperature", "top_p", "top_k", "stream"}

@@ -7,14 +7,19 @@ from typing import Any
 import anyio
 import msgspec
 
-from hermes_lab.records import EpisodeLog
+from hermes_lab.envs.groups import build_groups
+from hermes_lab.manifest import RunManifest
+from hermes_lab.records import EpisodeLog, write_json
 from hermes_lab.types import (
     Episode,
     Message,
     ModelIdentity,
     Review,
+    Reward,
+    ScoredGroup,
     Step,
     TaskInfo,
+    TokenBranch,
     ToolCall,
     ToolResult,
     Trajectory,
@@ -24,6 +29,8 @@ from hermes_lab.types import (
 
 CALL = '<tool_call>\n{"name": "terminal", "arguments": {"command": "ls"}}\n</tool_call>'
 RESULT = ToolResult("call_0", "terminal", '{"output": "a.csv"}')
+BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
+"""A prompt of one token, and a reply of two."""
 
 
 def conversation(prompt: str, result: ToolResult = RESULT) -> tuple[Message, ...]:
@@ -52,11 +59,11 @@ def trajectory(messages: Sequence[Message], since: int = 0, **fields: Any) -> Tr
     return msgspec.structs.replace(whole, **fields)
 
 
-def episode(task_id: str, **fields: Any) -> Episode:
-    """An accepted episode of the training split."""
-    usual = Episode(
+def record(**fields: Any) -> Episode:
+    """An episode of which only the required fields are set."""
+    bare = Episode(
         suite="made-up",
-        task_id=task_id,
+        task_id="t",
         lane="lane",
         round=0,
         sample=0,
@@ -68,10 +75,42 @@ def episode(task_id: str, **fields: Any) -> Episode:
         config_digest="c",
         started_at="now",
         seconds=1.0,
-        verdicts=(Verdict(1.0, True),),
-        trajectory=trajectory(conversation(f"Do {task_id}")),
     )
-    return msgspec.structs.replace(usual, **fields)
+    return msgspec.structs.replace(bare, **fields)
+
+
+def episode(task_id: str, **fields: Any) -> Episode:
+    """An accepted episode of the training split."""
+    done = {"verdicts": (Verdict(1.0, True),), "trajectory": trajectory(conversation(f"Do {task_id}"))}
+    return record(task_id=task_id, **(done | fields))
+
+
+def rollout(
+    sample: int,
+    reward: float | None,
+    *branches: TokenBranch,
+    steps: int = 1,
+    messages: tuple[Message, ...] = (),
+    **fields: Any,
+) -> Episode:
+    """A sample of a task, with the tokens of its replies."""
+    step = Step(1, "stop", Usage())
+    usual = {
+        "suite": "s",
+        "lane": "main",
+        "model": ModelIdentity("vllm", "m", adapter="a", adapter_digest="digest"),
+        "score": reward,
+        "reward": None if reward is None else Reward(reward, {"score": reward}),
+        "trajectory": Trajectory(messages, (), "hermes", "answered", steps=(step,) * steps, branches=branches),
+    }
+    return record(sample=sample, **(usual | fields))
+
+
+def scored_group(**fields: Any) -> ScoredGroup:
+    """Two rollouts of a task, one of them rewarded."""
+    rewards = (1.0, 0.0)
+    (usual,) = build_groups([rollout(n, reward, BRANCH) for n, reward in enumerate(rewards)])
+    return msgspec.structs.replace(usual, **({"stop_reasons": ()} | fields))
 
 
 def with_review(task_id: str) -> Episode:
@@ -90,9 +129,17 @@ def write_run(run: Path, *episodes: Episode) -> Path:
 
     async def append() -> None:
         log = EpisodeLog(run)
-        for one in episodes:
-            await log.append(one)
+        # Side by side, to share their fsyncs.
+        async with anyio.create_task_group() as group:
+            for one in episodes:
+                group.start_soon(log.append, one)
         log.close()
 
     anyio.run(append)
     return run
+
+
+def write_manifest(run: Path, **fields: Any) -> None:
+    """Writes a run's `run.json`."""
+    usual = {"config": {}, "config_digest": "", "tasks_digest": "", "created_at": "", "versions": {}}
+    write_json(run / "run.json", RunManifest(**(usual | fields)))

@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.fakes.api_server import KEY, ApiServer, Refusal, pieces_of, seal
+from fakes.api_server import KEY, ApiServer, Refusal, pieces_of, seal
 
 _FIELDS = frozenset(
     {"model", "input", "instructions", "include", "max_output_tokens", "max_tool_calls", "metadata", "store", "stream"}

@@ -6,8 +6,9 @@ from hermes_lab.agent.loop import Agent
 from hermes_lab.config.schema import AgentConfig, SandboxConfig
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.given import given_tool
-from hermes_lab.tools.registry import Toolbox, ToolContext
-from hermes_lab.types import Episode, Message, ModelIdentity, TaskInfo, Trajectory
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.types import Message, Trajectory
 
 PROMPTS = ("Add 1 and 2.", "Add 4 more.")
 SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}
@@ -35,16 +36,3 @@ async def play(model: ModelClient, *, tool_format: str = "native", prompts: Sequ
     for prompt in prompts:
         stop = await agent.submit(prompt)
     return agent.trajectory(stop)
-
-
-def recorded(trajectory: Trajectory) -> Episode:
-    """The episode as recorded in a run."""
-    return Episode(
-        **dict.fromkeys(("suite", "task_id", "lane", "config_digest", "started_at"), "x"),
-        **dict.fromkeys(("round", "sample", "experience", "place"), 0),
-        status="ok",
-        task=TaskInfo("d", "train"),
-        model=ModelIdentity("fake", "fake"),
-        seconds=0.0,
-        trajectory=trajectory,
-    )

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fakes.openai_server import Reply, function_call
+from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
@@ -43,9 +44,12 @@ def options(**chosen: object) -> list[str]:
     return [part for name, value in chosen.items() for part in ("-c", f"{name.replace('__', '.')}={value}")]
 
 
-def on_endpoint(base_url: str, tasks: Path, **more: object) -> list[str]:
-    """Options: a JSONL suite at the fake endpoint."""
-    return options(suite__path=tasks, model__name="fake", model__base_url=base_url, **more)
+LEARNER = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner")
+
+
+def on_endpoint(base_url: str, folder: Path, rows: Sequence[dict[str, Any]], **more: object) -> list[str]:
+    """Options: a JSONL suite of these rows, written to `folder`, at the fake endpoint."""
+    return options(suite__path=write_tasks(folder, rows), model__name="fake", model__base_url=base_url, **more)
 
 
 def write_tasks(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
@@ -61,6 +65,44 @@ def run_the_prompt(body: dict[str, Any]) -> Reply:
     if last["role"] == "user":
         return Reply(tool_calls=[function_call("call", "terminal", {"command": last["content"]})])
     return Reply(json.loads(last["content"])["output"])
+
+
+def prompt_server(port: int = 0) -> AbstractContextManager[FakeOpenAIServer]:
+    """A server of that model."""
+    return running(FakeOpenAIServer(run_the_prompt, port=port))
+
+
+def learner_tasks(number: int, concurrency: int) -> list[str]:
+    """`run`: tasks of a world of rules, by a learner that solves some."""
+    suite = options(suite__name="ledger", suite__count=number, agent__toolsets="[terminal,skill_view,skill_manage]")
+    return ["run", *suite, *LEARNER, *options(run__concurrency=concurrency), "--quiet"]
+
+
+def check_same_rows(folder: Path, args: Sequence[str], there: Sequence[str]) -> Path:
+    """Runs a command here, and again as the options `there` say, and returns the second run."""
+    for out, where in (("here", []), ("there", there)):
+        done = lab(*args, *where, "--out", folder / out)
+        assert done.returncode == 0, done.stderr
+    assert rows(folder / "there") == rows(folder / "here")
+    return folder / "there"
+
+
+def check_same_commands(folder: Path, there: Sequence[str], number: int, concurrency: int) -> None:
+    """Of many short tasks, each a command in a sandbox of its own; a third of them is not solved."""
+    wanted = [{"prompt": f"echo $((7 * {n}))", "expected_output": str(7 * n + (n % 3 == 0))} for n in range(number)]
+    with prompt_server() as model:
+        asked = on_endpoint(model.base_url, folder, wanted, agent__toolsets="[terminal]", run__concurrency=concurrency)
+        run = check_same_rows(folder, ["run", *asked, "--quiet"], there)
+    assert len(keys(run)) == number
+    assert sum(bool(episode.success) for episode in read_episodes(run)) == number - len(range(0, number, 3))
+
+
+def check_same_lanes(folder: Path, there: Sequence[str]) -> None:
+    """What lanes learn."""
+    lanes = options(suite__name="ledger", learning__worlds=2, learning__rounds=3, learning__round_size=2)
+    check_same_rows(folder, ["learn", *lanes, *LEARNER, "--quiet"], there)
+    here, away = (sorted(path.name for path in (folder / out / "skills").iterdir()) for out in ("here", "there"))
+    assert here == away
 
 
 def count(run: Path) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes.episodes import episode
 from fakes.openai_server import FakeOpenAIServer, Reply, running
-from lab_process import count, keys, lab, on_endpoint, write_tasks
+from lab_process import count, keys, lab, on_endpoint
 
 from hermes_lab.records import EpisodeLog, episode_files, read_episodes
 
@@ -38,9 +38,9 @@ def server() -> Iterator[FakeOpenAIServer]:
 def test_a_full_disk_ends_the_run_with_one_line_and_with_space_it_goes_on(
     small_disk: Path, server: FakeOpenAIServer, tmp_path: Path
 ) -> None:
-    tasks = write_tasks(tmp_path, [{"prompt": f"Task {number}."} for number in range(TASKS)])
+    wanted = [{"prompt": f"Task {number}."} for number in range(TASKS)]
     run = small_disk / "run"
-    args = ["run", *on_endpoint(server.base_url, tasks, run__concurrency=2), "--out", run, "--quiet"]
+    args = ["run", *on_endpoint(server.base_url, tmp_path, wanted, run__concurrency=2), "--out", run, "--quiet"]
     full = lab(*args)
     assert full.returncode == 3
     (line,) = full.stderr.splitlines()
@@ -60,7 +60,7 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_one_line_and_nothing_is_l
     small_disk: Path, server: FakeOpenAIServer, tmp_path: Path
 ) -> None:
     (small_disk / "other").write_bytes(b"x" * 256 * 1024)
-    args = ["run", *on_endpoint(server.base_url, write_tasks(tmp_path, [{"prompt": "Go."}])), "--out"]
+    args = ["run", *on_endpoint(server.base_url, tmp_path, [{"prompt": "Go."}]), "--out"]
     full = lab(*args, small_disk / "run")
     assert full.returncode == 3
     (line,) = full.stderr.splitlines()

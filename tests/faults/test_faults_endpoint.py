@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port, running
-from lab_process import lab, on_endpoint, write_tasks
+from lab_process import lab, on_endpoint
 
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ModelError
@@ -205,7 +205,7 @@ def test_a_run_accounts_for_every_fault_and_scores_none_of_them(tmp_path: Path) 
     prompts = always + once + fine
     rows = [{"id": p, "prompt": p, "expected_output": "Good."} for p in prompts]
     with running(FakeOpenAIServer(answer)) as server:
-        args = ["run", *on_endpoint(server.base_url, write_tasks(tmp_path, rows)), "--out", tmp_path / "run"]
+        args = ["run", *on_endpoint(server.base_url, tmp_path, rows), "--out", tmp_path / "run"]
         args += ["-c", "model.max_retries=1", "-c", "model.timeout=2", "-c", "run.concurrency=20"]
         done = lab(*args)
         assert done.returncode == 3, done.stderr

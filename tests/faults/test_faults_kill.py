@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from fakes.openai_server import FakeOpenAIServer, running
+from fakes.openai_server import FakeOpenAIServer
 from lab_process import (
+    LEARNER,
     count,
     ended_in,
     finish,
@@ -21,11 +22,10 @@ from lab_process import (
     lab,
     on_endpoint,
     options,
+    prompt_server,
     rows,
-    run_the_prompt,
     start,
     wait_until,
-    write_tasks,
 )
 
 pytestmark = pytest.mark.timeout(600)
@@ -33,21 +33,20 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeOpenAIServer]:
-    with running(FakeOpenAIServer(run_the_prompt)) as started:
+    with prompt_server() as started:
         yield started
 
 
 def squares(folder: Path, server: FakeOpenAIServer, tasks: int) -> list[str]:
     """`run`: a JSONL suite of which every other task is solved, twice each."""
     wanted = [{"prompt": f"echo $(({i} * {i}))", "expected_output": str(i * i + i % 2)} for i in range(tasks)]
-    return ["run", *on_endpoint(server.base_url, write_tasks(folder, wanted), run__samples=2), "--quiet"]
+    return ["run", *on_endpoint(server.base_url, folder, wanted, run__samples=2), "--quiet"]
 
 
 def learning(**shape: int) -> list[str]:
     """`learn`: a learner whose every round depends on the one before it."""
     lanes = options(suite__name="ledger", **{f"learning__{name}": value for name, value in shape.items()})
-    model = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner", run__concurrency=4)
-    return ["learn", *lanes, *model, "--quiet"]
+    return ["learn", *lanes, *LEARNER, *options(run__concurrency=4), "--quiet"]
 
 
 @dataclass
@@ -118,8 +117,8 @@ def test_kill_9_in_mid_run_then_resume_gives_each_row_of_an_uninterrupted_run_on
 
 def test_kill_9_in_mid_command_leaves_no_process(server: FakeOpenAIServer, tmp_path: Path, scratch: Path) -> None:
     command = f"sleep 700.{os.getpid()}"
-    tasks = write_tasks(tmp_path, [{"prompt": f"{command} & {command}"}])
-    process = start("run", *on_endpoint(server.base_url, tasks), "--out", tmp_path / "run")
+    asked = on_endpoint(server.base_url, tmp_path, [{"prompt": f"{command} & {command}"}])
+    process = start("run", *asked, "--out", tmp_path / "run")
     wait_until(lambda: first_process(command), process)
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
@@ -166,7 +165,7 @@ def test_an_interrupt_keeps_what_is_finished_says_how_to_go_on_and_leaves_no_pro
     tmp_path: Path, scratch: Path
 ) -> None:
     asleep = f"sleep 800.{os.getpid()}"
-    tasks = write_tasks(tmp_path, [{"prompt": asleep}, *[{"prompt": "echo awake"}] * 20])
+    wanted = [{"prompt": asleep}, *[{"prompt": "echo awake"}] * 20]
 
     def interrupt(name: str) -> None:
         run, (signals, under) = tmp_path / name, INTERRUPTS[name]
@@ -181,8 +180,8 @@ def test_an_interrupt_keeps_what_is_finished_says_how_to_go_on_and_leaves_no_pro
         assert said == f"interrupted: {count(run)} of 21 episodes are kept; continue with --resume"
         assert len(set(keys(run))) == count(run) < 21
 
-    with running(FakeOpenAIServer(run_the_prompt)) as server, ThreadPoolExecutor() as pool:
-        args = ["run", *on_endpoint(server.base_url, tasks), "--quiet"]
+    with prompt_server() as server, ThreadPoolExecutor() as pool:
+        args = ["run", *on_endpoint(server.base_url, tmp_path, wanted), "--quiet"]
         list(pool.map(interrupt, INTERRUPTS))
         assert ended_in(scratch)
         server.script = ["Awake."]

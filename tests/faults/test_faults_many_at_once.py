@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, running
-from lab_process import keys, lab, on_endpoint, write_tasks
+from lab_process import keys, lab, on_endpoint
 
 from hermes_lab.records import read_episodes
 
@@ -14,12 +14,10 @@ TASKS, SAMPLES, AT_ONCE = 300, 2, 300
 @pytest.mark.timeout(120)
 def test_300_rollouts_run_at_once_and_all_600_are_finished(tmp_path: Path) -> None:
     """The server answers nobody before all of the first 300 ask at once, and everybody after 50 ms."""
-    tasks = write_tasks(
-        tmp_path, [{"prompt": f"Task {number}.", "expected_output": "Done."} for number in range(TASKS)]
-    )
+    wanted = [{"prompt": f"Task {number}.", "expected_output": "Done."} for number in range(TASKS)]
     run = tmp_path / "run"
     with running(FakeOpenAIServer([Reply("Done.", delay=0.05)], gather=AT_ONCE)) as server:
-        chosen = on_endpoint(server.base_url, tasks, run__samples=SAMPLES, run__concurrency=AT_ONCE)
+        chosen = on_endpoint(server.base_url, tmp_path, wanted, run__samples=SAMPLES, run__concurrency=AT_ONCE)
         done = lab("run", *chosen, "--out", run, "--quiet")
     assert done.returncode == 0, done.stderr
     assert server.most_at_once == AT_ONCE

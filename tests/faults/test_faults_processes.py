@@ -9,17 +9,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fakes.openai_server import FakeOpenAIServer, running
 from lab_process import (
+    check_same_commands,
+    check_same_lanes,
     count,
     ended_in,
     finish,
     keys,
     lab,
-    on_endpoint,
+    learner_tasks,
     options,
     rows,
-    run_the_prompt,
     start,
     wait_until,
     write_tasks,
@@ -52,10 +52,7 @@ def in_processes(number: int = 2) -> list[str]:
 
 
 def tasks(number: int = TASKS) -> list[str]:
-    """`run`: tasks of a world of rules, by a learner that solves some."""
-    model = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner", run__concurrency=6)
-    tools = options(agent__toolsets="[terminal,skill_view,skill_manage]")
-    return ["run", *options(suite__name="ledger", suite__count=number), *model, *tools, "--quiet"]
+    return learner_tasks(number, concurrency=6)
 
 
 def workers(driver: subprocess.Popen[str]) -> list[int]:
@@ -76,28 +73,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, 
 
 
 def test_a_run_in_two_processes_has_the_rows_of_one(tmp_path: Path) -> None:
-    asked = write_tasks(
-        tmp_path, [{"prompt": f"echo $((7 * {n}))", "expected_output": str(7 * n + (n % 3 == 0))} for n in range(MANY)]
-    )
-    with running(FakeOpenAIServer(run_the_prompt)) as model:
-        run = ["run", *on_endpoint(model.base_url, asked, agent__toolsets="[terminal]", run__concurrency=8), "--quiet"]
-        for out, where in (("one", []), ("two", in_processes())):
-            done = lab(*run, *where, "--out", tmp_path / out)
-            assert done.returncode == 0, done.stderr
-    assert rows(tmp_path / "two") == rows(tmp_path / "one")
-    assert len(keys(tmp_path / "two")) == MANY
+    check_same_commands(tmp_path, in_processes(), MANY, concurrency=8)
 
 
 def test_what_lanes_learn_in_two_processes_is_what_they_learn_in_one(tmp_path: Path) -> None:
-    learn = ["learn", *options(suite__name="ledger", learning__worlds=2, learning__rounds=3, learning__round_size=2)]
-    learn += [*options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner"), "--quiet"]
-    for out, where in (("one", []), ("two", in_processes())):
-        done = lab(*learn, *where, "--out", tmp_path / out)
-        assert done.returncode == 0, done.stderr
-    assert rows(tmp_path / "two") == rows(tmp_path / "one")
-    assert sorted(path.name for path in (tmp_path / "two" / "skills").iterdir()) == sorted(
-        path.name for path in (tmp_path / "one" / "skills").iterdir()
-    )
+    check_same_lanes(tmp_path, in_processes())
 
 
 def test_what_a_killed_worker_had_begun_is_run_on_another(

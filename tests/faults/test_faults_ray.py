@@ -13,17 +13,17 @@ import pytest
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 from lab_process import (
+    check_same_commands,
+    check_same_lanes,
     count,
     finish,
     keys,
     lab,
-    on_endpoint,
+    learner_tasks,
     options,
     rows,
-    run_the_prompt,
     start,
     wait_until,
-    write_tasks,
 )
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -99,10 +99,7 @@ def on_ray(nodes: Nodes, **more: object) -> list[str]:
 
 
 def tasks(number: int = TASKS) -> list[str]:
-    """`run`: tasks of a world of rules, by a learner that solves some."""
-    model = options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner", run__concurrency=8)
-    tools = options(agent__toolsets="[terminal,skill_view,skill_manage]")
-    return ["run", *options(suite__name="ledger", suite__count=number), *model, *tools, "--quiet"]
+    return learner_tasks(number, concurrency=8)
 
 
 def workers() -> list[int]:
@@ -125,31 +122,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, 
 
 
 def test_a_run_on_the_cluster_has_the_rows_of_one_here(nodes: Nodes, tmp_path: Path) -> None:
-    """Of many short tasks, each a command in a sandbox of its own; a third of them is not solved."""
-    asked = write_tasks(
-        tmp_path, [{"prompt": f"echo $((7 * {n}))", "expected_output": str(7 * n + (n % 3 == 0))} for n in range(MANY)]
-    )
-    with running(FakeOpenAIServer(run_the_prompt)) as model:
-        run = ["run", *on_endpoint(model.base_url, asked, agent__toolsets="[terminal]", run__concurrency=16), "--quiet"]
-        for out, where in (("here", []), ("there", on_ray(nodes))):
-            done = lab(*run, *where, "--out", tmp_path / out)
-            assert done.returncode == 0, done.stderr
-    here = rows(tmp_path / "here")
-    assert rows(tmp_path / "there") == here
-    assert len(keys(tmp_path / "there")) == MANY
-    assert sum(bool(success) for _, _, _, success, *_ in here) == MANY - len(range(0, MANY, 3))
+    check_same_commands(tmp_path, on_ray(nodes), MANY, concurrency=16)
 
 
 def test_what_lanes_learn_on_the_cluster_is_what_they_learn_here(nodes: Nodes, tmp_path: Path) -> None:
-    learn = ["learn", *options(suite__name="ledger", learning__worlds=2, learning__rounds=3, learning__round_size=2)]
-    learn += [*options(model__provider="scripted", model__name="hermes_lab.tasks.learner:learner"), "--quiet"]
-    for out, where in (("here", []), ("there", on_ray(nodes))):
-        done = lab(*learn, *where, "--out", tmp_path / out)
-        assert done.returncode == 0, done.stderr
-    assert rows(tmp_path / "there") == rows(tmp_path / "here")
-    assert sorted(path.name for path in (tmp_path / "there" / "skills").iterdir()) == sorted(
-        path.name for path in (tmp_path / "here" / "skills").iterdir()
-    )
+    check_same_lanes(tmp_path, on_ray(nodes))
 
 
 def kill_a_worker(nodes: Nodes) -> None:

@@ -23,12 +23,12 @@ from lab_process import (
     lab,
     on_endpoint,
     options,
+    prompt_server,
     rows,
-    run_the_prompt,
     start,
     wait_until,
+    write_tasks,
 )
-from lab_process import write_tasks as write
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import VerifierError
@@ -67,8 +67,8 @@ class Finished(NamedTuple):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     folder = tmp_path_factory.mktemp("finished")
-    with running(FakeOpenAIServer(run_the_prompt)) as server:
-        args = ["run", *on_endpoint(server.base_url, write(folder, ROWS), run__samples=SAMPLES, run__concurrency=1)]
+    with prompt_server() as server:
+        args = ["run", *on_endpoint(server.base_url, folder, ROWS, run__samples=SAMPLES, run__concurrency=1)]
         done = lab(*args, "--out", folder / "run")
         assert done.returncode == 0, done.stderr
         yield Finished(args, folder / "run", server)
@@ -135,7 +135,7 @@ def test_other_data_under_the_same_name_are_refused_and_the_difference_named(
     file = finished.folder.with_name("tasks.jsonl")
     kept, before, asked = file.read_bytes(), rows(finished.folder), len(finished.server.requests)
     try:
-        write(file.parent, [*ROWS[:-1], SAME])
+        write_tasks(file.parent, [*ROWS[:-1], SAME])
         done = lab(*finished.args, "--out", finished.folder, *resume)
     finally:
         file.write_bytes(kept)
@@ -149,14 +149,14 @@ def test_an_endpoint_that_is_down_marks_nothing_done_and_resume_runs_both(tmp_pa
     run = tmp_path / "run"
     with reserved_port() as port:
         base_url = f"http://127.0.0.1:{port}/v1"
-        args = ["run", *on_endpoint(base_url, write(tmp_path, ROWS[2:4]), model__max_retries=0), "--out", run]
+        args = ["run", *on_endpoint(base_url, tmp_path, ROWS[2:4], model__max_retries=0), "--out", run]
         down = lab(*args)
         (line,) = down.stderr.splitlines()
         assert down.returncode == 3
         assert line.startswith(f"hermes-lab: error: {base_url}: cannot connect: Connection refused")
         assert "--resume continues" in line
         assert (count(run), down.stdout) == (0, "")
-        with running(FakeOpenAIServer(run_the_prompt, port=port)):
+        with prompt_server(port):
             up = lab(*args, "--resume")
     assert up.returncode == 0, up.stderr
     assert [e.score for e in read_episodes(run)] == [1.0, 1.0]
@@ -211,9 +211,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
         {"id": "verifier", "prompt": "echo done", "verify": IN_VERIFIER},
         {"id": "model", "prompt": "wait", "expected_output": "waited"},
     ]
-    tasks = write(folder, victims + [SAME] * 5)
+    wanted = victims + [SAME] * 5
     with reserved_port() as port:
-        options = on_endpoint(f"http://127.0.0.1:{port}/v1", tasks, model__max_retries=1, run__concurrency=4)
+        options = on_endpoint(f"http://127.0.0.1:{port}/v1", folder, wanted, model__max_retries=1, run__concurrency=4)
         args = ["run", *options, "--out", str(folder / "run")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", SERVER, str(port)]
@@ -330,7 +330,7 @@ async def test_a_finished_task_costs_the_same_however_many_were_finished_before(
         before = now
         written.append(int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0]))
 
-    tasks = write(tmp_path, [{"prompt": f"Task {number:02}."} for number in range(60)])
+    tasks = write_tasks(tmp_path, [{"prompt": f"Task {number:02}."} for number in range(60)])
     await run_in_process(JsonlSuite(tasks), tmp_path / "run", measure)
     costs = [after - before for before, after in pairwise(written)]
     assert len(inodes) == 1

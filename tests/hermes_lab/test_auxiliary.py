@@ -10,7 +10,8 @@ from hermes_lab.config.schema import AgentConfig, ModelConfig, PriceConfig, RunC
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import open_auxiliary
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Generation, Message, ModelIdentity, Usage
 
 CALL = '<tool_call>\n{"name": "terminal", "arguments": {}}\n</tool_call>'

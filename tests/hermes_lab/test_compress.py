@@ -12,7 +12,8 @@ from hermes_lab.config.schema import AgentConfig, SandboxConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.sandbox import open_sandbox
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import SUMMARISE, SUMMARY, visible
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 

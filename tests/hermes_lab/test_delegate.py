@@ -1,13 +1,12 @@
 """Delegation: what a child has and has not, what its parent sees and pays, and that nothing of it is left behind."""
 
 import json
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from fakes.processes import eventually, is_running, unique_seconds
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent
@@ -22,7 +21,8 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tasks import load_suite
-from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.registry import ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, SkillEdit, ToolCall, ToolResult, Usage
 
@@ -38,24 +38,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 def marker() -> str:
-    """Seconds to sleep that no other process of the host sleeps."""
-    return f"4000.{uuid.uuid4().int}"
-
-
-def is_running(marker: str) -> bool:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if marker.encode() in path.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
-        while not condition():  # noqa: ASYNC110
-            await anyio.sleep(0.01)
+    return unique_seconds()
 
 
 def say(text: str, *calls: tuple[str, dict[str, Any]]) -> Message:
@@ -297,7 +280,7 @@ async def test_no_more_work_side_by_side_than_the_setting_says(sandbox: Sandbox)
             return Generation(say("", *map(give, goals)) if len(messages) == 2 else say("Done."))
         at_work.add(goal)
         most = max(most, len(at_work))
-        await until(lambda: most >= 2)
+        await eventually(lambda: most >= 2)
         await anyio.sleep(0.02)  # in which others may begin that must not
         at_work.remove(goal)
         return Generation(say(f"Did {goal}"))
@@ -321,7 +304,7 @@ async def test_cancelling_the_parent_ends_children_of_children_with_all_their_pr
     family = Family(sandbox, script)
     async with anyio.create_task_group() as group:
         group.start_soon(family.agent.submit, "Go.")
-        await until(lambda: all(is_running(f"{marker}{n}") for n in (1, 2, 3, 4)))
+        await eventually(lambda: all(is_running(f"{marker}{n}") for n in (1, 2, 3, 4)))
         group.cancel_scope.cancel()
     assert not is_running(marker)
     assert (await sandbox.exec("echo on")).output == "on\n"
@@ -403,7 +386,7 @@ async def test_a_failure_of_the_infrastructure_is_the_parents(
             case "Go.":
                 return Generation(say("Done."))
             case "Fail.":
-                await until(lambda: is_running(marker))
+                await eventually(lambda: is_running(marker))
                 raise failure
         return Generation(say("", run(f"setsid sleep {marker} & sleep 60")))
 

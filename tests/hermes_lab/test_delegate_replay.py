@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes.episodes import record
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent
@@ -14,8 +15,9 @@ from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient
 from hermes_lab.sandbox import open_sandbox
-from hermes_lab.tools.registry import Toolbox, ToolContext
-from hermes_lab.types import Child, Episode, Message, ModelIdentity, TaskInfo, ToolCall, Trajectory
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.types import Child, Episode, Message, ToolCall, Trajectory
 
 pytestmark = pytest.mark.anyio
 
@@ -49,16 +51,7 @@ async def episode(model: ModelClient, tool_format: str) -> Episode:
         agent = Agent(model, toolbox, config.agent, [system(toolbox)])
         delegation.serve(agent, toolbox)
         trajectory = agent.trajectory(await agent.submit("Go."))
-    return Episode(
-        **dict.fromkeys(("suite", "task_id", "lane", "config_digest", "started_at"), "x"),
-        **dict.fromkeys(("round", "sample", "experience", "place"), 0),
-        status="ok",
-        task=TaskInfo("d", "train"),
-        model=ModelIdentity("scripted", "scripted"),
-        seconds=0.0,
-        trajectory=trajectory,
-        children=delegation.children,
-    )
+    return record(trajectory=trajectory, children=delegation.children)
 
 
 def said(trajectory: Trajectory | None, children: Sequence[Child]) -> list[bytes]:

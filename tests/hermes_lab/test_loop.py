@@ -15,7 +15,8 @@ from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, Recorded, ToolCall, ToolResult, Usage
 

@@ -9,7 +9,8 @@ from hermes_lab.agent.prompt import Profile, system_prompt
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
-from hermes_lab.tools.registry import Toolbox, ToolContext, known_tools
+from hermes_lab.tools.registry import ToolContext, known_tools
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types.trajectory import ToolFormat
 
 SKILL = skill_format.parse(skill_format.render("fleet-totals", "How fleet totals are made", "Use --skip."))

@@ -6,29 +6,19 @@ from pathlib import Path
 import anyio
 import msgspec
 import pytest
+from fakes.episodes import record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import EpisodeLog, episode_files, read_attempts, read_episodes, write_atomic
-from hermes_lab.types import Episode, EpisodeError, Message, ModelIdentity, TaskInfo, Trajectory
+from hermes_lab.types import Episode, EpisodeError, Message, Trajectory
 
 
 def episode(task: str, *, status: str = "ok", score: float | None = 1.0, text: str = "hi") -> Episode:
-    return Episode(
-        suite="s",
+    return record(
         task_id=task,
-        lane="main",
-        round=0,
-        sample=0,
-        experience=0,
-        place=0,
         status="ok" if status == "ok" else "errored",
-        task=TaskInfo(domain="open_ended", split="train"),
-        model=ModelIdentity(provider="scripted", name="m"),
-        config_digest="d",
-        started_at="2026-01-01T00:00:00.000+00:00",
-        seconds=0.5,
         score=score,
         error=None if status == "ok" else EpisodeError("model", "down"),
         trajectory=Trajectory((Message("user", text),), (), "hermes", "answered"),

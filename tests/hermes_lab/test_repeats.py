@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes.episodes import record
 
 from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.repeats import DEFAULT_MAX_REPEATS, Repeats
@@ -14,9 +15,10 @@ from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import CONCLUDE
-from hermes_lab.types import Episode, Message, ModelIdentity, TaskInfo, ToolCall, ToolResult, Trajectory
+from hermes_lab.types import Message, ToolCall, ToolResult
 
 pytestmark = pytest.mark.anyio
 
@@ -188,7 +190,7 @@ async def test_a_replay_ends_where_the_run_ended_with_the_same_notes(sandbox: Sa
     then = agent(sandbox, *turns, tool_format=tool_format)
     stop = await then.submit("Go.")
     assert stop == "repeated"
-    model = ReplayModel([episode(then.trajectory(stop))])
+    model = ReplayModel([record(trajectory=then.trajectory(stop))])
     now = agent(sandbox, model=model, tool_format=tool_format)
     assert await now.submit("Go.") == stop
     encode = msgspec.json.encode
@@ -198,22 +200,10 @@ async def test_a_replay_ends_where_the_run_ended_with_the_same_notes(sandbox: Sa
 async def test_a_replay_logs_no_difference_for_a_note(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
     then = agent(sandbox, [sh("echo x")])
     stop = await then.submit("Go.")
-    now = agent(sandbox, model=ReplayModel([episode(then.trajectory(stop))]))
+    now = agent(sandbox, model=ReplayModel([record(trajectory=then.trajectory(stop))]))
     with caplog.at_level("INFO", logger="hermes_lab.replay"):
         await now.submit("Go.")
     assert caplog.records == []
-
-
-def episode(trajectory: Trajectory) -> Episode:
-    return Episode(
-        **dict.fromkeys(("suite", "task_id", "lane", "config_digest", "started_at"), "x"),
-        **dict.fromkeys(("round", "sample", "experience", "place"), 0),
-        status="ok",
-        task=TaskInfo("d", "train"),
-        model=ModelIdentity("scripted", "scripted"),
-        seconds=0.0,
-        trajectory=trajectory,
-    )
 
 
 def test_children_and_reviews_have_the_same_bound() -> None:

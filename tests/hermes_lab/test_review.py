@@ -19,7 +19,8 @@ from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Generation, Message, Observation, Skill, SkillEdit, SkillWrite, ToolCall, Usage, Verdict
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from fakes.episodes import conversation, episode, trajectory, write_run
+from fakes.training import smoke_lock
 
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
@@ -21,7 +21,7 @@ from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import Batch, GrpoConfig
-from hermes_lab.training.lock import load_lock, write_lock
+from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import lora_model, training_dtype
 from hermes_lab.types import ModelIdentity, Reward, TaskInfo, TokenBranch
 
@@ -54,13 +54,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def config(base: Path, tmp_path: Path) -> GrpoConfig:
     """Two rounds of two steps, on two groups of four."""
-    values: dict[str, Any] = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
-    values |= {"base_model": str(base), "tokenizer": str(base), "total_steps": 4, "learning_rate": 0.01}
-    values["grpo"] |= {"steps_per_round": 2, "steps_per_eval": 2, "temperature": TEMPERATURE}
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
+    lock = smoke_lock(
+        tmp_path,
+        "grpo",
+        base_model=str(base),
+        tokenizer=str(base),
+        total_steps=4,
+        learning_rate=0.01,
+        grpo={"steps_per_round": 2, "steps_per_eval": 2, "temperature": TEMPERATURE},
+    )
     return GrpoConfig(
-        lock=str(tmp_path / "lock.yaml"),
+        lock=lock,
         adapters=str(tmp_path / "adapters"),
         out=str(tmp_path / "out"),
         rollouts=("suite.name=ledger", "learning.arms=[off]"),

@@ -5,24 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from fakes.episodes import conversation, episode, trajectory, write_run
 from fakes.tiny_model import tiny_model
+from fakes.training import REAL_TRAINING, smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.lock import write_lock
 from hermes_lab.training.tokens import IGNORED
 from hermes_lab.types import Episode, Message, Verdict
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("default"),  # of the libraries under test
-]
+pytestmark = REAL_TRAINING
 
 STEPS = 6
 
@@ -36,17 +31,12 @@ def scored(task_id: str, sample: int, score: float) -> Episode:
 @pytest.fixture
 def config(tmp_path: Path) -> TrainConfig:
     """Six steps of two pairs on a tiny base, a checkpoint after every second."""
-    values: dict[str, Any] = yaml.safe_load(Path("configs/locks/preference-smoke.yaml").read_text())
     base = str(tiny_model(tmp_path / "base"))
-    values |= {"base_model": base, "tokenizer": base, "total_steps": STEPS, "batch_size": 2, "warmup_steps": 0}
-    values |= {"save_checkpoint_interval": 2, "learning_rate": 0.01}
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
+    pace = {"total_steps": STEPS, "batch_size": 2, "warmup_steps": 0, "save_checkpoint_interval": 2}
+    lock = smoke_lock(tmp_path, "preference", base_model=base, tokenizer=base, learning_rate=0.01, **pace)
     samples = [scored(task, sample, float(sample)) for task in "tuv" for sample in (0, 1)]
     run = write_run(tmp_path / "run", *samples)
-    return TrainConfig(
-        lock=str(tmp_path / "lock.yaml"), data=(str(run),), adapters=str(tmp_path / "adapters"), name="preference"
-    )
+    return TrainConfig(lock=lock, data=(str(run),), adapters=str(tmp_path / "adapters"), name="preference")
 
 
 def train(config: TrainConfig) -> Path:

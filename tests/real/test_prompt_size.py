@@ -8,7 +8,8 @@ from hermes_lab.models.weights import resolve
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.real
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from fakes.episodes import CALL, conversation, episode, trajectory, with_review, write_run
+from fakes.training import REAL_TRAINING, smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
@@ -22,11 +23,7 @@ from hermes_lab.training.lock import load_lock, lock_digest, write_lock
 from hermes_lab.training.select import select_rows
 from hermes_lab.training.tokens import IGNORED, tokenize
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("default"),  # of the libraries under test
-]
+pytestmark = REAL_TRAINING
 
 STEPS = 4
 
@@ -34,12 +31,9 @@ STEPS = 4
 @pytest.fixture
 def config(tmp_path: Path) -> TrainConfig:
     """Four steps of four short rows, a checkpoint after each of them."""
-    values: dict[str, Any] = yaml.safe_load(Path("configs/locks/sft-smoke.yaml").read_text())
-    values |= {"total_steps": STEPS, "batch_size": 4, "warmup_steps": 0, "save_checkpoint_interval": 1}
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
+    lock = smoke_lock(tmp_path, "sft", total_steps=STEPS, batch_size=4, warmup_steps=0, save_checkpoint_interval=1)
     run = write_run(tmp_path / "run", *(episode(f"task {n}") for n in range(6)), with_review("the last"))
-    return TrainConfig(lock=str(tmp_path / "lock.yaml"), data=(str(run),), adapters=str(tmp_path / "adapters"))
+    return TrainConfig(lock=lock, data=(str(run),), adapters=str(tmp_path / "adapters"))
 
 
 def train(config: TrainConfig) -> Path:

@@ -8,19 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from fakes.episodes import episode, write_run
 from fakes.tiny_model import tiny_model
+from fakes.training import REAL_TRAINING, smoke_lock
 
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.lock import write_lock
 
 pytest.importorskip("wandb", reason="optional: pip install 'hermes-lab[wandb]'")
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("default"),  # of the libraries under test
-]
+pytestmark = REAL_TRAINING
 
 STEPS = 3
 
@@ -79,12 +74,9 @@ def test_a_training_is_logged_offline_as_it_is_in_the_metrics(
 
     monkeypatch.setenv("WANDB_BASE_URL", "http://192.0.2.1")  # nobody's
     base = str(tiny_model(tmp_path / "base"))
-    values: dict[str, Any] = yaml.safe_load(Path("configs/locks/sft-smoke.yaml").read_text())
-    values |= {"base_model": base, "tokenizer": base, "total_steps": STEPS, "batch_size": 2, "use_wandb": True}
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
+    lock = smoke_lock(tmp_path, "sft", base_model=base, tokenizer=base, total_steps=STEPS, batch_size=2, use_wandb=True)
     run = write_run(tmp_path / "run", *(episode(f"task {n}") for n in range(4)))
-    config = TrainConfig(lock=str(tmp_path / "lock.yaml"), data=(str(run),), adapters=str(tmp_path / "adapters"))
+    config = TrainConfig(lock=lock, data=(str(run),), adapters=str(tmp_path / "adapters"))
     folder = train_sft(config, print)
     (file,) = (folder / "wandb").glob("offline-run-*/*.wandb")
     rows = logged(file)

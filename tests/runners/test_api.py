@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -176,7 +177,6 @@ def test_load_separates_phases(experiment: api.Run) -> None:
     assert len(everything) == len(learn) + len(heldout) == experiment.summary["finished"]
     assert list(lab.load(experiment, columns=["arm", "success"]).columns) == ["arm", "success"]
     assert len(lab.load(experiment, columns=["arm"])) == len(learn)
-    assert len(lab.load(experiment, str(experiment.folder))) == 2 * len(learn)
     with pytest.raises(lab.ConfigError, match="give a run folder"):
         lab.load()
     with pytest.raises(lab.ConfigError):
@@ -231,18 +231,60 @@ def test_compare_prints_what_the_command_prints(experiment: api.Run) -> None:
     assert found.sentence == str(found).splitlines()[0]
 
 
-def test_compare_of_two_runs(experiment: api.Run) -> None:
-    assert lab.compare(experiment, experiment, arms=("on",)).difference == 0
-    assert lab.compare(experiment, experiment).question == "runs"
+def test_compare_of_two_runs(experiment: api.Run, tmp_path: Path) -> None:
+    other = shutil.copytree(experiment.folder, tmp_path / "other")
+    assert lab.compare(experiment, other, arms=("on",)).difference == 0
+    assert lab.compare(experiment, other).question == "runs"
+
+
+def test_a_run_that_is_given_twice_is_refused(experiment: api.Run) -> None:
+    for use in (lab.load, lab.compare, lab.report):
+        with pytest.raises(lab.ConfigError, match="the same run is given twice"):
+            use(experiment, experiment.folder)
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (lambda run: lab.load(run, phase="held-out"), "phase: give one of learn, heldout, all, not 'held-out'"),
+        (lambda run: lab.load(run, columns="arm"), r"columns: give a list of names, such as \['arm'\]"),
+        (lambda run: lab.load([run]), "give run folders, not a list"),
+        (lambda run: lab.load(), "give a run folder"),
+        (lambda run: lab.fit(run, by="nope"), "by: give one of series, domain, family"),
+        (lambda run: lab.fit(run, draws=-1), "draws: give a number of at least 0"),
+        (lambda run: lab.fit(None), "give a run, or a frame from `load`, not a NoneType"),
+        (lambda run: lab.plot(run, level=80), "level: give a success rate between 0 and 1"),
+        (lambda run: lab.plot(lab.load(run)[:0]), "there is no episode to plot"),
+        (lambda run: lab.compare(run, arms=("on", "on")), "arms: 'on' is given twice"),
+        (lambda run: lab.compare(lab.load(run)), "give run folders, not a DataFrame"),
+        (lambda run: lab.report(), "give a run folder"),
+        (lambda run: lab.report(run, out=run.folder), "is a folder; give a file"),
+        (lambda run: lab.report(run, trajectories=-1), "trajectories: give at least 0"),
+    ],
+)
+def test_wrong_arguments_are_named(use: Callable[[api.Run], Any], says: str, experiment: api.Run) -> None:
+    with pytest.raises(lab.ConfigError, match=says):
+        use(experiment)
+
+
+def test_several_suites_are_no_learning_curve(experiment: api.Run) -> None:
+    episodes = lab.load(experiment)
+    mixed = pd.concat([episodes, episodes.assign(suite="other")])
+    with pytest.raises(lab.ConfigError, match="mixes the suites ledger, other"):
+        lab.fit(mixed)
+
+
+def test_a_fit_shows_what_was_found(experiment: api.Run) -> None:
+    assert repr(lab.fit(experiment, draws=0)["skills off"]).startswith("exponential: not identified: ")
 
 
 @pytest.mark.parametrize(
     ("runs", "arms", "says"),
     [(1, ("on",), "two arms of one run"), (1, "on", "two arms"), (2, ("off", "on"), "one arm of two runs")],
 )
-def test_arms_that_do_not_fit_are_refused(runs: int, arms: Any, says: str, experiment: api.Run) -> None:
+def test_arms_that_do_not_fit_are_refused(runs: int, arms: Any, says: str, experiment: api.Run, tmp_path: Path) -> None:
     with pytest.raises(lab.ConfigError, match=says):
-        lab.compare(*[experiment] * runs, arms=arms)
+        lab.compare(*[experiment, tmp_path][:runs], arms=arms)
 
 
 def test_one_arm_cannot_be_compared(tmp_path: Path) -> None:

@@ -3,36 +3,28 @@
 import json
 from pathlib import Path
 
-import anyio
 import numpy as np
 import pytest
+from fakes.episodes import record, write_run
 from typer.testing import CliRunner
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
-from hermes_lab.records import EpisodeLog, write_json
+from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
-from hermes_lab.types import Episode, ModelIdentity, TaskInfo, Trajectory, Verdict
+from hermes_lab.types import Episode, TaskInfo, Trajectory, Verdict
 
 DOMAINS = ("code", "data", "web")
 
 
 def episode(success: bool, n: int, lane: str, domain: str) -> Episode:
-    return Episode(
-        suite="demo",
+    return record(
         task_id=f"{domain}{n}",
         lane=lane,
         round=n,
-        sample=0,
         experience=n,
-        place=0,
-        status="ok",
         task=TaskInfo(domain=domain, split="train"),
-        model=ModelIdentity("scripted", "model-a"),
-        config_digest="c0",
-        started_at="2026-01-01T00:00:00Z",
-        seconds=1.0,
         score=float(success),
         success=success,
         verdicts=(Verdict(float(success), success),),
@@ -55,13 +47,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n in range(40)
     ]
 
-    async def append() -> None:
-        log = EpisodeLog(folder)
-        async with anyio.create_task_group() as group:
-            for each in episodes:
-                group.start_soon(log.append, each)
-        log.close()
-
     config = RunConfig().model_dump(mode="json")
     manifest = RunManifest(
         command="learn",
@@ -73,8 +58,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         versions={},
     )
     write_json(folder / "run.json", manifest)
-    anyio.run(append)
-    return folder
+    return write_run(folder, *episodes)
 
 
 def fit(run: Path, *options: str) -> str:

@@ -238,7 +238,7 @@ def test_a_lanes_history_is_rewritten_only_where_it_differs(tmp_path: Path) -> N
     assert read_history(tmp_path, "off") == []
 
 
-@pytest.mark.parametrize(("line", "message"), [("{}", "not a merge record"), ('"v":99', "version 99 is newer")])
+@pytest.mark.parametrize(("line", "message"), [("{}", "not a merge record"), ('"v":99', "record version 99 is newer")])
 def test_a_line_that_is_no_border_is_named(tmp_path: Path, line: str, message: str) -> None:
     _, merge = after_round(LaneState(Knowledge()), "on", [summarize("a")], RunConfig())
     keep_merge(tmp_path, "on", merge)

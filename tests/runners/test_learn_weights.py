@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
+from fakes.training import bare_adapter
 
 from hermes_lab.manifest import config_differences, read_manifest
 from hermes_lab.models.adapters import adapter_digest
@@ -15,11 +16,7 @@ from hermes_lab.records import read_episodes
 
 @pytest.fixture
 def adapter(tmp_path: Path) -> Path:
-    folder = tmp_path / "tuned"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text("{}")
-    (folder / "adapter_model.safetensors").write_bytes(b"weights")
-    return folder
+    return bare_adapter(tmp_path)
 
 
 def test_every_lanes_requests_name_its_adapter_and_all_are_served_at_once(adapter: Path, tmp_path: Path) -> None:

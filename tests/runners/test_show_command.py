@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from fakes.episodes import conversation, episode, trajectory, write_run
+from fakes.episodes import conversation, episode, trajectory, write_manifest, write_run
 from msgspec import structs
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest
-from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.engine.lane_history import MergedNotes, RoundMerge, Write, keep_merge
 from hermes_lab.skills.library import Library
@@ -26,10 +24,7 @@ def run(tmp_path: Path) -> Path:
     used = SkillUse("abcdef0123456789", loaded=("tea",), traces=traces)
     down = EpisodeError("model", "it is \x1b down")
     child = Child("Fetch water", 1, trajectory(told))
-    manifest = RunManifest(
-        command="learn", config={}, config_digest="", tasks_digest="", wanted=4, created_at="", versions={}
-    )
-    write_json(tmp_path / "run.json", manifest)
+    write_manifest(tmp_path, command="learn", wanted=4)
     return write_run(
         tmp_path,
         episode("b", lane="on-r0-w0", round=1, success=True, skills=used),
@@ -64,10 +59,7 @@ def test_episodes_stand_lane_by_lane_in_the_order_of_rounds(run: Path, capsys: p
 def test_how_an_episode_ended_is_in_its_line_unless_it_was_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    manifest = RunManifest(
-        command="run", config={}, config_digest="", tasks_digest="", wanted=3, created_at="", versions={}
-    )
-    write_json(tmp_path / "run.json", manifest)
+    write_manifest(tmp_path, command="run", wanted=3)
     stops = {"a": "length", "b": "unparsed", "c": "answered"}
     made = [
         episode(
@@ -138,10 +130,7 @@ def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str
 def test_an_error_is_one_line_in_the_list_and_whole_with_its_traceback_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    manifest = RunManifest(
-        command="run", config={}, config_digest="", tasks_digest="", wanted=1, created_at="", versions={}
-    )
-    write_json(tmp_path / "run.json", manifest)
+    write_manifest(tmp_path, command="run", wanted=1)
     bug = EpisodeError(
         "verifier", "KeyError: 'm' (/suite.py:7)\nand more", "Traceback (most recent call last):\n  File"
     )

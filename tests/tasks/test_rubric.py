@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from fakes.episodes import record
 from msgspec import structs
 
 from hermes_lab.tasks.data_analysis.ledger import FAMILY
@@ -20,7 +21,6 @@ from hermes_lab.tasks.rubric import (
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult, Trajectory, Verdict
-from hermes_lab.types.episode import ModelIdentity, TaskInfo
 
 GOOD = Measured(
     repeats=(True, True, True), met=1.0, named=1.0, length=1.0, actions=("ls", "python3"), erred=True, mended=True
@@ -114,20 +114,9 @@ def episode(task_id: str, *verdicts: bool, sample: int = 0, exit_code: int = 0) 
         Message("assistant", tool_calls=(call,)),
         Message("tool", result.content, results=(result,)),
     )
-    return Episode(
-        suite="s",
+    return record(
         task_id=task_id,
-        lane="main",
-        round=0,
         sample=sample,
-        experience=0,
-        place=0,
-        status="ok",
-        task=TaskInfo(domain="d", split="train"),
-        model=ModelIdentity("scripted", "m"),
-        config_digest="",
-        started_at="",
-        seconds=1.0,
         success=bool(verdicts) and verdicts[0],
         verdicts=tuple(Verdict(float(v), v, {"present": 1.0, "correct": float(v)}) for v in verdicts),
         trajectory=Trajectory(messages, (), "native", "answered"),

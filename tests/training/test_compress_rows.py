@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from fakes.episodes import episode, trajectory, write_run
+from fakes.training import Characters
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,25 +20,6 @@ from hermes_lab.training.config import Gate, load_train_config
 from hermes_lab.training.select import Selection, TrainingConversation, select_rows
 from hermes_lab.training.tokens import IGNORED, RefusedError, rows_of, tokenize
 from hermes_lab.types import Message, TokenBranch, ToolCall, ToolResult
-
-
-class Characters:
-    """A tokenizer whose ids are code points and whose template ends a turn with `;`."""
-
-    eos_token = ";"
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        assert not add_special_tokens
-        return [ord(character) for character in text]
-
-    def apply_chat_template(
-        self, messages: Sequence[dict[str, Any]], *, tools: Any, tokenize: bool, add_generation_prompt: bool
-    ) -> str:
-        assert not tokenize
-        calls = [str(message.get("tool_calls", "")) for message in messages]
-        turns = [f"[{m['role']}]{m['content']}{call};\n" for m, call in zip(messages, calls, strict=True)]
-        return "".join([str(tools or ""), *turns, "[assistant]" if add_generation_prompt else ""])
-
 
 TOKENIZER = Characters()
 

@@ -3,31 +3,23 @@
 from collections import Counter
 from typing import Any
 
+from fakes.episodes import scored_group
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hermes_lab.envs.groups import normalized_advantages
 from hermes_lab.training.group_filter import Rules, filter_groups, refusal
-from hermes_lab.types import ModelIdentity, ScoredGroup
+from hermes_lab.types import ScoredGroup
 
 RULES = Rules(group_size=2, max_tokens=5, policies=("now",), splits=("train",))
 
 
 def group(task_id: str = "t", **fields: Any) -> ScoredGroup:
     """Two short rollouts, one of them rewarded."""
-    usual = ScoredGroup(
-        suite="s",
+    usual = scored_group(
         task_id=task_id,
-        lane="off-r0-w0",
-        round=0,
         policy="now",
-        snapshot="",
-        split="train",
-        world=0,
-        model=ModelIdentity("openai", "m"),
-        config_digest="c",
-        samples=(0, 1),
         episodes=(f"s|{task_id}|l|0|0", f"s|{task_id}|l|0|1"),
         token_ids=((1, 2, 3), (1, 2, 4)),
         masks=((0, 0, 1), (0, 0, 1)),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from fakes.episodes import conversation, episode, trajectory, write_run
+from fakes.training import smoke_lock
 from msgspec.structs import replace
 
 from hermes_lab.errors import ConfigError, ModelError
@@ -42,13 +43,10 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
     (base / "model.safetensors").write_text("weights")
     for name in ("config.json", "tokenizer_config.json"):
         (base / name).write_text("{}")
-    values: dict[str, Any] = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
-    values |= {"base_model": str(base), "tokenizer": str(base), "total_steps": ROUNDS}
-    values["grpo"] |= {"group_size": 2, "steps_per_eval": 2, "eval_limit_ratio": 0.5}
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
+    short = {"group_size": 2, "steps_per_eval": 2, "eval_limit_ratio": 0.5}
+    lock = smoke_lock(tmp_path, "grpo", base_model=str(base), tokenizer=str(base), total_steps=ROUNDS, grpo=short)
     return GrpoConfig(
-        lock=str(tmp_path / "lock.yaml"),
+        lock=lock,
         adapters=str(tmp_path / "adapters"),
         out=str(tmp_path / "out"),
         rollouts=("suite.name=ledger", "learning.arms=[off]", "learning.worlds=2", "suite.world=10"),

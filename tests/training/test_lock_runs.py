@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from fakes.adapters import card_of, make_adapter, write_adapter
+from fakes.training import smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
@@ -16,7 +16,7 @@ from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.grpo_config import GrpoConfig, heldout_batch, training_batch
 from hermes_lab.training.job import Data, TrainingJob
-from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
+from hermes_lab.training.lock import LockedConfig, load_lock
 from hermes_lab.training.lora import find_parent
 
 REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
@@ -36,10 +36,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_lock(tmp_path: Path, **values: Any) -> str:
-    content: dict[str, Any] = yaml.safe_load(Path("configs/locks/grpo-smoke.yaml").read_text())
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump(content | values))
-    write_lock(tmp_path / "values.yaml", tmp_path / "lock.yaml")
-    return str(tmp_path / "lock.yaml")
+    return smoke_lock(tmp_path, "grpo", **values)
 
 
 def grpo_config(lock: str, field: str, source: str) -> GrpoConfig:

@@ -21,7 +21,8 @@ from hermes_lab.models.cards import read_card
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.records import write_json
-from hermes_lab.tools.registry import Toolbox, ToolContext, check_toolsets, known_toolsets
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox, check_toolsets, known_toolsets
 from hermes_lab.training import tools
 from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.choices import Choice

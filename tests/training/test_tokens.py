@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from fakes.episodes import CALL, conversation, episode, trajectory, with_review, write_run
+from fakes.training import Characters
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.select import TrainingConversation, select_rows
@@ -14,27 +15,16 @@ from hermes_lab.training.tokens import IGNORED, Row, tokenize
 from hermes_lab.types import Episode, TokenBranch, ToolCall
 
 
-class Characters:
-    """A tokenizer whose ids are code points and whose template ends a turn with `;`."""
-
-    eos_token = ";"
+class OfCommands(Characters):
+    """Shows the command of a call; the template may forget the first two messages."""
 
     def __init__(self, *, forgets: bool = False) -> None:
         self.forgets = forgets
 
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        assert not add_special_tokens
-        return [ord(character) for character in text]
+    def shown(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        return messages[2:] if self.forgets and len(messages) > 3 else messages
 
-    def apply_chat_template(
-        self, messages: Sequence[dict[str, Any]], *, tools: Any, tokenize: bool, add_generation_prompt: bool
-    ) -> str:
-        assert not tokenize
-        shown = messages[2:] if self.forgets and len(messages) > 3 else messages
-        text = str(tools or "") + "".join(self._turn(message) for message in shown)
-        return text + "[assistant]" if add_generation_prompt else text
-
-    def _turn(self, message: dict[str, Any]) -> str:
+    def turn(self, message: dict[str, Any]) -> str:
         calls = [call["function"]["arguments"]["command"] for call in message.get("tool_calls", ())]
         return f"[{message['role']}]{message['content']}{''.join(calls)};\n"
 
@@ -54,7 +44,7 @@ def spans(row: Row) -> list[str]:
 
 
 def test_the_loss_is_on_the_replies_and_their_ends_alone(tmp_path: Path) -> None:
-    ((row,), refused) = tokenize(select(tmp_path, episode("t")), Characters(), 10_000)
+    ((row,), refused) = tokenize(select(tmp_path, episode("t")), OfCommands(), 10_000)
     assert text(row.input_ids) == (
         f"[system]You use tools.;\n[user]Do t;\n[assistant]{CALL};\n"
         '[user]<tool_response>\n{"output": "a.csv"}\n</tool_response>;\n[assistant]Done: Do t.;'
@@ -64,7 +54,7 @@ def test_the_loss_is_on_the_replies_and_their_ends_alone(tmp_path: Path) -> None
 
 
 def test_labels_are_the_ids_of_their_own_positions(tmp_path: Path) -> None:
-    ((row,), _) = tokenize(select(tmp_path, with_review("t")), Characters(), 10_000)
+    ((row,), _) = tokenize(select(tmp_path, with_review("t")), OfCommands(), 10_000)
     assert len(row.labels) == len(row.input_ids)
     assert all(label in (IGNORED, token) for token, label in zip(row.input_ids, row.labels, strict=True))
     assert spans(row)[-1] == "Nothing to save.;"
@@ -74,26 +64,26 @@ def test_a_turn_that_is_not_trained_stays_in_the_context(tmp_path: Path) -> None
     whole = trajectory(conversation("t"))
     steps = (msgspec.structs.replace(whole.steps[0], finish_reason="length"), whole.steps[1])
     own = episode("t", trajectory=msgspec.structs.replace(whole, steps=steps))
-    ((row,), _) = tokenize(select(tmp_path, own), Characters(), 10_000)
+    ((row,), _) = tokenize(select(tmp_path, own), OfCommands(), 10_000)
     assert spans(row) == ["Done: t.;"]
     assert CALL in text(row.input_ids)
 
 
 def test_a_long_row_is_refused_never_cut(tmp_path: Path) -> None:
     rows = select(tmp_path, episode("t"), episode("a much longer task"))
-    (short,) = tokenize(rows[:1], Characters(), 10_000).rows
+    (short,) = tokenize(rows[:1], OfCommands(), 10_000).rows
     length = len(short.input_ids)
-    assert tokenize(rows, Characters(), length) == ([short], {f"longer than {length} tokens": 1})
-    assert tokenize(rows, Characters(), length - 1).rows == []
+    assert tokenize(rows, OfCommands(), length) == ([short], {f"longer than {length} tokens": 1})
+    assert tokenize(rows, OfCommands(), length - 1).rows == []
 
 
 def test_a_template_that_rewrites_earlier_turns_is_refused(tmp_path: Path) -> None:
     rows = select(tmp_path, episode("t"))
-    assert tokenize(rows, Characters(forgets=True), 10_000) == ([], {"rewritten by the chat template": 1})
+    assert tokenize(rows, OfCommands(forgets=True), 10_000) == ([], {"rewritten by the chat template": 1})
 
 
 def test_a_tokenizer_that_ends_no_turn_is_an_error(tmp_path: Path) -> None:
-    tokenizer = Characters()
+    tokenizer = OfCommands()
     tokenizer.eos_token = "<end>"
     with pytest.raises(ConfigError, match="does not end turns with its eos_token '<end>'"):
         tokenize(select(tmp_path, episode("t")), tokenizer, 10_000)
@@ -129,11 +119,11 @@ def native(**fields: Any) -> Episode:
 
 
 def test_native_rows_render_their_tools_and_calls(tmp_path: Path) -> None:
-    ((row,), _) = tokenize(select(tmp_path, native()), Characters(), 10_000)
+    ((row,), _) = tokenize(select(tmp_path, native()), OfCommands(), 10_000)
     assert text(row.input_ids).startswith("[{'name': 'terminal'}][system]")
     assert spans(row) == ["ls;", "Done: t.;"]
 
 
 def test_native_reasoning_without_token_ids_is_refused(tmp_path: Path) -> None:
-    refused = tokenize(select(tmp_path, native(reasoning="hm")), Characters(), 10_000).refused
+    refused = tokenize(select(tmp_path, native(reasoning="hm")), OfCommands(), 10_000).refused
     assert refused == {"native turns whose text is not known without token ids": 1}

@@ -15,16 +15,9 @@ from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.calls import read_call
 from hermes_lab.models.wires.checks import refuse_fields, sound_ending
 from hermes_lab.models.wires.failure import failure_of
-from hermes_lab.models.wires.lessons import wants_stream
 from hermes_lab.models.wires.loose import count, decode_json, items, mapping, text
-from hermes_lab.models.wires.native_calls import (
-    CUT,
-    broken_call,
-    function,
-    own_ids,
-    sendable_id,
-    sendable_name,
-)
+from hermes_lab.models.wires.native import NativeWire
+from hermes_lab.models.wires.native_calls import broken_call, cut_call, function, own_ids, sendable_id, sendable_name
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -54,7 +47,7 @@ _OWNER = {
 }
 
 
-class AnthropicWire:
+class AnthropicWire(NativeWire):
     """The Messages API, set up for one model.
 
     `top_p` 1 has no effect and is not sent: newer models refuse it together with a temperature. `reasoning_effort` is
@@ -66,10 +59,8 @@ class AnthropicWire:
     def __init__(self, config: ModelConfig, model: str, tool_format: ToolFormat = "native") -> None:
         """Raises `ConfigError` if `config` requests something the API does not support."""
         refuse_fields(config, "the Anthropic Messages API", _MISSING)
-        self._native = tool_format == "native"
-        self._sound = config.finish_reasons
+        super().__init__(config, _fixed_fields(config, model), tool_format)
         self._marks_cache = config.prompt_cache
-        self._fixed = _fixed_fields(config, model)
 
     def headers(self, key: str) -> dict[str, str]:
         """The key and the API version."""
@@ -87,21 +78,7 @@ class AnthropicWire:
             _mark_cache(body)
         return body
 
-    def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
-        """See `Wire`."""
-        if not wants_stream(refused, body):
-            return False
-        self._fixed["stream"] = True
-        return True
-
-    def read(
-        self,
-        reply: object,
-        sent: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],  # noqa: ARG002
-    ) -> Generation:
-        """See `Wire`."""
-        received = mapping(reply)
+    def _read(self, received: Mapping[str, Any], sent: Sequence[Message]) -> Generation:
         _raise_error(received)
         ending = sound_ending("stop_reason", received.get("stop_reason"), self._sound)
         content = received.get("content")
@@ -255,7 +232,7 @@ def _take_calls(blocks: list[dict[str, Any]], sent: Sequence[Message], *, is_cut
 
 def _call(call_id: str, name: str, arguments: object, *, is_cut: bool) -> ToolCall:
     if is_cut:
-        return broken_call(call_id, name, arguments, CUT)
+        return cut_call(call_id, name, arguments)
     if not isinstance(arguments, Mapping):
         return broken_call(call_id, name, arguments, f"arguments must be a JSON object, not {kind(arguments)}")
     return read_call(call_id, name, arguments, {})

@@ -22,7 +22,7 @@ from hermes_lab.models.wires.checks import sound_ending
 from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.lessons import TEACHING, wants_stream
 from hermes_lab.models.wires.loose import count, items, mapping, text
-from hermes_lab.models.wires.native_calls import CUT, broken_call
+from hermes_lab.models.wires.native_calls import cut_call
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -136,7 +136,7 @@ class ChatWire:
         message = self._message(said, sent, tools)
         if ending not in SOUND and (calls := message.tool_calls):  # the last one may be truncated
             last = calls[-1]
-            cut = broken_call(last.id, last.name, last.raw or arguments_text(last), CUT)
+            cut = cut_call(last.id, last.name, last.raw or arguments_text(last))
             message = msgspec.structs.replace(message, tool_calls=(*calls[:-1], cut))
         if ending in SOUND and text(said.get("refusal")).strip() and not message.tool_calls:
             ending = "refusal"

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from hermes_lab.types import Message, ToolCall
 
-CUT = "the reply was cut off before the call was complete"
-"""Why a truncated call is not run: an endpoint may have completed its arguments."""
 # Both APIs refuse other characters. 64 is OpenAI's limit and Anthropic's older one.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -32,6 +30,11 @@ def broken_call(call_id: str, name: str, arguments: object, why: str) -> ToolCal
     """A call that is answered with an error and never run."""
     raw = arguments if isinstance(arguments, str) else str(arguments)
     return ToolCall(call_id, name or "unknown", error=f"invalid tool call: {why}", raw=raw)
+
+
+def cut_call(call_id: str, name: str, arguments: object) -> ToolCall:
+    """A truncated call. It is not run, as an endpoint may have completed its arguments."""
+    return broken_call(call_id, name, arguments, "the reply was cut off before the call was complete")
 
 
 def own_ids(given: Sequence[str], sent: Sequence[Message]) -> list[str]:

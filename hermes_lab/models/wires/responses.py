@@ -15,16 +15,9 @@ from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.calls import arguments_text, read_call
 from hermes_lab.models.wires.checks import refuse_fields, sound_ending
 from hermes_lab.models.wires.failure import failure_of
-from hermes_lab.models.wires.lessons import wants_stream
 from hermes_lab.models.wires.loose import count, items, mapping, text
-from hermes_lab.models.wires.native_calls import (
-    CUT,
-    broken_call,
-    function,
-    own_ids,
-    sendable_id,
-    sendable_name,
-)
+from hermes_lab.models.wires.native import NativeWire
+from hermes_lab.models.wires.native_calls import cut_call, function, own_ids, sendable_id, sendable_name
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -40,7 +33,7 @@ _LASTING = re.compile(
 )
 
 
-class ResponsesWire:
+class ResponsesWire(NativeWire):
     """The Responses API, set up for one model.
 
     Nothing is stored at the endpoint: every request contains the whole conversation, with encrypted reasoning. A
@@ -52,9 +45,7 @@ class ResponsesWire:
     def __init__(self, config: ModelConfig, model: str, tool_format: ToolFormat = "native") -> None:
         """Raises `ConfigError` if `config` requests something the API does not support."""
         refuse_fields(config, "the OpenAI Responses API", _MISSING)
-        self._native = tool_format == "native"
-        self._sound = config.finish_reasons
-        self._fixed = _fixed_fields(config, model)
+        super().__init__(config, _fixed_fields(config, model), tool_format)
 
     def headers(self, key: str) -> dict[str, str]:
         """The key as a bearer token."""
@@ -71,21 +62,7 @@ class ResponsesWire:
             body["tools"] = [_tool(schema) for schema in tools]
         return body
 
-    def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
-        """See `Wire`."""
-        if not wants_stream(refused, body):
-            return False
-        self._fixed["stream"] = True
-        return True
-
-    def read(
-        self,
-        reply: object,
-        sent: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],  # noqa: ARG002
-    ) -> Generation:
-        """See `Wire`."""
-        received = mapping(reply)
+    def _read(self, received: Mapping[str, Any], sent: Sequence[Message]) -> Generation:
         _raise_error(received)
         ending = _ending(received, self._sound)
         if not isinstance(received.get("output"), list):
@@ -210,7 +187,7 @@ def _take_calls(output: list[dict[str, Any]], sent: Sequence[Message], *, is_cut
     for item, call_id in zip(asked, own_ids([text(item.get("call_id")) for item in asked], sent), strict=True):
         name, arguments = text(item.get("name")), item.get("arguments")
         if item.get("status") == "incomplete" or (is_cut and item is output[-1]):
-            call = broken_call(call_id, name, arguments, CUT)
+            call = cut_call(call_id, name, arguments)
         else:
             call = read_call(call_id, name, arguments, {})
         calls.append(call)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes_lab.durable import append_synced
-from hermes_lab.errors import ConfigError
+from hermes_lab.records import decode_record
 from hermes_lab.skills.library import snapshot_of
 from hermes_lab.types.skill import Action, Origin
 
@@ -137,13 +137,7 @@ class History:
         return tail
 
     def _decode(self, line: bytes, where: str) -> Change:
-        try:
-            change = _decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise ConfigError(f"{self._path}: {where}: not a change: {error}") from None
-        if change.v > VERSION:
-            raise ConfigError(f"{self._path}: version {change.v} is newer than this Hermes Lab reads ({VERSION})")
-        return change
+        return decode_record(_decoder, line, f"{self._path}: {where}", "a change", VERSION)
 
 
 _decoder = msgspec.json.Decoder(Change)

@@ -24,7 +24,7 @@ from hermes_lab.skills.compiled.validate import Problem, check_skill
 from hermes_lab.skills.curator.health import health
 from hermes_lab.skills.learning.stats import SkillStats, Use, stats
 from hermes_lab.skills.library import Library
-from hermes_lab.skills.sections import anatomy
+from hermes_lab.skills.sections import Anatomy, anatomy
 from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill
@@ -33,12 +33,12 @@ from hermes_lab.types.skill import Origin
 if TYPE_CHECKING:
     import numpy as np
 
-_VERSION = 2
+_VERSION = 3
 """Schema version of the table; a file with another version is rebuilt."""
 _BUSY_SECONDS = 30.0
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class Entry(Anatomy, frozen=True, kw_only=True):
     """A row of the index: one skill. `id` is the digest of its content.
 
     `created` is the time of the first change in the store's history; `changed`, `episode` and `model` are those of the
@@ -49,13 +49,6 @@ class Entry(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     description: str
-    triggers: str
-    template: str
-    parameters: tuple[str, ...]
-    dependencies: tuple[str, ...]
-    pitfalls: tuple[str, ...]
-    tags: tuple[str, ...]
-    source: str
     state: skill_format.State
     pinned: bool
     origin: Origin

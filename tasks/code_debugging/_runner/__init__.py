@@ -72,6 +72,12 @@ class FixTask(TaskInstance):
     path: str
 
 
+def fix_fields(path: str, files: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a `FixTask` for the module at `path`; the other files must stay as they are."""
+    others = tuple(other for other in files if other != path)
+    return {"path": path, "files": files, "inputs": others, "outputs": (path,)}
+
+
 class Mended(NamedTuple):
     """What the files show before anything runs."""
 

@@ -7,7 +7,14 @@ from itertools import combinations
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.code_debugging import _modules as code
-from hermes_lab.tasks.code_debugging._runner import module_name, read_mended, run_sessions, share, share_right
+from hermes_lab.tasks.code_debugging._runner import (
+    fix_fields,
+    module_name,
+    read_mended,
+    run_sessions,
+    share,
+    share_right,
+)
 from hermes_lab.tasks.code_debugging._topics import TOPICS, UNSEEN
 from hermes_lab.tasks.code_debugging._topics.topic import Args, Json, Topic
 from hermes_lab.tasks.data_family import DataFamily
@@ -71,10 +78,7 @@ class Repair(DataFamily[Component, code.BugTask]):
         files = _draw_files(site_config, module, defect, draws)
         return code.BugTask(
             request=request,
-            files=files,
-            inputs=tuple(other for other in files if other != path),
-            outputs=(path,),
-            path=path,
+            **fix_fields(path, files),
             defect=defect,
             key=f"{draws.chance()}",
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermes_lab.protocols import Workspace
-from hermes_lab.tasks.code_debugging._runner import read_mended, run_sessions, share, share_right
+from hermes_lab.tasks.code_debugging._runner import fix_fields, read_mended, run_sessions, share, share_right
 from hermes_lab.tasks.code_debugging.test_order.files import MOST_LINES, TESTS, draw_files, draw_reset
 from hermes_lab.tasks.code_debugging.test_order.rules import RULES, SiteConfig, State, reset_change, reset_code
 from hermes_lab.tasks.code_debugging.test_order.sessions import (
@@ -53,10 +53,7 @@ class LeakedState(DataFamily[SiteConfig, Leak]):
         files = draw_files(names, broken, draws)
         return Leak(
             request=request,
-            files=files,
-            inputs=tuple(other for other in files if other != path),
-            outputs=(path,),
-            path=path,
+            **fix_fields(path, files),
             site_config=site_config,
             verb=verb,
             listing=listing,

@@ -40,10 +40,6 @@ class EventLogs(Counting[SiteConfig, Log, Strategy]):
 
     thought = "I sum it up with a short script."
 
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The layout and fields of a counter's logs."""
-        return draw_shape(draws, self.words[entity.split])
-
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Log:
         """A log of a few days, with a note on its fields."""
         visits = draw_visits(site_config, draws)
@@ -88,4 +84,4 @@ class EventLogs(Counting[SiteConfig, Log, Strategy]):
         }
 
 
-FAMILY = EventLogs(__file__, CONVENTIONS, PLAIN)
+FAMILY = EventLogs(__file__, CONVENTIONS, PLAIN, draw_shape)

@@ -30,10 +30,6 @@ class Joins(Counting[SiteConfig, Month, Strategy]):
 
     thought = "I join the tables with a short script."
 
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The files and columns of a branch's exports."""
-        return draw_shape(draws, self.words[entity.split])
-
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Month:
         """The exports of a month, with a note on their columns."""
         words = self.words[entity.split]
@@ -77,4 +73,4 @@ class Joins(Counting[SiteConfig, Month, Strategy]):
         return {**names, **marks, "folder": instance.folder, **obvious}
 
 
-FAMILY = Joins(__file__, CONVENTIONS, PLAIN)
+FAMILY = Joins(__file__, CONVENTIONS, PLAIN, draw_shape)

@@ -29,10 +29,6 @@ class Sensors(Counting[SiteConfig, Recording, Strategy]):
 
     thought = "I evaluate it with a short script."
 
-    def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The columns of a plant's exports, and how its logger writes."""
-        return draw_shape(draws, self.words[entity.split])
-
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Recording:
         """An export of 36 to 64 readings, with a note on its columns."""
         words = self.words[entity.split]
@@ -72,4 +68,4 @@ class Sensors(Counting[SiteConfig, Recording, Strategy]):
         return {**names, "file": instance.file, "mark": mark, **obvious}
 
 
-FAMILY = Sensors(__file__, CONVENTIONS, PLAIN)
+FAMILY = Sensors(__file__, CONVENTIONS, PLAIN, draw_shape)

@@ -11,6 +11,8 @@ import anyio
 import msgspec
 import pytest
 from aiohttp import web
+from fakes.episodes import BRANCH
+from fakes.episodes import rollout as fake_rollout
 from fakes.openai_server import reserved_port
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,39 +28,24 @@ from hermes_lab.types import (
     EpisodeError,
     Message,
     ModelIdentity,
-    Reward,
-    Step,
     TaskInfo,
     TokenBranch,
-    Trajectory,
-    Usage,
 )
 
-BRANCH = TokenBranch((1, 2, 3), (0, 1, 1), (0.0, -0.5, -0.1))
 ENV = EnvSection(group_size=2)
 
 
 def rollout(sample: int, reward: float | None, *branches: TokenBranch, adapter: str = "a", steps: int = 1) -> Episode:
-    step = Step(1, "stop", Usage())
-    turns = (Message("user", "q"), Message("assistant", "a"))
-    return Episode(
-        suite="s",
-        task_id="t",
+    return fake_rollout(
+        sample,
+        reward,
+        *(branches or (BRANCH,)),
+        steps=steps,
+        messages=(Message("user", "q"), Message("assistant", "a")),
         lane="env",
-        round=0,
-        sample=sample,
-        experience=0,
-        place=0,
-        status="ok",
         task=TaskInfo("d", "train", world=3),
         model=ModelIdentity("vllm", "m", adapter="x", adapter_digest=adapter),
-        config_digest="c",
-        started_at="",
-        seconds=0.0,
-        score=reward,
         success=reward == 1.0,
-        reward=None if reward is None else Reward(reward, {"score": reward}),
-        trajectory=Trajectory(turns, (), "hermes", "answered", steps=(step,) * steps, branches=branches or (BRANCH,)),
     )
 
 

@@ -8,7 +8,8 @@ from hermes_lab.config.schema import MemoryConfig, SandboxConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession, merge_notes, parse_file, render_file
 from hermes_lab.memory.scan import scan
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import ToolCall
 
 CONFIG = MemoryConfig()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hermes_lab.memory import vector_pgvector
 from hermes_lab.memory.embed import DIMENSIONS, embed
-from hermes_lab.memory.vector import KINDS, Kind, Memory, Recalled, VectorMemory
+from hermes_lab.memory.vector import KINDS, Kind, Memory, Recalled, VectorMemory, Wanted
 from hermes_lab.memory.vector_pgvector import PgvectorMemory
 from hermes_lab.memory.vector_sqlite import SqliteMemory
 
@@ -23,7 +23,7 @@ Embed = Callable[[Sequence[str]], "np.ndarray"]
 Open = Callable[..., VectorMemory]
 
 
-class PlainMemory:
+class PlainMemory(VectorMemory):
     """The definition, word for word."""
 
     def __init__(self, embed: Embed = embed) -> None:
@@ -34,28 +34,19 @@ class PlainMemory:
         for memory in memories:
             self.memories.setdefault(memory.id, memory)
 
-    def search(
-        self,
-        query: str,
-        *,
-        k: int,
-        now: datetime,
-        kinds: Collection[Kind] = KINDS,
-        floor: float = 0.0,
-        half_life_days: float = math.inf,
-    ) -> list[Recalled]:
+    def _search(self, query: str, wanted: Wanted) -> list[Recalled]:
         found = []
         for memory in list(self.memories.values()):
             a, b = self._embed([query, memory.text]).astype(float)
             cosine = float((a * b).sum())
-            age = max(0.0, (now - datetime.fromisoformat(memory.at)).total_seconds() / 86_400)
-            score = cosine * math.exp(-math.log(2) / half_life_days * age)
-            if score > 0 and score >= floor and memory.kind in kinds:
+            age = max(0.0, (wanted.now - datetime.fromisoformat(memory.at)).total_seconds() / 86_400)
+            score = cosine * math.exp(-math.log(2) / wanted.half_life_days * age)
+            if score > 0 and score >= wanted.floor and memory.kind in wanted.kinds:
                 found.append(Recalled(memory, cosine, score))
         found.sort(key=lambda r: r.memory.id)
         found.sort(key=lambda r: r.memory.at, reverse=True)
         found.sort(key=lambda r: r.score, reverse=True)
-        return found[:k]
+        return found[: wanted.k]
 
     def held(self, kind: Kind) -> dict[str, str]:
         return {memory.id: memory.source for memory in self.memories.values() if memory.kind == kind}

@@ -10,6 +10,7 @@ import anyio
 import anyio.abc
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port
+from fakes.training import bare_adapter
 
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
@@ -40,14 +41,6 @@ async def serving(*servers: FakeOpenAIServer, **config: Any) -> AsyncIterator[tu
         model = await stack.enter_async_context(opened)
         assert isinstance(model, TaskAwareModel)
         yield model, said
-
-
-def _adapter(parent: Path) -> Path:
-    folder = parent / "tuned"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text("{}")
-    (folder / "adapter_model.safetensors").write_bytes(b"weights")
-    return folder
 
 
 async def reply(model: ModelClient) -> str:
@@ -164,7 +157,7 @@ async def test_a_slow_reply_is_asked_for_once_and_takes_no_server_out() -> None:
 
 @pytest.mark.anyio
 async def test_another_process_opens_the_same_weights_and_keeps_them_there(tmp_path: Path) -> None:
-    folder = _adapter(tmp_path)
+    folder = bare_adapter(tmp_path)
     servers = [FakeOpenAIServer(["one"]), FakeOpenAIServer(["other"])]
     async with serving(*servers, adapter=str(folder)) as (model, _):
         urls = ",".join(server.base_url for server in servers)
@@ -192,7 +185,7 @@ async def test_a_server_that_comes_back_with_another_model_stays_out() -> None:
 
 @pytest.mark.anyio
 async def test_a_server_that_lost_its_adapter_gets_it_again(tmp_path: Path) -> None:
-    folder = _adapter(tmp_path)
+    folder = bare_adapter(tmp_path)
     one, other = FakeOpenAIServer(["one"]), FakeOpenAIServer(["other"])
     async with serving(one, other, adapter=str(folder)) as (model, said):
         assert list(one.adapters) == list(other.adapters) == [model.identity.adapter]

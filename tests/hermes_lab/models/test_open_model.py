@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from fakes.openai_server import FakeOpenAIServer
+from fakes.training import bare_adapter
 
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
@@ -20,11 +21,7 @@ from hermes_lab.types import Message, ModelIdentity
 
 @pytest.fixture
 def adapter(tmp_path: Path) -> Path:
-    folder = tmp_path / "tuned"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text("{}")
-    (folder / "adapter_model.safetensors").write_bytes(b"weights")
-    return folder
+    return bare_adapter(tmp_path)
 
 
 async def identity_of(server: FakeOpenAIServer, **config: Any) -> ModelIdentity:

@@ -1,25 +1,14 @@
 """The Anthropic Messages format: requests that the API takes, and replies that are read for what they are worth."""
 
-import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
-
-from hermes_lab.config.schema import ModelConfig
-from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models.build import open_models
-from hermes_lab.models.finish import ENDINGS
-from hermes_lab.models.refusals import Failed, Refused
-from hermes_lab.models.replay import ReplayModel
-from hermes_lab.models.wires.anthropic import AnthropicWire
-from hermes_lab.protocols import ModelClient
-from hermes_lab.types import Generation, Message, ToolCall, ToolResult, Usage
-from tests.fakes.anthropic_server import (
+from fakes.anthropic_server import (
     FakeAnthropicServer,
     Reply,
     check,
@@ -30,14 +19,33 @@ from tests.fakes.anthropic_server import (
     thinking,
     tool_use,
 )
-from tests.fakes.api_server import KEY, Refusal
-from tests.fakes.mutate import JUNK, mutated
-from tests.fakes.small_episode import SCHEMA, play, recorded
+from fakes.api_server import KEY, Refusal
+from fakes.mutate import mutated
+from fakes.small_episode import SCHEMA, play
+from native_wires import (
+    ADD,
+    ASK,
+    GOLDEN,
+    PLAIN,
+    SYSTEM,
+    WORDS,
+    check_golden,
+    check_played,
+    check_replay,
+    check_text_format,
+    is_sound,
+    open_native,
+    put,
+    read_anything,
+)
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "wires"
-ADD = {"type": "function", "function": {"name": "add", "description": "Adds to the sum.", "parameters": SCHEMA}}
-SYSTEM, ASK = Message("system", "You add."), Message("user", "Add 1.")
-PLAIN = {"temperature": None, "top_p": None, "max_tokens": 100}
+from hermes_lab.config.schema import ModelConfig
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models.refusals import Failed, Refused
+from hermes_lab.models.wires.anthropic import AnthropicWire
+from hermes_lab.protocols import ModelClient
+from hermes_lab.types import Generation, Message, ToolCall, ToolResult, Usage
+
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -137,7 +145,7 @@ def test_what_the_api_gives_but_does_not_take_is_left_out() -> None:
     assert len(turns(ASK, only_thought, ASK)) == 1
 
 
-def test_sampling_fields_are_sent_where_they_are_set() -> None:
+def test_sampling_fields_are_sent_where_they_areput() -> None:
     sampling = {"max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "stop": ["END"]}
     sent = wire(sampling=sampling).body([ASK], ())
     assert {key: sent[key] for key in ("max_tokens", "temperature", "top_p", "top_k", "stop_sequences")} == {
@@ -456,20 +464,8 @@ def test_a_block_without_a_start_is_read_from_its_deltas() -> None:
 # Exchanges
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NATIVE_KEY", KEY)
-
-
-@asynccontextmanager
-async def opened(
-    server: FakeAnthropicServer, *, tool_format: str = "native", **fields: Any
-) -> AsyncIterator[ModelClient]:
-    where = {"provider": "anthropic", "base_url": server.base_url, "name": "claude-fake", "api_key_env": "NATIVE_KEY"}
-    config = ModelConfig.model_validate({**where, "max_retries": 1, "sampling": PLAIN, **fields})
-    options = {"tool_format": tool_format, "log": Path(os.devnull), "concurrency": 4, "say": print}
-    async with open_models(config, [""], **options) as (model,):
-        yield model
+def opened(server: FakeAnthropicServer, **fields: Any) -> AbstractAsyncContextManager[ModelClient]:
+    return open_native("anthropic", "claude-fake", server.base_url, **fields)
 
 
 SCRIPT = [
@@ -496,16 +492,11 @@ async def test_an_episode_runs_against_a_strict_server_and_replays(streamed: boo
         then = await play(model)
     assert server.refusals == []
     assert [request.get("stream", False) for request in server.requests] == [streamed] * 5
-    assert then.final_response == "The sum is 7."
-    assert [r.ok for m in then.messages for r in m.results] == [True, True, False, True]
-    assert [step.finish_reason for step in then.steps] == ["tool_calls", "tool_calls", "stop", "tool_calls", "stop"]
-    assert then.usage.cached_tokens == 50
+    check_played(then)
     assert [turn["content"] for turn in server.requests[-1]["messages"] if turn["role"] == "assistant"] == [
         list(each.blocks) for each in SCRIPT[:-1]
     ]
-    now = await play(ReplayModel([recorded(then)], explains=True))
-    assert now.messages == then.messages
-    assert (now.final_response, now.usage) == (then.final_response, then.usage)
+    await check_replay(then)
 
 
 @pytest.mark.anyio
@@ -522,10 +513,8 @@ async def test_an_episode_in_the_text_format_runs_against_a_strict_server() -> N
     call = '<tool_call>\n{"name": "add", "arguments": {"by": 1}}\n</tool_call>'
     server = FakeAnthropicServer([Reply([thinking("Hm."), text(call)]), "The sum is 1."])
     async with server, opened(server, tool_format="hermes", reasoning_effort="low") as model:
-        then = await play(model, tool_format="hermes", prompts=["Add 1."])
+        await check_text_format(model)
     assert server.refusals == []
-    assert then.final_response == "The sum is 1."
-    assert then.messages[2].reasoning == "Hm."
 
 
 @pytest.mark.anyio
@@ -558,16 +547,7 @@ async def test_an_overloaded_server_is_asked_again(streamed: bool) -> None:
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("anthropic-*.json")), ids=lambda path: path.stem)
 def test_a_recorded_episode_is_asked_and_read_the_same(path: Path) -> None:
-    golden = msgspec.json.decode(path.read_bytes())
-    config = ModelConfig.model_validate(golden["config"])
-    native = AnthropicWire(config, config.name)
-    conversation: list[Message] = []
-    for turn in golden["turns"]:
-        conversation += msgspec.convert(turn["said"], list[Message])
-        assert native.body(conversation, golden["tools"]) == turn["request"]
-        got = native.read(turn["reply"], conversation, golden["tools"])
-        assert got == msgspec.convert(turn["generation"], Generation)
-        conversation.append(got.message)
+    check_golden(path, AnthropicWire)
 
 
 def test_there_are_recorded_episodes() -> None:
@@ -576,22 +556,7 @@ def test_there_are_recorded_episodes() -> None:
 
 # Anything at all
 
-SOUND_WORDS = ENDINGS["stop"] | ENDINGS["tool_calls"]
-WORDS = [*(word for words in ENDINGS.values() for word in words), "pause_turn", "END_TURN", "null", *JUNK]
-
-
-def is_sound(word: object) -> bool:
-    return isinstance(word, str) and word.strip().lower() in SOUND_WORDS
-
-
-def read_anything(received: object) -> Generation | None:
-    try:
-        got = read(received)
-    except ModelError:
-        return None
-    msgspec.json.encode(got)  # a record holds it
-    wire().body([ASK, got.message, ASK], [ADD])
-    return got
+ENDS = [*WORDS, "pause_turn", "END_TURN"]
 
 
 def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
@@ -599,8 +564,8 @@ def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
     for _ in range(20_000):
         received = mutated(WHOLE, random)
         if random.random() < 0.5 and isinstance(received, dict):
-            received["stop_reason"] = random.choice(WORDS)
-        if (got := read_anything(received)) and got.finish_reason in ("stop", "tool_calls"):
+            received["stop_reason"] = random.choice(ENDS)
+        if (got := read_anything(wire(), received)) and got.finish_reason in ("stop", "tool_calls"):
             taken += 1
             assert is_sound(received.get("stop_reason"))
     assert taken > 2_000
@@ -612,8 +577,8 @@ def test_no_mutated_stream_is_taken_for_more_than_it_is() -> None:
     for _ in range(20_000):
         received = mutated(events, random)
         if random.random() < 0.3:
-            _give_word(received, random.choice(WORDS))
-        got = read_anything(wire().assemble(received))
+            _give_word(received, random.choice(ENDS))
+        got = read_anything(wire(), wire().assemble(received))
         if got and got.finish_reason in ("stop", "tool_calls"):
             taken += 1
             told = [event for event in received if isinstance(event, dict)]
@@ -650,55 +615,39 @@ GOOD: dict[str, Any] = {
 ISSUED = [GOOD["messages"][1]["content"]]
 
 
-def _set(path: str, value: object) -> Any:
-    def change(body: dict[str, Any]) -> None:
-        *holders, last = [int(key) if key.isdigit() else key for key in path.split(".")]
-        at: Any = body
-        for key in holders:
-            at = at[key]
-        if value is ...:
-            del at[last]
-        elif isinstance(at, list) and last == len(at):
-            at.append(value)
-        else:
-            at[last] = value
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_set("max_tokens", ...), "max_tokens: Field required"),
-        (_set("seed", 1), "seed: Extra inputs are not permitted"),
-        (_set("max_tokens", 0), "max_tokens"),
-        (_set("temperature", 0.5), "may only be set to 1"),
-        (_set("temperature", 1.5), "range: 0..1"),
-        (_set("top_k", 3), "`top_k` must be unset"),
-        (_set("thinking.budget_tokens", 10), "greater than or equal to 1024"),
-        (_set("thinking.budget_tokens", 2000), "must be greater than `thinking.budget_tokens`"),
-        (_set("output_config", {"effort": "minimal"}), "output_config.effort"),
-        (_set("tools.0.name", "add it"), "should match pattern"),
-        (_set("tools.0.type", ...), None),
-        (_set("tools", ...), "must define tools"),
-        (_set("system.0.text", ""), "must be non-empty"),
-        (_set("messages.0.role", "system"), "Unexpected role"),
-        (_set("messages.0", {"role": "assistant", "content": "Hi."}), 'must use the "user" role'),
-        (_set("messages.0.content", ""), "non-empty"),
-        (_set("messages.0.content", []), "non-empty content"),
-        (_set("messages.0.content", " "), "non-whitespace"),
-        (_set("messages.1.content.0", ...), "cannot be modified"),
-        (_set("messages.1.content.0.thinking", "Ha."), "Invalid `signature`"),
-        (_set("messages.1.content.0", thinking("Ha.")), "cannot be modified"),
-        (_set("messages.1.content.0.cache_control", MARK), "Extra inputs"),
-        (_set("messages.1.content.1.input", "{}"), "valid dictionary"),
-        (_set("messages.1.content.1.id", "b"), "unexpected `tool_use_id`"),
-        (_set("messages.1.content.2", tool_use("b", "add", {})), "without `tool_result` blocks immediately after: b"),
-        (_set("messages.2.content.0", ...), "without `tool_result`"),
-        (_set("messages.2.content.0", text("First.")), "without `tool_result`"),
-        (_set("messages.3", {"role": "assistant", "content": "So "}), "trailing whitespace"),
-        (_set("messages.3", {"role": "assistant", "content": [thinking("Hm.")]}), "final block"),
-        (_set("messages.3", {"role": "assistant", "content": [text("So.")]}), None),
+        (put("max_tokens", ...), "max_tokens: Field required"),
+        (put("seed", 1), "seed: Extra inputs are not permitted"),
+        (put("max_tokens", 0), "max_tokens"),
+        (put("temperature", 0.5), "may only be set to 1"),
+        (put("temperature", 1.5), "range: 0..1"),
+        (put("top_k", 3), "`top_k` must be unset"),
+        (put("thinking.budget_tokens", 10), "greater than or equal to 1024"),
+        (put("thinking.budget_tokens", 2000), "must be greater than `thinking.budget_tokens`"),
+        (put("output_config", {"effort": "minimal"}), "output_config.effort"),
+        (put("tools.0.name", "add it"), "should match pattern"),
+        (put("tools.0.type", ...), None),
+        (put("tools", ...), "must define tools"),
+        (put("system.0.text", ""), "must be non-empty"),
+        (put("messages.0.role", "system"), "Unexpected role"),
+        (put("messages.0", {"role": "assistant", "content": "Hi."}), 'must use the "user" role'),
+        (put("messages.0.content", ""), "non-empty"),
+        (put("messages.0.content", []), "non-empty content"),
+        (put("messages.0.content", " "), "non-whitespace"),
+        (put("messages.1.content.0", ...), "cannot be modified"),
+        (put("messages.1.content.0.thinking", "Ha."), "Invalid `signature`"),
+        (put("messages.1.content.0", thinking("Ha.")), "cannot be modified"),
+        (put("messages.1.content.0.cache_control", MARK), "Extra inputs"),
+        (put("messages.1.content.1.input", "{}"), "valid dictionary"),
+        (put("messages.1.content.1.id", "b"), "unexpected `tool_use_id`"),
+        (put("messages.1.content.2", tool_use("b", "add", {})), "without `tool_result` blocks immediately after: b"),
+        (put("messages.2.content.0", ...), "without `tool_result`"),
+        (put("messages.2.content.0", text("First.")), "without `tool_result`"),
+        (put("messages.3", {"role": "assistant", "content": "So "}), "trailing whitespace"),
+        (put("messages.3", {"role": "assistant", "content": [thinking("Hm.")]}), "final block"),
+        (put("messages.3", {"role": "assistant", "content": [text("So.")]}), None),
     ],
 )  # fmt: skip
 def test_the_fake_refuses_what_the_api_refuses(change: Any, words: str | None) -> None:

@@ -18,7 +18,8 @@ from hermes_lab.models.unread import family_of
 from hermes_lab.models.wires.chat import ChatWire
 from hermes_lab.models.wires.loose import decode_json
 from hermes_lab.models.wires.sse import events_of, is_stream
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Generation, Message, ModelIdentity, ToolCall, Usage
 
 ASK = [Message("user", "What is 2+2?")]

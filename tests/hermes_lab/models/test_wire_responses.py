@@ -1,27 +1,16 @@
 """The OpenAI Responses format: requests that the API takes, and replies that are read for what they are worth."""
 
-import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
-
-from hermes_lab.config.schema import ModelConfig
-from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models.build import open_models
-from hermes_lab.models.finish import ENDINGS
-from hermes_lab.models.refusals import Failed, Refused
-from hermes_lab.models.replay import ReplayModel
-from hermes_lab.models.wires.responses import ResponsesWire
-from hermes_lab.protocols import ModelClient
-from hermes_lab.types import Generation, Message, ToolCall, Usage
-from tests.fakes.api_server import KEY, Refusal
-from tests.fakes.mutate import JUNK, mutated
-from tests.fakes.responses_server import (
+from fakes.api_server import Refusal
+from fakes.mutate import mutated
+from fakes.responses_server import (
     FakeResponsesServer,
     Reply,
     check,
@@ -32,12 +21,31 @@ from tests.fakes.responses_server import (
     response,
     stream,
 )
-from tests.fakes.small_episode import SCHEMA, play, recorded
+from fakes.small_episode import SCHEMA, play
+from native_wires import (
+    ADD,
+    ASK,
+    GOLDEN,
+    PLAIN,
+    SYSTEM,
+    WORDS,
+    check_golden,
+    check_played,
+    check_replay,
+    check_text_format,
+    is_sound,
+    open_native,
+    put,
+    read_anything,
+)
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "wires"
-ADD = {"type": "function", "function": {"name": "add", "description": "Adds to the sum.", "parameters": SCHEMA}}
-SYSTEM, ASK = Message("system", "You add."), Message("user", "Add 1.")
-PLAIN = {"temperature": None, "top_p": None, "max_tokens": 100}
+from hermes_lab.config.schema import ModelConfig
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models.refusals import Failed, Refused
+from hermes_lab.models.wires.responses import ResponsesWire
+from hermes_lab.protocols import ModelClient
+from hermes_lab.types import Generation, Message, ToolCall, Usage
+
 ASKED = {"role": "user", "content": "Add 1."}
 
 
@@ -151,7 +159,7 @@ def test_open_reasoning_of_other_servers_is_sent_back() -> None:
     assert sent_items(ASK, got)[1] == said
 
 
-def test_sampling_fields_are_sent_where_they_are_set() -> None:
+def test_sampling_fields_are_sent_where_they_areput() -> None:
     body = wire(sampling={"max_tokens": None, "temperature": 0.5, "top_p": 0.9}).body([ASK], ())
     assert (body["temperature"], body["top_p"]) == (0.5, 0.9)
     assert set(body) == {"model", "store", "include", "temperature", "top_p", "input"}
@@ -416,20 +424,8 @@ def test_unknown_events_are_skipped() -> None:
 # Exchanges
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NATIVE_KEY", KEY)
-
-
-@asynccontextmanager
-async def opened(
-    server: FakeResponsesServer, *, tool_format: str = "native", **fields: Any
-) -> AsyncIterator[ModelClient]:
-    where = {"provider": "responses", "base_url": server.base_url, "name": "gpt-fake", "api_key_env": "NATIVE_KEY"}
-    config = ModelConfig.model_validate({**where, "max_retries": 1, "sampling": PLAIN, **fields})
-    options = {"tool_format": tool_format, "log": Path(os.devnull), "concurrency": 4, "say": print}
-    async with open_models(config, [""], **options) as (model,):
-        yield model
+def opened(server: FakeResponsesServer, **fields: Any) -> AbstractAsyncContextManager[ModelClient]:
+    return open_native("responses", "gpt-fake", server.base_url, **fields)
 
 
 SCRIPT = [
@@ -458,15 +454,10 @@ async def test_an_episode_runs_against_a_strict_server_and_replays(streamed: boo
         then = await play(model)
     assert server.refusals == []
     assert [request.get("stream", False) for request in server.requests] == [streamed] * 5
-    assert then.final_response == "The sum is 7."
-    assert [r.ok for m in then.messages for r in m.results] == [True, True, False, True]
-    assert [step.finish_reason for step in then.steps] == ["tool_calls", "tool_calls", "stop", "tool_calls", "stop"]
-    assert then.usage.cached_tokens == 50
+    check_played(then)
     given = [item for each in SCRIPT[:-1] for item in each.items]
     assert [item for item in server.requests[-1]["input"] if "id" in item] == given
-    now = await play(ReplayModel([recorded(then)], explains=True))
-    assert now.messages == then.messages
-    assert (now.final_response, now.usage) == (then.final_response, then.usage)
+    await check_replay(then)
 
 
 @pytest.mark.anyio
@@ -484,10 +475,8 @@ async def test_an_episode_in_the_text_format_runs_against_a_strict_server() -> N
     call = '<tool_call>\n{"name": "add", "arguments": {"by": 1}}\n</tool_call>'
     script = [Reply([reasoning("x", summary="Hm."), message(call)]), "The sum is 1."]
     async with FakeResponsesServer(script) as server, opened(server, tool_format="hermes") as model:
-        then = await play(model, tool_format="hermes", prompts=["Add 1."])
+        await check_text_format(model)
     assert server.refusals == []
-    assert then.final_response == "The sum is 1."
-    assert then.messages[2].reasoning == "Hm."
 
 
 @pytest.mark.anyio
@@ -512,16 +501,7 @@ async def test_a_reply_that_failed_is_asked_for_again(streamed: bool) -> None:
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("responses-*.json")), ids=lambda path: path.stem)
 def test_a_recorded_episode_is_asked_and_read_the_same(path: Path) -> None:
-    golden = msgspec.json.decode(path.read_bytes())
-    config = ModelConfig.model_validate(golden["config"])
-    native = ResponsesWire(config, config.name)
-    conversation: list[Message] = []
-    for turn in golden["turns"]:
-        conversation += msgspec.convert(turn["said"], list[Message])
-        assert native.body(conversation, golden["tools"]) == turn["request"]
-        got = native.read(turn["reply"], conversation, golden["tools"])
-        assert got == msgspec.convert(turn["generation"], Generation)
-        conversation.append(got.message)
+    check_golden(path, ResponsesWire)
 
 
 def test_there_are_recorded_episodes() -> None:
@@ -530,22 +510,7 @@ def test_there_are_recorded_episodes() -> None:
 
 # Anything at all
 
-SOUND_WORDS = ENDINGS["stop"] | ENDINGS["tool_calls"]
-WORDS = [*(word for words in ENDINGS.values() for word in words), "in_progress", "queued", "null", *JUNK]
-
-
-def is_sound(word: object) -> bool:
-    return isinstance(word, str) and word.strip().lower() in SOUND_WORDS
-
-
-def read_anything(received: object) -> Generation | None:
-    try:
-        got = read(received)
-    except ModelError:
-        return None
-    msgspec.json.encode(got)  # a record holds it
-    wire().body([ASK, got.message, ASK], [ADD])
-    return got
+ENDS = [*WORDS, "in_progress", "queued"]
 
 
 def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
@@ -553,8 +518,8 @@ def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
     for _ in range(20_000):
         received = mutated(WHOLE, random)
         if random.random() < 0.5 and isinstance(received, dict):
-            received["status"] = random.choice(WORDS)
-        if (got := read_anything(received)) and got.finish_reason in ("stop", "tool_calls"):
+            received["status"] = random.choice(ENDS)
+        if (got := read_anything(wire(), received)) and got.finish_reason in ("stop", "tool_calls"):
             taken += 1
             assert is_sound(received.get("status"))
     assert taken > 2_000
@@ -567,8 +532,8 @@ def test_no_mutated_stream_is_taken_for_more_than_it_is(hollow: bool) -> None:
     for _ in range(10_000):
         received = mutated(events, random)
         if random.random() < 0.3:
-            _give_status(received, random.choice(WORDS))
-        got = read_anything(wire().assemble(received))
+            _give_status(received, random.choice(ENDS))
+        got = read_anything(wire(), wire().assemble(received))
         if got and got.finish_reason in ("stop", "tool_calls"):
             taken += 1
             last = [e for e in received if isinstance(e, dict) and str(e.get("type")).startswith("response.c")]
@@ -602,45 +567,31 @@ GOOD: dict[str, Any] = {
 }
 
 
-def _set(path: str, value: object) -> Any:
-    def change(body: dict[str, Any]) -> None:
-        *holders, last = [int(key) if key.isdigit() else key for key in path.split(".")]
-        at: Any = body
-        for key in holders:
-            at = at[key]
-        if value is ...:
-            del at[last]
-        else:
-            at[last] = value
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_set("model", ...), "Missing required parameter: 'model'."),
-        (_set("seed", 1), "Unknown parameter: 'seed'."),
-        (_set("stop", ["END"]), "Unknown parameter: 'stop'."),
-        (_set("max_output_tokens", 8), "integer below minimum value"),
-        (_set("previous_response_id", "resp_1"), "Previous response with id 'resp_1' not found."),
-        (_set("reasoning.effort", "huge"), "reasoning.effort"),
-        (_set("include", ["everything"]), "Invalid value: 'everything'."),
-        (_set("tools.0", ADD), "Unknown parameter: 'tools[0].function'."),
-        (_set("tools.0.name", "add it"), "does not match pattern"),
-        (_set("tools.0.strict", ...), "'additionalProperties' is required"),
-        (_set("input.0.status", None), "Invalid type for 'input[0].status'"),
-        (_set("input.0.role", "tool"), "Invalid value: 'tool'."),
-        (_set("input.0.content", [{"type": "output_text", "text": "x"}]), "Invalid value: 'output_text'."),
-        (_set("input.1.summary", ...), "Missing required parameter: 'input[1].summary'."),
-        (_set("input.1.encrypted_content", ...), "not found. Items are not persisted"),
-        (_set("input.1.encrypted_content", "00.11"), "could not be verified"),
-        (_set("input.1", ...), "without its required 'reasoning' item"),
-        (_set("input.2", {"type": "message", "role": "assistant", "content": "x"}), "No tool call found"),
-        (_set("input.2.id", ...), "without its required following item"),
-        (_set("input.2.arguments", {"by": 1}), "Invalid type for 'input[2].arguments'"),
-        (_set("input.2.call_id", "b"), "No tool call found for function call output with call_id a."),
-        (_set("input.3", ...), "No tool output found for function call a."),
+        (put("model", ...), "Missing required parameter: 'model'."),
+        (put("seed", 1), "Unknown parameter: 'seed'."),
+        (put("stop", ["END"]), "Unknown parameter: 'stop'."),
+        (put("max_output_tokens", 8), "integer below minimum value"),
+        (put("previous_response_id", "resp_1"), "Previous response with id 'resp_1' not found."),
+        (put("reasoning.effort", "huge"), "reasoning.effort"),
+        (put("include", ["everything"]), "Invalid value: 'everything'."),
+        (put("tools.0", ADD), "Unknown parameter: 'tools[0].function'."),
+        (put("tools.0.name", "add it"), "does not match pattern"),
+        (put("tools.0.strict", ...), "'additionalProperties' is required"),
+        (put("input.0.status", None), "Invalid type for 'input[0].status'"),
+        (put("input.0.role", "tool"), "Invalid value: 'tool'."),
+        (put("input.0.content", [{"type": "output_text", "text": "x"}]), "Invalid value: 'output_text'."),
+        (put("input.1.summary", ...), "Missing required parameter: 'input[1].summary'."),
+        (put("input.1.encrypted_content", ...), "not found. Items are not persisted"),
+        (put("input.1.encrypted_content", "00.11"), "could not be verified"),
+        (put("input.1", ...), "without its required 'reasoning' item"),
+        (put("input.2", {"type": "message", "role": "assistant", "content": "x"}), "No tool call found"),
+        (put("input.2.id", ...), "without its required following item"),
+        (put("input.2.arguments", {"by": 1}), "Invalid type for 'input[2].arguments'"),
+        (put("input.2.call_id", "b"), "No tool call found for function call output with call_id a."),
+        (put("input.3", ...), "No tool output found for function call a."),
     ],
 )
 def test_the_fake_refuses_what_the_api_refuses(change: Any, words: str) -> None:

@@ -1,13 +1,11 @@
 """A real sandbox, and eyes on the host's processes."""
 
-import uuid
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import NamedTuple
 
-import anyio
 import pytest
 from docker_fixture import needed_config
+from fakes import processes
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
@@ -45,33 +43,14 @@ async def sandbox() -> AsyncIterator[BubblewrapSandbox]:
 
 @pytest.fixture
 def marker() -> str:
-    """Seconds to sleep that no other process of the host sleeps."""
-    return f"4000.{uuid.uuid4().int}"
-
-
-def _is_running(marker: str) -> bool:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if marker.encode() in path.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
+    return processes.unique_seconds()
 
 
 @pytest.fixture
 def is_running() -> Callable[[str], bool]:
-    """Whether any process of the host has the marker in its command line."""
-    return _is_running
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
-        while not condition():  # noqa: ASYNC110
-            await anyio.sleep(0.01)
+    return processes.is_running
 
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], object]:
-    """Waits for a condition, and fails where it never comes."""
-    return until
+    return processes.eventually

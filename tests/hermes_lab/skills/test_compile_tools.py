@@ -15,7 +15,8 @@ from hermes_lab.skills.compiled.signature import check_function_name, read_funct
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.compiled import compiled_tools
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Skill, SkillEdit, ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,8 @@ import pytest
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import ToolCall
 
 Use = Callable[..., Awaitable[dict[str, Any]]]

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sessions import SessionKey, SessionStore
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.session_search import NOTE
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Message, ToolCall, ToolResult
 
 Search = Callable[..., dict[str, Any]]

@@ -8,8 +8,9 @@ import pytest
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.schema import Profile
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import ToolCall, ToolResult
 
 pytestmark = pytest.mark.anyio

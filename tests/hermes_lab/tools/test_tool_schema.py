@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
-from hermes_lab.tools.registry import Tool, Toolbox, ToolContext, known_tools, known_toolsets, tool
+from hermes_lab.tools.registry import Tool, ToolContext, known_tools, tool
 from hermes_lab.tools.schema import Profile, When, related
+from hermes_lab.tools.toolbox import Toolbox, known_toolsets
 
 # What adapters were trained with and recorded runs hold: these bytes never change.
 GOLDEN = (

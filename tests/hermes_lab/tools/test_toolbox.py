@@ -14,17 +14,9 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.given import given_tool
-from hermes_lab.tools.registry import (
-    Tool,
-    Toolbox,
-    ToolContext,
-    check_toolsets,
-    known_tools,
-    known_toolsets,
-    reload_tools,
-    unavailable_tools,
-)
+from hermes_lab.tools.registry import Tool, ToolContext, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Profile
+from hermes_lab.tools.toolbox import Toolbox, check_toolsets, known_toolsets, reload_tools
 from hermes_lab.types import ToolCall
 
 pytestmark = pytest.mark.anyio

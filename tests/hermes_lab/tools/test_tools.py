@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -6,7 +7,8 @@ import pytest
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import ToolCall
 
 pytestmark = pytest.mark.anyio
@@ -224,23 +226,10 @@ async def test_where_nobody_can_be_asked_the_agent_is_told_to_go_on(toolbox: Too
 async def test_skills_are_created_patched_and_viewed(context: ToolContext) -> None:
     session = SkillSession(Library(()), origin="foreground", episode="e", model="m")
     toolbox = Toolbox(("skills",), ToolContext(context.sandbox, session, context.config))
-    created = await run(
-        toolbox,
-        "skill_manage",
-        action="create",
-        name="tidy-up",
-        description="At the end.",
-        content="Sweep.\n",
-    )
+    tidy_up = partial(run, toolbox, "skill_manage", name="tidy-up")
+    created = await tidy_up(action="create", description="At the end.", content="Sweep.\n")
     assert created == {"action": "create", "name": "tidy-up"}
-    patched = await run(
-        toolbox,
-        "skill_manage",
-        action="patch",
-        name="tidy-up",
-        old_string="Sweep.",
-        new_string="Sweep twice.",
-    )
+    patched = await tidy_up(action="patch", old_string="Sweep.", new_string="Sweep twice.")
     assert patched == {"action": "patch", "name": "tidy-up"}
     viewed = await run(toolbox, "skill_view", name="tidy-up")
     assert "Sweep twice." in viewed["content"]

@@ -9,7 +9,8 @@ import pytest
 from hermes_lab.config.schema import SandboxConfig, WebConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Page, ToolCall
 from hermes_lab.web import WebProvider, open_web
 from hermes_lab.web.shown import PAGE_CHARS

@@ -12,7 +12,8 @@ from aiohttp import web as http
 from hermes_lab.config.schema import RunConfig, SandboxConfig, WebConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import ToolCall
 from hermes_lab.web import open_web
 from hermes_lab.web.shown import NOTE

@@ -17,7 +17,8 @@ from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.skills.library import Library
 from hermes_lab.suites import SessionSuite, Turn
 from hermes_lab.tools.given import given_tool
-from hermes_lab.tools.registry import Toolbox, ToolContext
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Episode, Message, Task, ToolCall, Verdict
 
 pytestmark = pytest.mark.anyio

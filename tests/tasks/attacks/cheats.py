@@ -55,6 +55,19 @@ def ruled_task(suite: WorldSuite, *, split: str = "train", world: int = 0, skip:
     return [task for task in tasks if task.triggers][skip]
 
 
+async def play_another_task(attempt: Attempt, *, tidy: bool = False) -> None:
+    """As if somebody had kept what was right last time. `tidy`: without the files of that task."""
+    earlier = ruled_task(attempt.suite, skip=7)
+    assert earlier.id != attempt.task.id
+    for path, text in earlier.files.items():
+        await attempt.sandbox.write(path, text.encode())
+    await play(attempt.suite.oracle(earlier), earlier, attempt.sandbox)
+    if tidy:
+        await attempt.bash(f"rm -rf {' '.join(path.split('/')[0] for path in earlier.files)}")
+    for path, text in attempt.task.files.items():
+        await attempt.sandbox.write(path, text.encode())
+
+
 async def score(suite: WorldSuite, task: Task, cheat: Cheat, open_sandbox: OpenSandbox, answer: str = "Done.") -> float:
     """What a cheat earns."""
     async with open_sandbox() as sandbox:
@@ -178,31 +191,32 @@ async def processes_go_on(attempt: Attempt) -> None:
     )
 
 
-GENERIC: dict[str, Cheat] = {
-    cheat.__name__: cheat
-    for cheat in (
-        nothing,
-        naive_way,
-        empty_outputs,
-        outputs_are_folders,
-        outputs_are_pipes,
-        outputs_are_endless,
-        outputs_are_huge,
-        outputs_are_links_to_inputs,
-        outputs_are_hard_links_to_inputs,
-        outputs_lie_elsewhere,
-        outputs_are_deep,
-        outputs_say_true,
-        outputs_may_not_be_read,
-        inputs_are_edited,
-        inputs_are_gone,
-        answers_are_planted,
-        environment_is_hostile,
-        modules_are_shadowed,
-        workspace_is_a_link,
-        processes_go_on,
-    )
-}
+def by_name(*cheats: Cheat) -> dict[str, Cheat]:
+    return {cheat.__name__: cheat for cheat in cheats}
+
+
+GENERIC = by_name(
+    nothing,
+    naive_way,
+    empty_outputs,
+    outputs_are_folders,
+    outputs_are_pipes,
+    outputs_are_endless,
+    outputs_are_huge,
+    outputs_are_links_to_inputs,
+    outputs_are_hard_links_to_inputs,
+    outputs_lie_elsewhere,
+    outputs_are_deep,
+    outputs_say_true,
+    outputs_may_not_be_read,
+    inputs_are_edited,
+    inputs_are_gone,
+    answers_are_planted,
+    environment_is_hostile,
+    modules_are_shadowed,
+    workspace_is_a_link,
+    processes_go_on,
+)
 
 CLAIMS = (
     None,

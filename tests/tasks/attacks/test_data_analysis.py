@@ -12,7 +12,7 @@ from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, ruled_task, score
+from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, play_another_task, ruled_task, score
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
@@ -63,17 +63,6 @@ def in_every_form(key: str) -> list[str]:
     return [key, key.zfill(3), key.zfill(4), f"A-{key}", f"K4-{key}", f"{day}.{month}.{year}", key.replace("-", "")]
 
 
-async def answer_of_another_task(attempt: Attempt) -> None:
-    """As if somebody had kept the right answer of last time."""
-    earlier = ruled_task(attempt.suite, skip=7)
-    assert earlier.id != attempt.task.id
-    for path, text in earlier.files.items():
-        await attempt.sandbox.write(path, text.encode())
-    await play(attempt.suite.oracle(earlier), earlier, attempt.sandbox)
-    for path, text in attempt.task.files.items():
-        await attempt.sandbox.write(path, text.encode())
-
-
 async def rules_of_other_places(attempt: Attempt) -> None:
     """The rule of each other place in turn: what a library full of wrong skills would do."""
     mine, instance = attempt.subtask.site, attempt.subtask.instance
@@ -121,7 +110,7 @@ OWN: Mapping[str, Cheat] = {
     "two_documents": forged(lambda answer: f"{json.dumps(answer)}\n{json.dumps(answer)}\n"),
     "another_encoding": forged(lambda answer: json.dumps(answer).encode("utf-16")),
     "bytes_of_none": forged(lambda answer: b"\xff\xfe\x00" + json.dumps(answer).encode()),
-    "answer_of_another_task": answer_of_another_task,
+    "answer_of_another_task": play_another_task,
     "rules_of_other_places": rules_of_other_places,
     "answer_changes_while_it_is_read": answer_changes_while_it_is_read,
     "inputs_are_put_back_as_links": inputs_are_put_back,

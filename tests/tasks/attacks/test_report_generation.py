@@ -3,6 +3,7 @@
 import io
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,17 @@ from hermes_lab.tasks.play import play
 from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, nothing, ruled_task, score
+from tests.tasks.attacks.cheats import (
+    CLAIMS,
+    GENERIC,
+    Attempt,
+    Cheat,
+    naive_way,
+    nothing,
+    play_another_task,
+    ruled_task,
+    score,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
@@ -74,18 +85,6 @@ async def reports_by_all_rules_at_once(attempt: Attempt) -> None:
         await attempt.sandbox.write(path, text[:25_000] + b"\n")
 
 
-async def report_of_another_task(attempt: Attempt) -> None:
-    """As if somebody had kept the right report of last time."""
-    earlier = ruled_task(attempt.suite, skip=7)
-    assert earlier.id != attempt.task.id
-    for path, text in earlier.files.items():
-        await attempt.sandbox.write(path, text.encode())
-    await play(attempt.suite.oracle(earlier), earlier, attempt.sandbox)
-    await attempt.bash(f"rm -rf {' '.join(path.split('/')[0] for path in earlier.files)}")
-    for path, text in attempt.task.files.items():
-        await attempt.sandbox.write(path, text.encode())
-
-
 async def report_under_other_names(attempt: Attempt) -> None:
     await outputs_by(attempt, attempt.subtask.site.rule)
     for out in attempt.outputs:
@@ -102,7 +101,7 @@ async def one_of_several_names(attempt: Attempt) -> None:
 EVERYWHERE: dict[str, Cheat] = {
     "rules_of_other_places": rules_of_other_places,
     "reports_by_all_rules_at_once": reports_by_all_rules_at_once,
-    "report_of_another_task": report_of_another_task,
+    "report_of_another_task": partial(play_another_task, tidy=True),
     "report_under_other_names": report_under_other_names,
     "data_is_a_link": one_of_several_names,
     "naive_before_right": blended(lambda plain, right: plain + right),

@@ -13,7 +13,7 @@ from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, score
+from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, by_name, score
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
@@ -167,34 +167,31 @@ async def answer_is_a_link(attempt: Attempt) -> None:
     await attempt.bash("ln -s right.json answer.json")
 
 
-CHEATS: dict[str, Cheat] = {
-    cheat.__name__: cheat
-    for cheat in (
-        value_with_the_obvious_sources,
-        sources_with_the_obvious_value,
-        no_sources,
-        sources_of_both,
-        every_page_is_a_source,
-        every_value_at_once,
-        every_number_of_the_pages,
-        value_is_a_list,
-        value_is_no_number,
-        value_says_nan,
-        value_stands_there_twice,
-        quotes_are_invented,
-        quotes_are_empty,
-        quotes_are_one_word,
-        quotes_are_of_another_line,
-        quotes_are_whole_pages,
-        quotes_are_of_another_page,
-        one_source_names_all_addresses,
-        sources_lie_in_the_workspace,
-        answer_has_a_score,
-        answer_is_one_of_several_lines,
-        answer_lies_elsewhere,
-        answer_is_a_link,
-    )
-}
+CHEATS = by_name(
+    value_with_the_obvious_sources,
+    sources_with_the_obvious_value,
+    no_sources,
+    sources_of_both,
+    every_page_is_a_source,
+    every_value_at_once,
+    every_number_of_the_pages,
+    value_is_a_list,
+    value_is_no_number,
+    value_says_nan,
+    value_stands_there_twice,
+    quotes_are_invented,
+    quotes_are_empty,
+    quotes_are_one_word,
+    quotes_are_of_another_line,
+    quotes_are_whole_pages,
+    quotes_are_of_another_page,
+    one_source_names_all_addresses,
+    sources_lie_in_the_workspace,
+    answer_has_a_score,
+    answer_is_one_of_several_lines,
+    answer_lies_elsewhere,
+    answer_is_a_link,
+)
 
 
 @pytest.mark.parametrize("family", RULES)

@@ -1,0 +1,48 @@
+"""Which factory a policy's name stands for."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models.scripted import load_policy
+
+FACTORY = """
+def mine(**options):
+    return lambda messages: None
+
+learner = mine
+"""
+
+
+@pytest.fixture
+def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's `agent.py` and `tasks/learner.py`, which have names of ours. The package cannot be imported."""
+    (tmp_path / "agent.py").write_text(FACTORY)
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "__init__.py").write_text("raise AssertionError('imported')")
+    (tmp_path / "tasks" / "learner.py").write_text(FACTORY)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_a_module_of_ours_is_found_with_and_without_the_package() -> None:
+    policies = [load_policy(name, {}) for name in ("tasks.learner:noop", "hermes_lab.tasks.learner:noop")]
+    assert {policy.__module__ for policy in policies} == {"hermes_lab.tasks.learner"}
+
+
+def test_a_users_module_with_a_name_of_ours_is_found(own_modules: Path) -> None:
+    policy = load_policy("agent:mine", {})
+    assert policy.__module__ == "agent"
+
+
+def test_a_policy_that_both_have_is_refused(own_modules: Path) -> None:
+    theirs = own_modules / "tasks" / "learner.py"
+    with pytest.raises(ConfigError, match=rf"is a policy of Hermes Lab, but {theirs} has the same module name"):
+        load_policy("tasks.learner:learner", {})
+
+
+@pytest.mark.parametrize("name", ["nothing.here:learner", "tasks.learner:nothing", "tasks.learner", ":learner"])
+def test_what_is_no_policy_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' is not a policy"):
+        load_policy(name, {})
