@@ -154,7 +154,7 @@ def _text(library: Library, name: str) -> tuple[str, object]:
 
 
 def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:
-    """`own`: treat the folder as a store even without a history."""
+    """The library in `folder`. `own`: treat the folder as a store even without a history."""
     if is_run(folder):
         return _of_lane(text, folder, _exactly_one(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
     if run := run_of(folder):
@@ -209,6 +209,6 @@ def _full_id(beginning: str, known: Iterable[str], hint: str) -> str:
 
 def _exactly_one(names: Sequence[str], problem: str, prefix: str, known: Sequence[str] = ()) -> str:
     if len(names) != 1:
-        there = ", ".join(f"{prefix}{name}" for name in names or known) or "none"
-        raise ConfigError(f"{problem}; choose from: {there}")
+        choices = ", ".join(f"{prefix}{name}" for name in names or known) or "none"
+        raise ConfigError(f"{problem}; choose from: {choices}")
     return names[0]

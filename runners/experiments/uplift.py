@@ -78,10 +78,10 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
 
 def plan_uplift(source: Source, *, skills: Collection[str] = (), about: bool = False, most: int = 0) -> list[Lane]:
     """The lanes of the leave-one-out run. `skills` are the skills to ablate (default: all that prompts list); `most` is
-    the number of tasks per skill, 0 for all.
+    the maximum number of tasks per skill, 0 for all.
 
-    A skill is tested on the held-out tasks whose prompt lists it; in the others nothing would change. With `about`, or
-    if the lane has no held-out tasks, it is tested on the tasks in which it was eligible or loaded in the source run.
+    A skill is tested on the held-out tasks whose prompt lists it; the others would not change. With `about`, or if the
+    lane has no held-out tasks, it is tested on the tasks in which it was eligible or loaded in the source run.
     Raises `ConfigError` if there is nothing to run.
     """
     last = {lane.name: _last(source.run, lane) for lane in source.lanes}
@@ -105,7 +105,7 @@ def _leave_out(
     source: Source, lane: Lane, knowledge: Knowledge, skills: Collection[str], about: bool, most: int
 ) -> Iterator[Lane]:
     wanted = [name for name in knowledge.library.listed if not skills or name in skills]
-    met = _named_in_prompts(source, lane, knowledge.library) if lane.heldout and not about else _about(source, lane)
+    met = _listed_in_prompts(source, lane, knowledge.library) if lane.heldout and not about else _about(source, lane)
     blocks = _blocks(lane)
     order = [task.id for block in blocks for task in block]
     tasks = {name: list(islice((each for each in order if name in met.get(each, ())), most or None)) for name in wanted}
@@ -132,7 +132,7 @@ def _leave_out(
         )
 
 
-def _named_in_prompts(source: Source, lane: Lane, library: Library) -> Mapping[str, Collection[str]]:
+def _listed_in_prompts(source: Source, lane: Lane, library: Library) -> Mapping[str, Collection[str]]:
     """The skills that each task's prompt lists."""
     most = source.config.skills.max_listed
     return {t.id: {s.name for s in choose(library, t.prompt, most)} for block in lane.heldout for t in block}
