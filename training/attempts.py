@@ -106,13 +106,13 @@ def locked_run_config(sources: Sequence[str], locked: LockedConfig, lock: str) -
     Raises `ConfigError` if a source sets one of these fields to another value.
     """
     seeds = {"suite.seed": locked.seed, "run.seed": locked.seed}
-    return _held(sources, lock, _decided(locked) | seeds)
+    return _locked_config(sources, lock, _locked_run_values(locked) | seeds)
 
 
 def locked_evaluation_config(sources: Sequence[str], locked: LockedConfig, lock: str) -> RunConfig:
     """The same for a GRPO evaluation run, except for temperature, top-p, samples and seeds."""
-    decided = {name: value for name, value in _decided(locked).items() if name not in _SAMPLING}
-    return _held(sources, lock, decided)
+    decided = {name: value for name, value in _locked_run_values(locked).items() if name not in _SAMPLING}
+    return _locked_config(sources, lock, decided)
 
 
 def refuse_server_options(run: RunConfig, lock: str) -> None:
@@ -136,11 +136,11 @@ def refuse_other_values(
                 raise ConfigError(f"{source}: {name} {found!r}: {refusal(names[name], lock)}")
 
 
-def _decided(locked: LockedConfig) -> dict[str, Any]:
+def _locked_run_values(locked: LockedConfig) -> dict[str, Any]:
     return locked_overrides(locked) | {"model.name": locked.base_model}
 
 
-def _held(sources: Sequence[str], lock: str, decided: Mapping[str, Any]) -> RunConfig:
+def _locked_config(sources: Sequence[str], lock: str, decided: Mapping[str, Any]) -> RunConfig:
     refuse_other_values(sources, lock, decided)
     # Quote strings, so that a name that looks like a number stays a string.
     texts = {name: json.dumps(value) if isinstance(value, str) else value for name, value in decided.items()}

@@ -67,8 +67,8 @@ def find(text: str) -> LibraryRef:
     if folder.is_dir():
         return _of_folder(text, folder)
     if _SNAPSHOT.fullmatch(text):
-        return _past(text, home_skills(), text)
-    for mark, open_ in (("@", _past), (":", _of_lane)):
+        return _of_snapshot(text, home_skills(), text)
+    for mark, open_ in (("@", _of_snapshot), (":", _of_lane)):
         where, found, what = text.rpartition(mark)
         if found and (folder := Path(where).expanduser() if where else home_skills()).is_dir():
             return open_(text, folder, what)
@@ -181,7 +181,7 @@ def _of_run(text: str, run: Path, folder: Path, lane: str = "") -> LibraryRef:
     return LibraryRef(text, load_snapshot(folder), run=run, lane=lane, copy=copy)
 
 
-def _past(text: str, folder: Path, snapshot: str) -> LibraryRef:
+def _of_snapshot(text: str, folder: Path, snapshot: str) -> LibraryRef:
     if is_run(folder):
         known = [path.name for path in (folder / "skills").glob("*") if path.is_dir()]
         found = _full_id(snapshot, known, f"the folders in {folder / 'skills'} are the ids")

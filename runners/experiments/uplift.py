@@ -68,7 +68,7 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     lanes = lanes_of(run, config, suite)
     if not same_tasks(manifest.tasks_digest, tasks_digest(lanes)):
         raise ConfigError(f"{run}: its tasks cannot be regenerated, since the suite or the overrides have changed")
-    chosen = [each for each in lanes if (each.name == lane if lane else _is_of(each, arm))]
+    chosen = [each for each in lanes if (each.name == lane if lane else _has_arm(each, arm))]
     if not chosen:
         known = ", ".join(each.name for each in lanes) if lane else ", ".join(dict.fromkeys(each.arm for each in lanes))
         what = f"lane {lane!r}; choose from {known}" if lane else f"arm {arm!r}; choose --arm from {known}"
@@ -84,7 +84,7 @@ def plan_uplift(source: Source, *, skills: Collection[str] = (), about: bool = F
     lane has no held-out tasks, it is tested on the tasks in which it was eligible or loaded in the source run.
     Raises `ConfigError` if there is nothing to run.
     """
-    last = {lane.name: _last(source.run, lane) for lane in source.lanes}
+    last = {lane.name: _final_knowledge(source.run, lane) for lane in source.lanes}
     every = Library(skill for knowledge in last.values() for skill in knowledge.library.skills.values())
     for name in skills:
         check_skill_name(every, name)
@@ -157,7 +157,7 @@ def _blocks(lane: Lane) -> Blocks:
     return blocks
 
 
-def _last(run: Path, lane: Lane) -> Knowledge:
+def _final_knowledge(run: Path, lane: Lane) -> Knowledge:
     """The final knowledge of a lane."""
     home = run / "lanes" / lane.name / "home"
     if not (home / "skills").exists():
@@ -166,6 +166,6 @@ def _last(run: Path, lane: Lane) -> Knowledge:
     return Knowledge(load_snapshot(home / "skills"), notes)
 
 
-def _is_of(lane: Lane, arm: str) -> bool:
+def _has_arm(lane: Lane, arm: str) -> bool:
     key = lane_key(lane.name)
     return key is not None and key.arm == arm
