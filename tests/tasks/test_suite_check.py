@@ -414,7 +414,7 @@ class Single(Ledger):
 
 def test_a_place_that_cannot_drift_and_a_skill_that_does_not_tell_are_failures() -> None:
     problems = examine(suite_of(Single()), count=2).problems
-    assert any("a place has one rule only" in problem for problem in problems)
+    assert any("a site has only one rule" in problem for problem in problems)
 
     class Silent(Ledger):
         def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
