@@ -200,7 +200,7 @@ def test_a_task_beyond_the_end_of_a_file_names_the_option(tmp_path: Path) -> Non
     (tmp_path / "rows.jsonl").write_text('{"prompt": "Go."}\n')
     refused = tasks("show", tmp_path / "rows.jsonl", "--task", "99", code=2).stderr
     assert "--task: 100 tasks requested, but " in refused
-    assert "holds 1; the first is task 0" in refused
+    assert "has 1; the first is task 0" in refused
 
 
 def test_play_needs_an_oracle(tmp_path: Path) -> None:
