@@ -301,4 +301,4 @@ async def test_a_family_whose_tools_are_not_there_is_an_error_that_names_the_too
     episode = await run_episode(lab, job, Knowledge())
     assert episode.error is not None
     assert episode.error.kind == "model"
-    assert re.search(r"works with `\w+_file`: add `file` to agent.toolsets", episode.error.message), episode.error
+    assert re.search(r"needs `\w+_file`: add `file` to agent.toolsets", episode.error.message), episode.error
