@@ -1,5 +1,5 @@
-"""What a suite of hidden rules must hold, as far as it shows without a sandbox: the law of its families, no rule that
-shows anywhere, the same bytes for the same seed, and splits that share nothing."""
+"""Static checks of a suite with hidden rules, which need no sandbox: enough rule types per family, no rule leaks into a
+task, tasks are reproducible from their seed, and splits share no names or wording."""
 
 import hashlib
 import json
@@ -26,36 +26,36 @@ from hermes_lab.types import Task
 LEAST_TYPES, LEAST_CLAUSES, LEAST_TEMPLATES = 8, 3, {"train": 8, "validation": 3, "heldout": 5}
 UNSEEN_TYPES = (2, 4)
 LEAST_DISTINCT = 0.99
-"""Share of tasks that are like no other."""
+"""Required share of distinct tasks."""
 PHRASE = 6
-"""Words of a clause in a row that stand in no task: fewer meet by accident."""
+"""Number of consecutive words of a paraphrase that count as a leak; shorter matches happen by chance."""
 SHORTEST = 4
-"""Words of a recipe, its literals apart, that stand in no task."""
-_OTHERS = 4
-"""Rules that are drawn of each type, for the questions that need several."""
+"""Number of words of an instruction, without its literals, that count as a leak."""
+_DRAWS_PER_TYPE = 4
+"""Rules drawn of each type, for checks that need several."""
 
 
 @dataclass(frozen=True)
 class Static:
-    """What was found; `problems` is empty for a sound suite."""
+    """The results of the static checks; `problems` is empty for a sound suite."""
 
     problems: tuple[str, ...]
     tasks_per_second: float
-    """A second of this process's own time, the drawing of worlds included."""
+    """Tasks generated per second of CPU time, including the generation of worlds."""
     distinct: float
-    """The share of those tasks that are like no other in prompt and files."""
+    """The share of tasks with a distinct prompt and files."""
     templates: dict[str, int]
-    """Different sentences of the prompts of each split, names and numbers apart."""
+    """By split: the number of distinct prompt sentences, ignoring names and numbers."""
 
 
 def examine(suite: WorldSuite, *, count: int, seed: int = 0, world: int = 0, elsewhere: bool = True) -> Static:
-    """Examines `count` tasks of each split, each of a seed and a world of its own, from these on; with `elsewhere`
-    another process draws them too."""
+    """Checks `count` tasks of each split, each with its own seed and world, counting up from `seed` and `world`. With
+    `elsewhere`, another process also generates them, to compare."""
     tasks = {split: list(spread(suite, split, count, seed, world)) for split in SPLITS}
     problems = [f"{family.name}: {problem}" for family in suite.families for problem in law(family)]
     for split in SPLITS:
         some = tasks[split][: max(4, count // 4)]
-        problems += [f"{split}: {problem}" for problem in _unique(_of_worlds(suite, split, count, world))]
+        problems += [f"{split}: {problem}" for problem in _unique(_world_problems(suite, split, count, world))]
         problems += _unique(problem for task in tasks[split] for problem in telltales(task, suite.families))
         problems += _unique(problem for n, task in enumerate(some) for problem in differences(suite, task, seed + n))
         problems += _unique(problem for task in tasks[split] for problem in miscased(task))
@@ -63,45 +63,45 @@ def examine(suite: WorldSuite, *, count: int, seed: int = 0, world: int = 0, els
     problems += repeats(suite, min(count, 40), seed, world, elsewhere=elsewhere)
     speed, distinct = _distinct(suite, 10 * count, seed, world)
     if distinct < LEAST_DISTINCT:
-        problems.append(f"{1 - distinct:.0%} of the tasks of train are like another; draw more of what they show")
+        problems.append(f"{1 - distinct:.0%} of the train tasks are duplicates; vary more of their content")
     return Static(tuple(problems), speed, distinct, {split: templates(each) for split, each in tasks.items()})
 
 
 def spread(suite: WorldSuite, split: str, count: int, seed: int, world: int) -> Iterator[Task]:
-    """`count` tasks, each of a seed and a world of its own."""
+    """`count` tasks, each with its own seed and world."""
     for n in range(count):
-        # Every other one is the second of its draw, so that a drift after the first shows too.
+        # Every other one is the second task of its seed, to include a drift after the first task.
         yield suite.load(split=split, count=1 + n % 2, seed=seed + n, world=world + n)[-1]
 
 
 def visible(task: Task) -> dict[str, str]:
-    """All that an agent can see of a task, by where."""
+    """Everything that an agent can see of a task, by location."""
     shown = {"prompt": task.prompt, **{f"file {path}": f"{path}\n{text}" for path, text in task.files.items()}}
     shown |= {f"setup {n}": command for n, command in enumerate(task.setup)}
     return shown | {f"page {page.url}": f"{page.url}\n{page.title}\n{page.text}" for page in task.pages}
 
 
-# The law of a family
+# Requirements on a family
 
 
 def law(family: AnyFamily) -> list[str]:
-    """What its rule types must be: many, some of them held out, each in several words."""
+    """Checks a family's rule types: there are enough, some are unseen, and each has several paraphrases."""
     problems = []
     unseen = [name for name, kind in family.rules.items() if kind.unseen]
     if len(family.rules) < LEAST_TYPES:
-        problems.append(f"{len(family.rules)} types of rules; it takes {LEAST_TYPES}")
+        problems.append(f"{len(family.rules)} rule types; at least {LEAST_TYPES} are required")
     if not UNSEEN_TYPES[0] <= len(unseen) <= UNSEEN_TYPES[1]:
-        problems.append(f"{len(unseen)} types of rules are unseen; it takes {UNSEEN_TYPES[0]} to {UNSEEN_TYPES[1]}")
+        problems.append(f"{len(unseen)} unseen rule types; {UNSEEN_TYPES[0]} to {UNSEEN_TYPES[1]} are required")
     for name, kind in family.rules.items():
         if len(kind.paraphrases) < LEAST_CLAUSES:
-            problems.append(f"rule {name} is told in {len(kind.paraphrases)} ways; it takes {LEAST_CLAUSES}")
+            problems.append(f"rule {name}: {len(kind.paraphrases)} paraphrases; at least {LEAST_CLAUSES} are required")
         if kind.instruction[:1].isupper() or kind.instruction.endswith("."):
-            problems.append(f"rule {name}: the recipe begins small, and ends without a full stop")
+            problems.append(f"rule {name}: the instruction must start in lower case and end without a full stop")
     return problems
 
 
 def drawable(site: Site, split: str) -> dict[str, RuleType]:
-    """The types of rules that could hold at a place."""
+    """The rule types that a site can have."""
     return {
         name: site.family.rules[name]
         for name in site.family.kinds(site.site_config)
@@ -109,36 +109,36 @@ def drawable(site: Site, split: str) -> dict[str, RuleType]:
     }
 
 
-def _of_worlds(suite: WorldSuite, split: str, count: int, world: int) -> Iterator[str]:
+def _world_problems(suite: WorldSuite, split: str, count: int, world: int) -> Iterator[str]:
     for number in range(world, world + max(2, count // 10)):
         for site in suite.sites(split=split, world=number):
-            yield from (f"{site.family.name}: {problem}" for problem in _of_place(site, split))
+            yield from (f"{site.family.name}: {problem}" for problem in _site_problems(site, split))
 
 
-def _of_place(site: Site, split: str) -> Iterator[str]:
+def _site_problems(site: Site, split: str) -> Iterator[str]:
     if site.drawn.type not in site.family.kinds(site.site_config):
-        yield f"rule {site.drawn.type} cannot be at a place of its own shape"
+        yield f"rule {site.drawn.type} is not one of the `kinds` of its own site"
     try:
         redraw(site, Draws("redraw", site.entity.name))
     except ValueError as error:
         yield str(error)
     if not site.drawn.stated_in(known_skill(site, site.drawn).text):
-        yield f"rule {site.drawn.type}: its skill does not tell it"
-    told: dict[str, Rule] = {}
-    worded: dict[tuple[str, str], Rule] = {}
+        yield f"rule {site.drawn.type}: its skill does not state it"
+    by_instruction: dict[str, Rule] = {}
+    by_paraphrase: dict[tuple[str, str], Rule] = {}
     for rule in possible(site, split):
         for paraphrase in rule.paraphrases:
-            if worded.setdefault((rule.type, paraphrase), rule).instruction != rule.instruction:
-                yield f"rule {rule.type}: the clause {paraphrase!r} does not tell its literals apart"
-        same = told.setdefault(rule.instruction.lower(), rule)
+            if by_paraphrase.setdefault((rule.type, paraphrase), rule).instruction != rule.instruction:
+                yield f"rule {rule.type}: the paraphrase {paraphrase!r} is the same for different literals"
+        same = by_instruction.setdefault(rule.instruction.lower(), rule)
         if (same.type, same.literals) != (rule.type, rule.literals):
-            yield f"{same.type} and {rule.type} are told by one recipe, {rule.instruction!r}"
+            yield f"{same.type} and {rule.type} share the instruction {rule.instruction!r}"
         if same is rule and not rule.stated_in(site.family.skill_body(site.entity, site.site_config, rule)):
-            yield f"rule {rule.type}: a skill about it does not tell it"
+            yield f"rule {rule.type}: its skill body does not state it"
 
 
 def miscased(task: Task) -> Iterator[str]:
-    """Words of a prompt that are a path of the task but for their capitals: nobody can open what they name."""
+    """Words of a prompt that match a path of the task except for case, so that they cannot be opened."""
     instances = [subtask.instance for subtask in subtasks_of(task.truth)]
     paths = {
         *task.files,
@@ -149,20 +149,20 @@ def miscased(task: Task) -> Iterator[str]:
     for token in task.prompt.split():
         word = token.strip(".,:;!?()\"'`").rstrip("/")
         if ("/" in word or "." in word) and word not in paths and word.lower() in small:
-            yield f"{task.id}: the prompt says {word}, a path of the task in other capitals"
+            yield f"{task.id}: the prompt says {word}, which differs in case from a path of the task"
 
 
-# No leak
+# Leaks
 
 
 def differences(suite: WorldSuite, task: Task, draw: int) -> Iterator[str]:
-    """What a task shows of its rules: it must be the same bytes whatever rule is drawn, and whether it holds."""
+    """Checks that the visible bytes of a task depend neither on which rules its sites have nor on whether they hold."""
     split, world, seed, number = drawn_from(task)
     shown = visible(task)
     kinds = {name for family in suite.families for name in family.rules}
 
     def of(change: Callable[[Site], Site], what: str) -> Iterator[str]:
-        other = visible(_nth(_elsewise(suite, change), split, world, seed, number))
+        other = visible(_nth(_with_changed_sites(suite, change), split, world, seed, number))
         for where in sorted(shown.keys() | other.keys()):
             if shown.get(where) != other.get(where):
                 yield f"{task.id}: {where.partition(' ')[0]} shows {what}"
@@ -180,41 +180,41 @@ def differences(suite: WorldSuite, task: Task, draw: int) -> Iterator[str]:
 
 
 def telltales(task: Task, families: Sequence[AnyFamily]) -> Iterator[str]:
-    """Words of any rule in a task: what could be told of its places, the clause or recipe of a rule with whatever
-    literals, a phrase of a clause, a compound name."""
+    """Checks that a task contains no text of a rule: no rule that its sites can have is stated, and no paraphrase,
+    instruction, phrase or compound name of any rule type occurs, with any literals."""
     shown = visible(task)
     text = "\n".join(shown.values())
     small, flat = text.lower(), f" {' '.join(_plain_words(text))} "
     for subtask in subtasks_of(task.truth):
         for rule in possible(subtask.site, task.split):
             if any(words.lower() in small for words in (rule.instruction, *rule.paraphrases)) and rule.stated_in(text):
-                yield f"{subtask.site.family.name}: a task tells {rule.instruction!r}"
+                yield f"{subtask.site.family.name}: a task states {rule.instruction!r}"
     for family in families:
         for name, kind in family.rules.items():
             for what, pattern in _patterns(name, kind):
                 if pattern.search(text):
                     where = next((at for at, each in shown.items() if pattern.search(each)), "task")
-                    yield f"{family.name}: {where} tells the {what} of rule {name}"
+                    yield f"{family.name}: {where} contains the {what} of rule {name}"
             for phrase in _phrases(kind):
                 if f" {phrase} " in flat:
-                    yield f"{family.name}: a task says {phrase!r}, words of rule {name}"
+                    yield f"{family.name}: a task contains {phrase!r}, a phrase of rule {name}"
 
 
 def possible(site: Site, split: str) -> Iterator[Rule]:
-    """Some rules that could hold at a place, of every type."""
+    """Some rules of every type that a site can have."""
     for name, kind in drawable(site, split).items():
-        for n in range(_OTHERS):
+        for n in range(_DRAWS_PER_TYPE):
             yield draw_rule(name, kind, Draws("rule", site.entity.name, name, n), site.site_config)
 
 
 @lru_cache(maxsize=1024)
 def _patterns(name: str, kind: RuleType) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Of clauses and recipes with so many words of their own that no other sentence is made like them."""
-    told = [("clause", paraphrase, PHRASE) for paraphrase in kind.paraphrases] + [
-        ("recipe", kind.instruction, SHORTEST)
+    """Patterns of a rule type's name and its paraphrases and instruction, if they are long enough to be distinctive."""
+    texts = [("paraphrase", paraphrase, PHRASE) for paraphrase in kind.paraphrases] + [
+        ("instruction", kind.instruction, SHORTEST)
     ]
     patterns = []
-    for what, template, least in told:
+    for what, template, least in texts:
         parts = _literal_parts(template)
         if len(_plain_words(" ".join(parts))) >= least:
             gapped = ".{1,60}?".join(re.escape(part.replace("{{", "{").replace("}}", "}")) for part in parts)
@@ -226,7 +226,7 @@ def _patterns(name: str, kind: RuleType) -> tuple[tuple[str, re.Pattern[str]], .
 
 
 def _literal_parts(template: str) -> list[str]:
-    """What stands between the literals of a format string."""
+    """The text between the placeholders of a format string."""
     return re.split(r"(?<!\{)\{[a-z_]\w*(?:![rsa])?(?::[^{}]*)?\}(?!\})", template)
 
 
@@ -244,15 +244,15 @@ def _plain_words(text: str) -> list[str]:
     return re.findall(r"\w+(?:['-]\w+)*", text.lower())
 
 
-def _elsewise(suite: WorldSuite, change: Callable[[Site], Site]) -> WorldSuite:
-    """The same suite in a world whose places are others, but called the same."""
+def _with_changed_sites(suite: WorldSuite, change: Callable[[Site], Site]) -> WorldSuite:
+    """A copy of the suite in which `change` is applied to every site."""
     twin = copy(suite)
     vars(twin)["sites"] = lambda **key: tuple(map(change, suite.sites(**key)))  # hides the method of the class
     return twin
 
 
 def forced(suite: WorldSuite, family: AnyFamily, kind: str, split: str, number: int) -> Task | None:
-    """A task of one piece at a place where a rule of that type holds; None where no place of the world can have it."""
+    """A task with one subtask, at a site where a rule of type `kind` holds; None if no site of the world allows it."""
 
     def change(site: Site) -> Site:
         own = Draws("forced", split, number, site.entity.name)
@@ -264,7 +264,7 @@ def forced(suite: WorldSuite, family: AnyFamily, kind: str, split: str, number: 
         )
 
     alone = WorldSuite(suite.name, (family,), replace(suite.spec, pieces=1, drift_at=0))
-    task = _nth(_elsewise(alone, change), split, number, number, 0)
+    task = _nth(_with_changed_sites(alone, change), split, number, number, 0)
     return task if subtasks_of(task.truth)[0].site.drawn.type == kind else None
 
 
@@ -273,17 +273,17 @@ def _nth(suite: WorldSuite, split: str, world: int, seed: int, number: int) -> T
 
 
 def drawn_from(task: Task) -> tuple[str, int, int, int]:
-    """What a task was drawn from: split, world, seed and number."""
+    """The split, world, seed and number that a task was generated from."""
     found = re.fullmatch(r"(\w+)-w(\d+)-s(-?\d+)-(\d+)", task.id)
     assert found, task.id
     return found[1], int(found[2]), int(found[3]), int(found[4])
 
 
-# Splits that share nothing
+# Disjoint splits
 
 
 def apart(tasks: dict[str, list[Task]]) -> list[str]:
-    """Names and templates that two splits share."""
+    """Names and prompt sentences that two splits share."""
     problems = []
     names = {
         split: {subtask.site.entity.name for task in each for subtask in subtasks_of(task.truth)}
@@ -297,11 +297,11 @@ def apart(tasks: dict[str, list[Task]]) -> list[str]:
     return problems + shared_templates(tasks)
 
 
-# The same bytes
+# Reproducibility
 
 
 def digest(suite: WorldSuite, count: int, seed: int, world: int) -> str:
-    """Of all that some tasks of each split show and trigger."""
+    """sha256 over the visible content and the triggers of some tasks of each split."""
     hashed = hashlib.sha256()
     for split in SPLITS:
         for task in spread(suite, split, count, seed, world):
@@ -310,17 +310,18 @@ def digest(suite: WorldSuite, count: int, seed: int, world: int) -> str:
 
 
 def repeats(suite: WorldSuite, count: int, seed: int, world: int, *, elsewhere: bool = True) -> list[str]:
-    """Whether loading again gives the same tasks, here and in another process with another hash seed."""
+    """Checks that loading again gives the same tasks, in this process and in one with another hash seed."""
     here = digest(suite, count, seed, world)
     draw_world.cache_clear()
     if digest(suite, count, seed, world) != here:
         return ["loading twice gives different tasks"]
     if not elsewhere:
         return []
-    return [] if _digest_elsewhere(suite, count, seed, world) in (here, "") else ["another process draws other tasks"]
+    there = _digest_in_subprocess(suite, count, seed, world)
+    return [] if there in (here, "") else ["another process generates different tasks"]
 
 
-_ELSEWHERE = """
+_PRINT_DIGEST = """
 import json, sys
 from hermes_lab.tasks.admission import digest
 from hermes_lab.tasks import load_suite
@@ -335,11 +336,11 @@ print(digest(suite, *key))
 """
 
 
-def _digest_elsewhere(suite: WorldSuite, count: int, seed: int, world: int) -> str:
-    """Empty for a suite that has no name by which another process could find it."""
+def _digest_in_subprocess(suite: WorldSuite, count: int, seed: int, world: int) -> str:
+    """`digest`, computed by another process; "" if that cannot load the suite, since it is not registered."""
     key = json.dumps([suite.name, asdict(suite.spec), count, seed, world])
     done = subprocess.run(
-        [sys.executable, "-c", _ELSEWHERE, key],
+        [sys.executable, "-c", _PRINT_DIGEST, key],
         env={"PYTHONHASHSEED": "4711", "PYTHONPATH": ":".join(filter(None, sys.path))},
         capture_output=True,
         text=True,
@@ -349,7 +350,7 @@ def _digest_elsewhere(suite: WorldSuite, count: int, seed: int, world: int) -> s
 
 
 def _distinct(suite: WorldSuite, count: int, seed: int, world: int) -> tuple[float, float]:
-    """Tasks a second, and the share of them that are like no other."""
+    """Tasks generated per second, and the share of distinct ones."""
     each = max(1, count // 20)
     started = time.process_time()
     tasks = [task for n in range(20) for task in suite.load(split="train", count=each, seed=seed + n, world=world + n)]
@@ -359,7 +360,7 @@ def _distinct(suite: WorldSuite, count: int, seed: int, world: int) -> tuple[flo
 
 
 def _unique(problems: Iterable[str]) -> list[str]:
-    """The first three of each kind are enough; task ids make kinds of their own."""
+    """The first problem of each kind. Problems that differ only in the task id are of one kind."""
     kinds: dict[str, int] = {}
     kept = []
     for problem in problems:

@@ -1,4 +1,4 @@
-"""What a right submission of a task holds: for those who look whether it leaked, never for an agent."""
+"""Answer keys, used to detect leaked answers. Agents never see them."""
 
 import io
 import re
@@ -18,15 +18,15 @@ _MOST_FILES = 500
 
 
 class AnswerKey(NamedTuple):
-    """The texts of a right `answer`, and those that a task shows, its rule told in full among them."""
+    """The texts of a right `answer`, and the texts `known` without solving the task: the task's own and its rules."""
 
     answer: tuple[str, ...]
     known: tuple[str, ...]
 
 
 async def answer_key(suite: Suite, task: Task, open_sandbox: Callable[[], Sandbox]) -> AnswerKey | None:
-    """The answer of a task: made in a fresh sandbox by the way of someone who knows the rules, or its expected output;
-    None where it has neither. Raises `InfraError` where the sandbox fails."""
+    """The answer of a task: what the oracle writes in a fresh sandbox, or the expected output. None if the task has
+    neither. Raises `InfraError` if the sandbox fails."""
     known = [task.prompt, *task.files.values(), *(f"{page.title}\n{page.text}" for page in task.pages)]
     if not isinstance(suite, WorldSuite):
         expected = task.truth.get("expected_output")
@@ -48,14 +48,14 @@ async def answer_key(suite: Suite, task: Task, open_sandbox: Callable[[], Sandbo
 
 
 async def _files(sandbox: Sandbox) -> list[str]:
-    """The files that lie there before anybody works."""
+    """The initial files of the workspace."""
     found = await sandbox.exec(f"find . -type f -size -{LARGEST // 1024}k | head -n {_MOST_FILES}", fresh=True)
     return [line.removeprefix("./") for line in found.output.splitlines()]
 
 
 async def _texts(sandbox: Sandbox, paths: Sequence[str]) -> list[str]:
-    """Their names and texts; of an office file (a zip of XML) the text between its tags. Others, and folders, tell
-    nothing."""
+    """The names and texts of files. For an office file (a zip of XML) that is the text between the tags; other binary
+    files and folders count as empty."""
     found = list(paths)
     for path in paths:
         data = await read_bytes(sandbox, path) or b""

@@ -1,5 +1,5 @@
-"""A suite proves itself task by task, in real sandboxes: the oracle scores 1, doing nothing 0, the obvious way fails
-just where a hidden rule triggers, a wrong belief fails, and tampering is seen."""
+"""Checks a suite task by task in real sandboxes: the oracle scores 1, doing nothing scores 0, the naive solution fails
+exactly where a hidden rule triggers, following a wrong rule fails, and tampering is detected."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,34 +15,34 @@ from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Task
 
 Tell = Callable[[int, int], None]
-"""Gets the number of tasks that are done, and of all."""
+"""Called with the number of finished tasks and of all tasks."""
 
 LEAST_HEADROOM = 30
-"""Points that the rules of a world are worth at least."""
+"""Minimum difference between oracle and naive solution, in percentage points."""
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The proof of one split of a suite, a row a task."""
+    """The result for one split of a suite, with one row per task."""
 
     suite: str
     split: str
     rows: tuple[CheckRow, ...]
     problems: tuple[str, ...]
-    """What is wrong with the set of tasks rather than one of them."""
+    """Problems of the set of tasks rather than of a single task."""
 
     @property
     def drawn(self) -> tuple[CheckRow, ...]:
-        """The tasks as the suite draws them."""
+        """The rows of tasks that the suite generates, without those forced to have a certain rule type."""
         return tuple(row for row in self.rows if not row.forced)
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Everything that is wrong; empty for a sound suite."""
+        """All problems; empty for a sound suite."""
         return self.problems + tuple(f"{row.task_id}: {failure}" for row in self.rows for failure in row.failures)
 
     def sentence(self) -> str:
-        """The proof in one line."""
+        """The result in one line."""
         found = f"{len(self.failures)} failures" if self.failures else "sound"
         return (
             f"{self.suite} ({self.split}): {len(self.drawn)} tasks, {found}; the rules are worth "
@@ -51,21 +51,22 @@ class CheckReport:
 
     @property
     def headroom(self) -> float:
-        """What knowing the rules is worth: mean score of the oracle less that of the naive way."""
+        """The value of knowing the rules: the oracle's mean score minus the naive solution's."""
         return sum(row.oracle - row.naive for row in self.drawn) / len(self.drawn)
 
     @property
     def milliseconds(self) -> float:
-        """The median of the verifications, in the harness alone; those of other tasks may lie in between."""
+        """Median duration of a verification, without its sandbox commands. Other tasks run concurrently, which may add
+        to it."""
         return sorted(row.milliseconds for row in self.rows)[len(self.rows) // 2]
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Those that its tasks are of, or several joined by +."""
+        """The families of its tasks; several families of one task are joined by +."""
         return tuple(dict.fromkeys(row.family for row in self.drawn))
 
     def of(self, family: str) -> "CheckReport":
-        """The part about one family."""
+        """The report for one family."""
         rows = tuple(row for row in self.rows if row.family == family)
         return CheckReport(family, self.split, rows, ())
 
@@ -81,13 +82,13 @@ async def check_suite(
     many_worlds: bool = False,
     tell: Tell = lambda done, wanted: None,
 ) -> CheckReport:
-    """Plays every task in real sandboxes, two at once, and tampers with it. With `many_worlds` each task is of a world
-    and a seed of its own, from these on, and of a suite of one family rules of every type are played besides.
+    """Runs `prove` on every task, two at a time. With `many_worlds`, each task has its own world and seed, counting up
+    from `world` and `seed`; a suite with a single family is then also checked with rules of every type.
 
-    Raises `ConfigError` for a suite that is not `Provable`, `InfraError` where a sandbox fails.
+    Raises `ConfigError` for a suite that is not `Provable`, and `InfraError` if a sandbox fails.
     """
     if not isinstance(suite, Provable):
-        raise ConfigError(f"suite {suite.name}: cannot be proved; it has no oracle and naive")
+        raise ConfigError(f"suite {suite.name}: cannot be checked; it has no oracle and no naive solution")
 
     def drawn() -> list[Task]:
         if many_worlds and isinstance(suite, WorldSuite):
@@ -113,7 +114,7 @@ async def check_suite(
 
 
 def every_type(suite: WorldSuite, split: str, count: int) -> list[Task]:
-    """`count` tasks for each type of rule that the families of a suite can have in a split, where it holds."""
+    """`count` tasks for each rule type that the suite's families can have in a split, with such a rule in force."""
     found = []
     for family in suite.families:
         for name, kind in family.rules.items():
@@ -122,7 +123,7 @@ def every_type(suite: WorldSuite, split: str, count: int) -> list[Task]:
             tries = (forced(suite, family, name, split, number) for number in range(1000, 1000 + 20 * count))
             possible = [task for task in tries if task is not None][:count]
             if not possible:
-                raise ConfigError(f"{family.name}: no place of 20 worlds of {split} can have the rule {name}")
+                raise ConfigError(f"{family.name}: no site in 20 {split} worlds can have the rule {name}")
             found += possible
     return found
 
@@ -134,20 +135,21 @@ def _problems(tasks: list[Task], again: list[Task]) -> list[str]:
     if len({task.id for task in tasks}) < len(tasks):
         problems.append("two tasks share an id")
     if any("|" in task.id or "/" in task.id for task in tasks):
-        problems.append("an id holds '|' or '/'")
+        problems.append("an id contains '|' or '/'")
     return problems
 
 
 def too_little(reports: Sequence[CheckReport]) -> list[str]:
-    """Families whose rules are worth too little to be learnt."""
+    """Families whose rules make too little difference to be worth learning."""
     parts = [report.of(family) for report in reports for family in report.families]
     return [
-        f"{part.suite} ({part.split}): the rules are worth {100 * part.headroom:.0f} points; it takes {LEAST_HEADROOM}"
+        f"{part.suite} ({part.split}): the rules are worth {100 * part.headroom:.0f} points; at least "
+        f"{LEAST_HEADROOM} are required"
         for part in parts
         if 100 * part.headroom < LEAST_HEADROOM
     ]
 
 
 def rubric_of(reports: Sequence[CheckReport]) -> Rubric:
-    """The rubric of all tasks that were drawn."""
+    """The rubric of all generated tasks, without the forced ones."""
     return grade([row.measured for report in reports for row in report.drawn])

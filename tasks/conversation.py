@@ -1,4 +1,4 @@
-"""A conversation as a shipped policy reads it, and how a policy goes on that is written down as a script."""
+"""Support for scripted policies: parses the conversation so far, and replays a script to get the next turn."""
 
 import json
 import re
@@ -14,14 +14,14 @@ from hermes_lab.tools.registry import known_tools
 from hermes_lab.types import Message, ToolCall, ToolResult
 
 Script = Generator[Action, ToolResult, str]
-"""Yields tool calls, is sent the result of each, and returns the answer that ends the turn."""
+"""A generator that yields tool calls, receives the result of each, and returns the final answer."""
 
 _INDEX = re.compile(r"<skills>\n(?P<lines>.*)\n</skills>(?:\s*|\n\nWrite each call as\n.*)\Z", re.DOTALL)
 _ENTRY = re.compile(r'- "(?P<name>[^"\n]+)": (?P<description>.*)')
 
 
 class Exchange(NamedTuple):
-    """What was asked, and what the tools answered since."""
+    """A user request and the tool results since then."""
 
     request: str
     results: tuple[ToolResult, ...]
@@ -29,15 +29,15 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a policy sees. The first exchange is about the task, the others about feedback, or a review."""
+    """A parsed conversation. The first exchange is the task; later ones are feedback or a review."""
 
     skills: Mapping[str, str]
-    """Descriptions by name, from the index that ends the system prompt."""
+    """Skill descriptions by name, from the index at the end of the system prompt."""
     exchanges: tuple[Exchange, ...]
 
     @classmethod
     def read(cls, messages: Sequence[Message]) -> "Conversation":
-        """A request is a user's turn that carries no results."""
+        """Parses messages. A request is a user turn without tool results."""
         skills: dict[str, str] = {}
         exchanges: list[tuple[str, list[ToolResult]]] = []
         for message in messages:
@@ -52,16 +52,16 @@ class Conversation:
 
     @property
     def in_review(self) -> bool:
-        """Whether the agent is asked to look back."""
+        """Whether the last request is for a review."""
         return REVIEW_REQUEST in self.exchanges[-1].request
 
     @property
     def feedback(self) -> tuple[str, ...]:
-        """What was said of each rejected submission."""
+        """The feedback on each rejected submission."""
         return tuple(each.request for each in self.exchanges[1:] if REVIEW_REQUEST not in each.request)
 
     def skill_about(self, site: Site) -> str:
-        """The name of the listed skill that is about a place; empty where there is none."""
+        """The name of the listed skill about a site, or ""."""
         if site.skill_name in self.skills:
             return site.skill_name
         called = site.called.lower()
@@ -71,7 +71,7 @@ class Conversation:
         return ""
 
     def viewed(self, name: str) -> str:
-        """What `skill_view` gave for that skill; empty where it was not viewed."""
+        """The text of a skill that was read with `skill_view`, or ""."""
         for exchange in self.exchanges:
             for result in exchange.results:
                 if result.name == "skill_view" and (found := _viewed(result)) and found[0] == name:
@@ -80,7 +80,7 @@ class Conversation:
 
 
 def _viewed(result: ToolResult) -> tuple[str, str] | None:
-    """The name and the text of a skill; None where there was none."""
+    """The name and the text of a skill in a `skill_view` result; None if there is none."""
     try:
         content = json.loads(result.content)
         return content["name"], content["content"]
@@ -89,17 +89,17 @@ def _viewed(result: ToolResult) -> tuple[str, str] | None:
 
 
 def text_of(result: ToolResult) -> str:
-    """The text that `skill_view` gave; empty where it gave none."""
+    """The skill's text in a `skill_view` result, or ""."""
     found = _viewed(result)
     return found[1] if found else ""
 
 
 def go_on(script: Script, results: Sequence[ToolResult]) -> Message:
-    """The next turn of a script of which so many calls are answered: it is gone through anew, since a policy keeps no
-    state. Raises `ModelError` where a tool that it calls is not there: an episode that goes on would teach that."""
+    """The next turn of a script, given the results so far. Replays the script from the start, since policies are
+    stateless. Raises `ModelError` if a tool is not available, rather than continue and record the failed call."""
     for result in results:
         if not result.executed and "unknown tool" in result.content:
-            raise ModelError(f"this family works with `{result.name}`: add `{_toolset(result.name)}` to agent.toolsets")
+            raise ModelError(f"this family needs `{result.name}`: add `{_toolset(result.name)}` to agent.toolsets")
     try:
         action = next(script)
         for result in results:
@@ -111,6 +111,6 @@ def go_on(script: Script, results: Sequence[ToolResult]) -> Message:
 
 
 def _toolset(tool: str) -> str:
-    """What brings a tool; its own name where nothing else does."""
+    """The toolset that contains a tool; the tool's own name if there is none."""
     known = known_tools().get(tool)
     return known.toolset if known else tool

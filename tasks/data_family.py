@@ -1,4 +1,4 @@
-"""The base of families whose words are data."""
+"""Base class of families whose texts are in YAML files."""
 
 import sys
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from hermes_lab.tasks.family import Action, Entity, Family, H, Rule, RuleType, S
 from hermes_lab.tasks.words import Phrases, load_by_split, load_words, read_words
 
 Words = SimpleNamespace
-"""The vocabulary of a split: texts, format strings and tuples of both, by their names in `words.yaml`."""
+"""The vocabulary of a split: texts, format strings and tuples of them, by their names in `words.yaml`."""
 
 
 def words_by_split(module_file: str) -> Mapping[str, Words]:
-    """The `vocabularies` of `words.yaml` in the folder of a module, which passes its `__file__`."""
+    """The `vocabularies` of `words.yaml` in the folder of `module_file`, the calling module's `__file__`."""
     found = load_by_split(module_file, dict[str, Any])
     return {split: Words(**{name: _frozen(value) for name, value in words.items()}) for split, words in found.items()}
 
@@ -28,14 +28,15 @@ def _frozen(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Look:
-    """A tool call before the work. `argument` is a format string over `task`, the instance."""
+    """A tool call that explores the workspace. `argument` is a format string with the placeholder `task`, the
+    instance."""
 
     tool: str
     argument: str
     thought: str
 
     def at(self, task: TaskInstance) -> Action:
-        """The call for a task."""
+        """The call for a task instance."""
         name = "path" if self.tool == "read_file" else "command"
         return Action(self.tool, {name: self.argument.format(task=task)}, self.thought)
 
@@ -43,10 +44,10 @@ class Look:
 class DataFamily(Family[H, S]):
     """A family in a folder `DOMAIN/NAME`. Its `words.yaml` has these sections:
 
-    - `family`: noun, summary and subject; `domain` where the folder's parent is not it.
-    - `vocabularies`: the words of each split, as `words[split]`.
+    - `family`: noun, summary and subject; also `domain`, if it is not the name of the parent folder.
+    - `vocabularies`: the words of each split, available as `words[split]`.
     - `prompt`: the parts of a prompt in order, each with the phrases of each split.
-    - `explore`: the tool calls before the work, if other than those of `Family`.
+    - `explore`: the tool calls of `explore`, if they differ from those of `Family`.
     """
 
     def __init__(self, module_file: str, rules: Mapping[str, RuleType]) -> None:
@@ -59,7 +60,7 @@ class DataFamily(Family[H, S]):
         self._explore = load_words(module_file, tuple[Look, ...], "explore") if "explore" in sections else None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """The `FAMILY` of a module is pickled by the name of the module: rules hold functions, which have no pickle."""
+        """Pickles a module's `FAMILY` by the module's name, since rules contain functions that cannot be pickled."""
         module = type(self).__module__
         if getattr(sys.modules.get(module), "FAMILY", None) is self:
             return _family_of, (module,)
@@ -72,13 +73,13 @@ class DataFamily(Family[H, S]):
         )
 
     def statement(self, rule: Rule, *paths: str) -> str:
-        """The rule as a skill tells it. `paths` keep their case at the beginning."""
+        """The rule as a skill states it. A sentence that starts with one of the `paths` keeps its case."""
         return f"{sentence(rule.paraphrases[0], *paths)}.\n\n{sentence(rule.instruction)}."
 
     def ask(self, entity: Entity, draws: Draws, *paths: str, complaint: str = "", **names: Any) -> str:
-        """The prompt: a phrase for each part, filled with `names`, with `complaint` after the first.
+        """The prompt: a phrase for each part, filled with `names`, with `complaint` after the first part.
 
-        It begins with a capital, unless it begins with one of the `paths`.
+        It is capitalised, unless it starts with one of the `paths`.
         """
         filled = {"place": entity.called(self.noun), **names}
         first, *rest = (entity.phrase(draws, part).format(**filled) for part in self.prompt.values())

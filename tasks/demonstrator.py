@@ -1,8 +1,8 @@
-"""The demonstrator: full episodes as a good agent would make them, to fine-tune small models on.
+"""The demonstrator: a scripted policy that acts like a good agent, to generate SFT data for small models.
 
-`hermes-lab experiment -c configs/demonstrations.yaml` has it work through the real system, so that what is trained on
-is what a model will see: skills that help, that are about something else, that were true once; mistakes of its own and
-how it gets over them; reviews that create, patch, and rightly write nothing."""
+`hermes-lab experiment -c configs/demonstrations.yaml` runs it through the real system, so that its episodes contain
+what a model will encounter: helpful, irrelevant and outdated skills; the policy's own mistakes and how it recovers;
+reviews that create a skill, patch one, or correctly write nothing."""
 
 import posixpath
 import re
@@ -19,12 +19,12 @@ from hermes_lab.tasks.subtasks import Subtask
 from hermes_lab.types import ToolResult
 
 _SHELL = re.compile(r"[|;&<>`$\n]")
-"""What makes a command more than a call of one program: its first name alone would not decide whether it fails."""
+"""Shell syntax in a command. Such a command may succeed even if its first program is mistyped."""
 
-# A small model does well what it can go on copying, and decides well where one token decides. So a thought begins as
-# the name of the skill would, and goes on as in the list or not; the review first says again what its request said, and
-# then names the skill as the request named the place. What follows such a point is said in one way alone, since words
-# that vary there are what small models mix up.
+# Small models are good at copying, and at decisions that depend on a single token. So a thought starts with the name
+# that the skill would have, and the next tokens say whether that skill is listed. A review first repeats its request,
+# then names the skill in the request's words for the site. After such a decision the wording is fixed, since small
+# models confuse variants there.
 DEMONSTRATED: Words = MappingProxyType(
     {
         "view": ('Skill "{skill}" is listed: I read it first.',),
@@ -64,10 +64,11 @@ DEMONSTRATED: Words = MappingProxyType(
 
 
 def demonstrator(seed: int = 0, stumble: float = 0.12, look: bool = True) -> TaskAwarePolicy:
-    """A learner that captures everything. It looks around before it works, so that it writes over
-    nothing that it never saw; `look: false` is for work that writes over nothing, and for small models. In a share
-    `stumble` of the tasks it mistypes something, reads the error, looks, and does it rightly: no failed call is ever
-    made again."""
+    """A learner that captures every rule.
+
+    With `look` it explores the workspace first, so that it never overwrites files that it has not seen; set it to False
+    for tasks that overwrite nothing, and for small models. In a share `stumble` of the tasks it mistypes a name, reads
+    the error, looks the name up and corrects it. It never repeats a failed call."""
     check_rates(stumble=stumble)
     return TaskAwarePolicy(lambda task: Demonstrator(task, seed=seed, stumble=stumble, look=look))
 
@@ -81,7 +82,7 @@ class Demonstrator(Learner):
     words: ClassVar[Words] = DEMONSTRATED
 
     def do(self, subtask: Subtask, rule: Rule | None, thought: str) -> Steps:
-        """A look around, unless the moves begin with it; perhaps a slip of the hand; then the moves."""
+        """Explores, unless the solution starts with the same call; may mistype a name; then solves the subtask."""
         actions = subtask.solve(rule)
         explore = [look for look in subtask.explore() if self.look and not _same_call(look, actions[0])]
         yield from thinking(thought, explore)
@@ -91,8 +92,8 @@ class Demonstrator(Learner):
         yield from thinking(thought, actions)
 
     def _stumble(self, subtask: Subtask, actions: Sequence[Action], thought: str) -> Generator[Action, ToolResult, str]:
-        """A name is mistyped, and found by looking: that of the program that the first move runs, of a page, or of a
-        file. Returns what is thought next."""
+        """Mistypes the name of the first action's program, of a page or of a file, and then looks it up. Returns the
+        next thought."""
         draws, first = self.draws("mistype", subtask.site.entity.name), actions[0]
         command = str(first.arguments.get("command", ""))
         program = command.split(" ", 1)[0]
@@ -120,12 +121,12 @@ class Demonstrator(Learner):
 
 
 def mistyped(path: str, draws: Draws) -> str:
-    """A path with two neighbouring letters of its name swapped."""
+    """A path with two adjacent letters of its name swapped."""
     folder, name = posixpath.split(path)
-    sites = [n for n in range(len(name) - 1) if name[n : n + 2].isalpha() and name[n] != name[n + 1]]
-    if not sites:
+    positions = [n for n in range(len(name) - 1) if name[n : n + 2].isalpha() and name[n] != name[n + 1]]
+    if not positions:
         return f"{path}x"
-    n = draws.choice(sites)
+    n = draws.choice(positions)
     return posixpath.join(folder, name[:n] + name[n + 1] + name[n] + name[n + 2 :])
 
 
@@ -134,5 +135,5 @@ def _same_call(one: Action, other: Action) -> bool:
 
 
 def _changed(action: Action, command: str, thought: str = "") -> Action:
-    """The move with another command."""
+    """The action with another command."""
     return Action(action.tool, {**action.arguments, "command": command}, thought or action.thought)

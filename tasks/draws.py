@@ -1,4 +1,4 @@
-"""Seeded draws: what every generated world and task is made of."""
+"""Seeded random draws, from which worlds and tasks are generated."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class Draws:
-    """Seeded draws that stay the same on every Python version.
+    """Seeded random draws that are the same on every Python version.
 
-    Python promises this for `Random.random` with a string seed only, so everything here is made of it.
+    Python only guarantees this for `Random.random` with a string seed, so all methods are based on it.
     """
 
     def __init__(self, *key: object) -> None:
@@ -22,7 +22,7 @@ class Draws:
         return self._random.random()
 
     def integer(self, low: int, high: int) -> int:
-        """Uniform in low..high, both included."""
+        """Uniform in [low, high], both inclusive."""
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
@@ -30,7 +30,7 @@ class Draws:
         return items[int(self._random.random() * len(items))]
 
     def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
-        """One of `items`, with a probability in proportion to its weight."""
+        """One of `items`, with probability proportional to its weight."""
         sums = list(accumulate(weights))
         point = self._random.random() * sums[-1]
         return next((item for item, end in zip(items, sums, strict=True) if point < end), items[-1])
@@ -44,7 +44,7 @@ class Draws:
         return mixed
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """`count` different ones of `items`. Raises `ValueError` where there are fewer."""
+        """`count` of `items` without replacement. Raises `ValueError` if there are fewer."""
         if count > len(items):
             raise ValueError(f"cannot draw {count} of {len(items)}")
         return self.shuffled(items)[:count]

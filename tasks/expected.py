@@ -1,22 +1,22 @@
-"""The calibration weight: what the calibrated learner's success rate must be, in closed form.
+"""The expected success rate of the calibrated learner, in closed form.
 
-A task is about a set S of places, drawn by the world's shares q without replacement. At each of them the learner acts
-on what it believes, and the task succeeds where all of that is right. With probability s (slip) it goes the naive way
-everywhere and learns nothing. Else whatever it was wrong about is told, and captured with probability c, each by
-itself; a place about which it is right teaches nothing, so a coin that is thrown there all the same changes nothing.
-So the first good coin of a place decides, and for any set A of places
+A task involves a set S of sites, drawn without replacement with the world's shares q. At each site the learner follows
+the rule it knows, and the task succeeds if that is right at all of them. With probability s (slip) the learner uses the
+naive solution everywhere and learns nothing. Otherwise it is told every rule that it got wrong, and captures each
+independently with probability c. A site that it got right teaches nothing, so an extra draw there makes no difference:
+a site is learned at its first successful draw. For any set A of sites
 
-    m(A) = s + (1 - s) E_S[(1 - c)^|S & A|]        no coin of A is good in one task
-    m(A)^n                                         nor in any of n tasks, which are independent
+    m(A) = s + (1 - s) E_S[(1 - c)^|S & A|]        one task captures nothing about A
+    m(A)^n                                         n independent tasks capture nothing about A
 
-With one place a task and no drift this gives the law of the suites, where R are the places that have a rule:
+With one site per task and no drift, this gives the learning curve, where R is the set of sites that have a rule:
 
     E[success(n)] = sum_{j not in R} q_j + (1 - s) sum_{j in R} q_j (1 - (1 - c (1 - s) q_j)^n)
 
-and in a uniform world of D places exactly a - (a - i) exp(-r n), with i = P/D, a = i + (1 - s) M/D and
-r = -ln(1 - c (1 - s) / D). Of several places all must be right: inclusion and exclusion over the wrong ones gives that
-from m(A). At a drift the count begins anew for whatever became wrong there, and what was captured before it matters in
-one way: as what is believed now.
+In a uniform world of D sites that is exactly a - (a - i) exp(-r n), with i = P/D, a = i + (1 - s) M/D and
+r = -ln(1 - c (1 - s) / D). With several sites per task all must be right; that probability follows from m(A) by
+inclusion-exclusion over the wrong ones. At a drift the count restarts for every site that becomes wrong; earlier
+captures only matter as what the learner believes at the drift.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,14 +26,14 @@ from typing import NamedTuple
 
 from hermes_lab.tasks.worlds import WorldSpec
 
-Places = frozenset[int]
+Sites = frozenset[int]
 Epoch = tuple[str, ...]
-"""What is true at each place: the name of a rule, or "" where the obvious way is right."""
+"""The rule in force at each site, or "" if the naive solution is right."""
 
 
-class _Place(NamedTuple):
-    """Whether the learner is right at the task's time although it captured nothing in the task's own epoch: where it
-    had captured something before the drift, and where it had not."""
+class _SiteState(NamedTuple):
+    """Whether the learner is right at a site if it captured nothing there in the task's epoch: given that it captured
+    something before the drift (`captured`), and that it did not (`fresh`)."""
 
     captured: bool
     fresh: bool
@@ -48,12 +48,12 @@ def expected_success(
     number: int | None = None,
     known: Collection[int] = (),
 ) -> float:
-    """The probability that `learner` does a task right at the first try.
+    """The probability that the first submission of `learner` is right.
 
-    `n` tasks are in its library's past; the task itself has this `number` (n, unless rounds are larger than one task).
-    `known` are the places, in the order of `WorldSpec.shares`, whose drawn rule a library told from the beginning,
-    whether it is in force or not. Skills off is `capture` 0. `spec.discovery` costs attempts and no more; with salience
-    `symptom` nothing is ever told, so nothing is captured.
+    The learner's library was frozen after `n` tasks; `number` is the number of the task itself (by default n; it is
+    larger if rounds have several tasks). `known` are the sites, in the order of `WorldSpec.shares`, whose drawn rule
+    the initial library states, in force or not. For an arm without skills, use `capture` 0. `spec.discovery` only costs
+    attempts; with salience `symptom` rejections state no rules, so nothing is captured.
     """
     capture = 0.0 if spec.salience == "symptom" else capture
     number = n if number is None else number
@@ -61,10 +61,10 @@ def expected_success(
     begin = tuple("drawn" if site in known else "" for site in range(spec.sites))
     if not spec.drift_at or number < spec.drift_at:
         before, after, truth = 0, n, first
-        sites = [_Place(begin[j] == truth[j], begin[j] == truth[j]) for j in range(spec.sites)]
+        sites = [_SiteState(begin[j] == truth[j], begin[j] == truth[j]) for j in range(spec.sites)]
     else:
         before, after, truth = min(n, spec.drift_at), max(0, n - spec.drift_at), second
-        sites = [_Place(first[j] == truth[j], begin[j] == truth[j]) for j in range(spec.sites)]
+        sites = [_SiteState(first[j] == truth[j], begin[j] == truth[j]) for j in range(spec.sites)]
     total = 0.0
     for chosen, probability in task_sets(spec).items():
         naive = all(not truth[j] for j in chosen)
@@ -74,7 +74,7 @@ def expected_success(
 
 
 def epochs(spec: WorldSpec) -> tuple[Epoch, Epoch]:
-    """What is true at each place before the drift, and after it."""
+    """The rules in force before and after the drift."""
     ruled = [(site < spec.ruled) != spec.decoy for site in range(spec.sites)]
     first = tuple("drawn" if each else "" for each in ruled)
     if spec.drift == "invert":
@@ -83,9 +83,9 @@ def epochs(spec: WorldSpec) -> tuple[Epoch, Epoch]:
 
 
 @lru_cache(maxsize=64)
-def task_sets(spec: WorldSpec) -> dict[Places, float]:
-    """The probability that a task is about each set of places, by going through every order of drawing them."""
-    found: dict[Places, float] = {}
+def task_sets(spec: WorldSpec) -> dict[Sites, float]:
+    """The probability of each set of sites in a task, summed over all orders of drawing them."""
+    found: dict[Sites, float] = {}
     for drawn in permutations(range(spec.sites), spec.pieces):
         probability, left = 1.0, 1.0
         for site in drawn:
@@ -96,24 +96,27 @@ def task_sets(spec: WorldSpec) -> dict[Places, float]:
 
 
 @lru_cache(maxsize=100_000)
-def _missed(spec: WorldSpec, capture: float, slip: float, sites: Places) -> float:
-    """m(A): the probability that one task captures nothing about any of these places."""
+def _missed(spec: WorldSpec, capture: float, slip: float, sites: Sites) -> float:
+    """m(A): the probability that one task captures nothing about any of these sites."""
     lost = sum(p * (1 - capture) ** len(chosen & sites) for chosen, p in task_sets(spec).items())
     return slip + (1 - slip) * lost
 
 
 def _all_right(
-    chosen: Places, sites: Sequence[_Place], before: int, after: int, missed: Callable[[Places], float]
+    chosen: Sites, sites: Sequence[_SiteState], before: int, after: int, missed: Callable[[Sites], float]
 ) -> float:
-    """The probability that all of `chosen` are right after so many tasks `before` and `after` the drift."""
+    """The probability that all of `chosen` are right, given the numbers of tasks `before` and `after` the drift."""
     return sum((-1.0) ** len(wrong) * _all_wrong(wrong, sites, before, after, missed) for wrong in _subsets(chosen))
 
 
 def _all_wrong(
-    wrong: Places, sites: Sequence[_Place], before: int, after: int, missed: Callable[[Places], float]
+    wrong: Sites, sites: Sequence[_SiteState], before: int, after: int, missed: Callable[[Sites], float]
 ) -> float:
-    """The probability that all of `wrong` are: none was captured after the drift; before it, those were not that would
-    be right by that, and those were that would be right without."""
+    """The probability that all of `wrong` are wrong.
+
+    Then none of them was captured after the drift. Before it, those that a capture would make right were not captured,
+    and those that are right without a capture were captured.
+    """
     if any(sites[j].captured and sites[j].fresh for j in wrong):
         return 0.0
     uncaptured = frozenset(j for j in wrong if sites[j].captured)
@@ -122,6 +125,6 @@ def _all_wrong(
     return earlier * missed(wrong) ** after
 
 
-def _subsets(sites: Places) -> Iterator[Places]:
+def _subsets(sites: Sites) -> Iterator[Sites]:
     sizes = (combinations(sorted(sites), size) for size in range(len(sites) + 1))
     return map(frozenset, chain.from_iterable(sizes))

@@ -1,8 +1,8 @@
-"""What a family of tasks is: one kind of work, and the hidden rules that can hold in it.
+"""Task families: one kind of work each, and the hidden rules that it can have.
 
-A family draws what a place is like (`shape`) and what a task there shows (`scene`); neither is given the place's rule,
-so no prompt and no file can tell it. The rule comes in where work is judged (`judge`) and where the shipped policies
-do it (`moves`).
+A family generates the configuration of a site (`site_config`) and the tasks at that site (`instance`). Neither depends
+on the site's rule, so no prompt or file can leak it. Only the verifier (`judge`) and the scripted policies (`solve`,
+`skill_body`) use the rule.
 """
 
 import re
@@ -18,19 +18,19 @@ from hermes_lab.types import Page
 
 @dataclass(frozen=True)
 class Entity:
-    """Who or what a piece of work is about, by name. `split` chooses the words of prompts."""
+    """The name and description of a site. `split` selects the words of its prompts."""
 
     name: str
-    """A short real word, in small ASCII letters: fit for files, modules and services."""
+    """A short English word in lower-case ASCII, valid in names of files, modules and services."""
     about: str
     """What it does, without its name: "looks after the cars and vans"."""
     split: str
     wording: str = "varied"
-    """`near`: prompts name the site, in one wording. `varied`: in many. `far`: prompts and paths tell only what it
-    does."""
+    """`near`: prompts name the site, always in the same wording. `varied`: in various wordings. `far`: prompts and
+    paths only say what it does."""
 
     def called(self, noun: str) -> str:
-        """How a prompt names it, after an article-free `noun` of the family: "the fleet desk"."""
+        """How prompts refer to it, such as "the fleet desk"; `noun` is the family's, without an article."""
         return f"the {noun} that {self.about}" if self.wording == "far" else f"the {self.name} {noun}"
 
     def slug(self, noun: str) -> str:
@@ -38,27 +38,28 @@ class Entity:
         return noun if self.wording == "far" else self.name
 
     def phrase(self, draws: Draws, phrases: Mapping[str, Sequence[str]]) -> str:
-        """One of the split's `phrases`. No two splits share one."""
+        """One of the split's `phrases`. Splits do not share phrases."""
         own = phrases[self.split]
         return own[0] if self.wording == "near" else draws.choice(own)
 
 
 @dataclass(frozen=True)
 class RuleType:
-    """A type of hidden rule. `paraphrases` (the rule in an owner's words) and `instruction` (what to do about it: an
-    exact imperative that begins small and ends without a full stop) are format strings over what `draw` gives."""
+    """A type of hidden rule. `paraphrases` state the rule in the words of the site's owner; `instruction` says exactly
+    what to do, as an imperative in lower case without a full stop. Both are format strings for the literals of
+    `draw`."""
 
     paraphrases: tuple[str, ...]
     instruction: str
     draw: Callable[[Draws, Any], Mapping[str, Any]] = lambda draws, site_config: {}
-    """The rule's literals, from the shape of its place."""
+    """Draws the rule's literals for a `site_config`."""
     unseen: bool = False
-    """Whether it holds in held-out worlds alone."""
+    """Whether it only occurs in held-out worlds."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One hidden rule: a type and its literals."""
+    """A hidden rule: a type and its literals."""
 
     type: str
     paraphrases: tuple[str, ...]
@@ -71,9 +72,10 @@ class Rule:
         return dict(self.literals)[name]
 
     def stated_in(self, text: str) -> bool:
-        """Whether somebody tells this very rule in `text`."""
+        """Whether `text` states exactly this rule."""
         return any(
-            # A sentence may begin with it; other capitals tell rules apart. Few texts need the pattern to be made.
+            # The first letter may be a capital, at the start of a sentence; otherwise case distinguishes rules. The
+            # substring test avoids most regular expressions.
             words[1:] in text
             and re.search(rf"(?<![\w-])(?i:{re.escape(words[0])}){re.escape(words[1:])}(?![\w-])", text) is not None
             for words in (self.instruction, *self.paraphrases)
@@ -81,7 +83,7 @@ class Rule:
 
 
 def draw_rule(name: str, kind: RuleType, draws: Draws, site_config: object) -> Rule:
-    """A rule of that type for a place of that shape."""
+    """Draws a rule of type `kind` for a site."""
     literals = kind.draw(draws, site_config)
     return Rule(
         type=name,
@@ -94,29 +96,28 @@ def draw_rule(name: str, kind: RuleType, draws: Draws, site_config: object) -> R
 
 @dataclass(frozen=True, kw_only=True)
 class TaskInstance:
-    """What one piece of work shows. Families derive from it to keep what judging needs; paths are relative."""
+    """The visible content of one subtask. Subclasses add what the verifier needs. Paths are relative."""
 
     request: str
-    """The prompt: as a person would write it, and complete but for the rule."""
+    """The prompt, as a person would write it. Complete except for the rule."""
     files: Mapping[str, str] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
-    """Bash commands that make what a text cannot be: modes, links, binaries."""
+    """Bash commands that create what text files cannot express: modes, links, binaries."""
     pages: tuple[Page, ...] = ()
     inputs: tuple[str, ...] = ()
-    """Files that must stay as they are."""
+    """Files that must not change."""
     outputs: tuple[str, ...] = ()
-    """Files that are judged."""
+    """Files that the verifier judges."""
 
 
 def sentence(text: str, *names: str) -> str:
-    """The text with a capital at its beginning, unless it begins with one of the `names` of files, which keep their
-    case."""
+    """Capitalises the text, unless it starts with one of `names`, such as a file name."""
     return text if text.startswith(names) else f"{text[0].upper()}{text[1:]}"
 
 
 @dataclass(frozen=True)
 class Action:
-    """One tool call of a shipped policy, with what it thinks before."""
+    """A tool call of a scripted policy, with the text before it."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -124,16 +125,16 @@ class Action:
 
 
 def shell(command: str, thought: str = "") -> Action:
-    """A command in the terminal."""
+    """A call of the terminal tool."""
     return Action("terminal", {"command": command}, thought)
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """One judgement, with its reason.
+    """The score of one criterion, with the reason if it is not met.
 
-    `ruled`: the hidden rule decides it. Where such a criterion alone fails, the owner tells the rule; otherwise the
-    reasons of the others, which must hold nothing of it.
+    `ruled`: the hidden rule decides it. If only such criteria fail, the rejection states the rule; otherwise it gives
+    the reasons of the other failed criteria, which must not reveal the rule.
     """
 
     name: str
@@ -143,7 +144,7 @@ class Criterion:
 
 
 def criterion(name: str, holds: bool, reason: str, *, ruled: bool = False) -> Criterion:
-    """A criterion that holds or not; `reason` says what is wrong where it does not."""
+    """A pass/fail criterion; `reason` says what is wrong if it fails."""
     return Criterion(name, float(holds), "" if holds else reason, ruled)
 
 
@@ -152,50 +153,50 @@ S = TypeVar("S", bound=TaskInstance)
 
 
 class Family(ABC, Generic[H, S]):
-    """One kind of work. `H` is the shape of a place, `S` the scene of a task."""
+    """A task family. `H` is the type of a site's configuration, `S` that of a task instance."""
 
     name: str
     domain: str
     noun: str
-    """What its places are: desks, modules, services."""
+    """The kind of its sites, such as `desk`, `module` or `service`."""
     summary: str
     """One line for `tasks list`."""
     rules: Mapping[str, RuleType]
     subject: str
-    """What a skill about a place is about, over `{site}`: "how the totals of {place} are made"."""
+    """The topic of a skill about a site, a format string: "how the totals of {place} are made"."""
 
     def kinds(self, site_config: H) -> tuple[str, ...]:
-        """The types of rules that a place of that shape may have."""
+        """The rule types that a site with this configuration can have."""
         return tuple(self.rules)
 
     @abstractmethod
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> H:
-        """What lasts at a place: names, columns, layouts.
+        """Draws the lasting properties of a site: names, columns, layouts.
 
-        `kind` is the type of rule that the place has or might have; most families make nothing of it.
+        `kind` is the type of the rule drawn for the site, in force or not; most families ignore it.
         """
 
     @abstractmethod
     def instance(self, entity: Entity, site_config: H, draws: Draws) -> S:
-        """One piece of work there, on which every rule of `kinds(site_config)` makes a difference."""
+        """Draws a task instance at a site. Every rule type of `kinds(site_config)` must change its right result."""
 
     @abstractmethod
     async def judge(
         self, instance: S, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Judges the workspace where `rule` holds; without one the obvious way is right. Follows no link, changes
-        nothing, and takes nothing from the prose of `answer`."""
+        """Judges the workspace under `rule`; if None, the naive solution is right. Must not follow links, change the
+        workspace, or use the prose of `answer`."""
 
     @abstractmethod
     def solve(self, instance: S, rule: Rule | None) -> tuple[Action, ...]:
-        """The tool calls of someone who believes that `rule` holds, or that nothing special does. They overwrite
-        what an earlier attempt left."""
+        """The tool calls that solve the instance under `rule`; if None, the naive solution. They overwrite the results
+        of earlier attempts."""
 
     def explore(self, instance: S) -> tuple[Action, ...]:
-        """How somebody looks around before the work: for demonstrations. Changes nothing."""
+        """Read-only tool calls that explore the workspace before the work, for demonstrations."""
         return (shell("ls", "First a look around."),)
 
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
-        """What a skill about the place tells. Small models need the literal command or form in it."""
+        """The body of a skill that states the rule. Small models need the literal command or format in it."""
         paraphrase = rule.paraphrases[0]
         return f"{paraphrase[0].upper()}{paraphrase[1:]}.\n\n{rule.instruction[0].upper()}{rule.instruction[1:]}."

@@ -1,4 +1,5 @@
-"""What the owner of a place says of a rejected submission. It tells a rule at most, never a part of the answer."""
+"""Feedback on rejected submissions, in the voice of a site's owner. It may state the rule, but never part of the
+answer."""
 
 from collections.abc import Sequence
 
@@ -25,14 +26,14 @@ TOLD = {
     ),
 }
 PLAIN = "nothing special holds for {place}, the plain way is right"
-"""What is told besides the reasons where no rule holds: to somebody who was misled by a wrong skill, and to somebody
-who made an ordinary mistake, for a judge cannot tell them apart."""
+"""Added to the reasons if no rule holds. The verifier cannot tell whether a wrong skill or an ordinary mistake caused
+the rejection."""
 
 
 def write_feedback(
     subtasks: Sequence[Subtask], judged: Sequence[Sequence[Criterion]], spec: WorldSpec, attempt: int, draws: Draws
 ) -> str:
-    """One line for each piece that was rejected."""
+    """One line per rejected subtask."""
     lines = []
     for subtask, criteria in zip(subtasks, judged, strict=True):
         failed = [each for each in criteria if each.score < 1.0]

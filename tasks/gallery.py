@@ -1,4 +1,4 @@
-"""One task as a person would look at it, in Markdown; and the gallery of docs/suites.md, one real task of each family.
+"""Renders tasks as Markdown, and updates the gallery of docs/suites.md, which shows one real task of each family.
 
 python -m hermes_lab.tasks.gallery docs/suites.md
 """
@@ -25,11 +25,11 @@ from hermes_lab.types import Page, Task, Verdict
 
 BEGIN, END = "<!-- gallery: python -m hermes_lab.tasks.gallery docs/suites.md -->", "<!-- end of the gallery -->"
 WIDEST = 160
-"""Characters of a line that is shown."""
+"""Maximum characters per line."""
 
 
 async def verdicts(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> dict[str, Verdict]:
-    """What the verifier says of one who does nothing, of the obvious way, and of the oracle, each from the start."""
+    """The verdicts on doing nothing, on the naive solution and on the oracle, each in a fresh sandbox."""
     found = {}
     for name, actions in (("nothing", ()), ("naive", suite.naive(task)), ("oracle", suite.oracle(task))):
         async with open_sandbox() as sandbox:
@@ -42,7 +42,7 @@ async def verdicts(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> di
 
 
 def rejection(suite: WorldSuite, task: Task) -> str:
-    """What the owners say once somebody has done everything but follow the rules."""
+    """The feedback that states the rules, on a submission that only fails to follow them."""
     subtasks = [subtask for subtask in subtasks_of(task.truth) if subtask.site.ruled]
     missed = [[Criterion("rule", 0.0, "it is not right", ruled=True)]] * len(subtasks)
     attempt = suite.spec.discovery + 1
@@ -50,27 +50,27 @@ def rejection(suite: WorldSuite, task: Task) -> str:
 
 
 def card(suite: object, task: Task, judged: Mapping[str, Verdict], *, files: int, lines: int) -> str:
-    """A task in Markdown: `files` of its files, `lines` of each."""
+    """A task in Markdown, with up to `files` of its files and `lines` lines of each."""
     subtasks = subtasks_of(task.truth)
     parts = [_quoted(task.prompt), "Workspace:", _tree(task)]
     parts += [_block(text, lines, path) for path, text in _readable(task)[:files]]
     parts += [_pages(task.pages, lines)] if task.pages else []
     parts += ["Hidden rule (a spoiler): " + "; ".join(map(_rule, subtasks)) + "."] if subtasks else []
     if isinstance(suite, WorldSuite) and task.triggers:
-        parts += ["A rejection tells:", _quoted(rejection(suite, task))]
+        parts += ["A rejection says:", _quoted(rejection(suite, task))]
     parts += [_table(judged)] if judged else []
     return "\n\n".join(parts)
 
 
 def example(family: str) -> tuple[WorldSuite, Task]:
-    """The task that stands for a family: the first of world 0 in which a rule triggers."""
+    """The example task of a family: the first task of world 0 in which a rule triggers."""
     suite = WorldSuite(family, (load_family(family),), WorldSpec())
     tasks = suite.load(split="train", count=50, seed=0, world=0)
     return suite, next(task for task in tasks if task.triggers)
 
 
 async def entry(name: str, open_sandbox: OpenSandbox) -> str:
-    """A family's part of the gallery."""
+    """A family's section of the gallery."""
     suite, task = example(name)
     family = suite.families[0]
     judged = await verdicts(suite, task, open_sandbox)
@@ -78,12 +78,12 @@ async def entry(name: str, open_sandbox: OpenSandbox) -> str:
 
 
 async def gallery(open_sandbox: OpenSandbox) -> dict[str, str]:
-    """The parts of all families, by name, in the order of their domains."""
+    """The sections of all families, by name, in the order of their domains."""
     return {name: await entry(name, open_sandbox) for families in domains().values() for name in families}
 
 
 def replaced(page: str, parts: Sequence[str]) -> str:
-    """A page with its gallery made anew. Raises `ValueError` for a page without the markers."""
+    """The page with its gallery replaced by `parts`. Raises `ValueError` for a page without the markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -92,7 +92,7 @@ def replaced(page: str, parts: Sequence[str]) -> str:
 
 
 def main(path: Path) -> None:
-    """Writes the gallery into a page."""
+    """Updates the gallery in a page."""
     from hermes_lab.sandbox import open_sandbox
 
     parts = anyio.run(gallery, partial(open_sandbox, SandboxConfig()))
@@ -110,7 +110,7 @@ def _tree(task: Task) -> str:
 
 
 def _readable(task: Task) -> list[tuple[str, str]]:
-    """Its files, the house's programs last."""
+    """The files of a task, with programs last."""
     return sorted(task.files.items(), key=lambda each: each[1].startswith("#!"))
 
 
@@ -130,14 +130,14 @@ def _pages(pages: Sequence[Page], lines: int) -> str:
 def _rule(subtask: Subtask) -> str:
     site = subtask.site
     if not site.ruled:
-        return f"none holds for {site.called}; the obvious way is right"
-    return f"for {site.called}, {site.drawn.paraphrases[0]}. Who knows it will {site.drawn.instruction}"
+        return f"none holds for {site.called}; the naive solution is right"
+    return f"for {site.called}, {site.drawn.paraphrases[0]}. To follow it: {site.drawn.instruction}"
 
 
 def _table(judged: Mapping[str, Verdict]) -> str:
     names = list(dict.fromkeys(name for verdict in judged.values() for name in verdict.criteria))
     rows = [
-        "| criterion | " + " | ".join(judged) + " | what is said where it fails |",
+        "| criterion | " + " | ".join(judged) + " | reason if it fails |",
         "|---" * (len(judged) + 2) + "|",
     ]
     for name in names:

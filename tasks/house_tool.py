@@ -1,7 +1,7 @@
-"""Families whose work is one call of a program in the workspace: a site's rule asks for another flag.
+"""Families whose tasks need one call of a program in the workspace; a site's rule requires an extra flag.
 
-Everything else is in the request, so such a family asks little of a model but to know the rule. What it measures is
-whether skills are written, found and followed.
+The request states everything else, so the tasks are easy once the rule is known. They measure whether skills are
+written, found and followed.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from hermes_lab.tasks.rules import Convention
 
 @dataclass(frozen=True, kw_only=True)
 class ToolInstance(TaskInstance):
-    """A file that the tool is run on."""
+    """A task instance with the file to run the tool on."""
 
     file: str
 
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=ToolInstance)
 
 
 def _flag_rules(call: str, conventions: Mapping[str, Convention[Any, Any]]) -> Mapping[str, RuleType]:
-    """The types of rules that ask for flags; `call` is tool and command: `./ledger sum`."""
+    """Rule types that require flags; `call` is the tool and its command, such as `./ledger sum`."""
     return {
         name: RuleType(each.texts.paraphrases, f"run {call} with {each.texts.flags}", each.draw, each.texts.unseen)
         for name, each in conventions.items()
@@ -33,11 +33,11 @@ def _flag_rules(call: str, conventions: Mapping[str, Convention[Any, Any]]) -> M
 
 
 class HouseTool(DataFamily[H, T], Generic[H, T]):
-    """The tool lies in the workspace under the family's name, with one command, `verb`; its result goes to the file
-    `answer`.
+    """A family with a tool in the workspace, which has the family's name. The tool has one command, `verb`, and writes
+    its result to the file `answer`.
 
-    The `subject` in `words.yaml` is the same for all of them: a model that reviews work with an unknown tool must go by
-    the commands alone.
+    All of these families have the same `subject` in `words.yaml`, so that a model that reviews work with an unfamiliar
+    tool can only rely on the commands.
     """
 
     def __init__(self, module_file: str, conventions: Mapping[str, Convention[H, Any]], verb: str, answer: str) -> None:
@@ -46,11 +46,11 @@ class HouseTool(DataFamily[H, T], Generic[H, T]):
         self.conventions, self.verb, self.answer = conventions, verb, answer
 
     def file_of(self, entity: Entity) -> str:
-        """The name of every file that a site sends."""
+        """The name of the files that a site sends."""
         raise NotImplementedError
 
     def command(self, file: str, rule: Rule | None = None) -> str:
-        """The command where `rule` holds; without one the obvious, naive one."""
+        """The command under `rule`; if None, the naive command."""
         flags = self.conventions[rule.type].texts.flags.format(**dict(rule.literals)) if rule else ""
         return f"./{self.tool} {self.verb} {file} --out {self.answer} {flags}".rstrip()
 
@@ -59,12 +59,13 @@ class HouseTool(DataFamily[H, T], Generic[H, T]):
         return (shell(self.command(instance.file, rule), f"I run ./{self.tool}."),)
 
     def explore(self, instance: T) -> tuple[Action, ...]:
-        """The top of the file, and what the tool can do."""
+        """Shows the top of the file and the tool's help."""
         return (
             shell(f"head -n 8 {instance.file}", "First a look at the file."),
             shell(f"./{self.tool} {self.verb} --help", "And at what the tool can do."),
         )
 
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
-        """What to do, and the whole command: both are in the conversation that a review looks back on."""
+        """The instruction and the complete command, both of which the conversation contains when a review writes the
+        skill."""
         return f"{sentence(rule.instruction)}:\n\n{self.command(self.file_of(entity), rule)}"

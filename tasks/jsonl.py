@@ -1,4 +1,4 @@
-"""A JSONL file as a suite: one task a line, `{"prompt"}` alone is enough."""
+"""JSONL suites: one task per line; only `prompt` is required."""
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -13,17 +13,16 @@ from hermes_lab.types import Page, Task, Verdict
 
 SPLIT = "train"
 _MOST_NESTED = 100
-"""Levels of `metadata`: it goes into each episode, which is written and read where the stack is deeper than here."""
+"""Maximum nesting of `metadata`. It is copied to the episodes, which are encoded and decoded with less stack left."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of the file.
 
-    `expected_output` is compared with the final answer: exactly, but for runs of white space. `verify` is a
-    bash command, or a list of them, run in the workspace after the agent; exit code 0 is success. Where both
-    are given both must hold, where neither is the task is not scored. `files` maps paths inside the workspace
-    to their text; the bash commands of `setup` then make what a text cannot be. `pages` are the web that the
-    agent can search.
+    `expected_output` is compared with the final answer; runs of whitespace count as one space. `verify` is one or more
+    bash commands that run in the workspace after the agent; exit code 0 is success. If both are given, both must hold;
+    if neither is given, the task is not scored. `files` maps paths in the workspace to their text; the bash commands of
+    `setup` then create anything else. `pages` are the web pages that the agent can search.
     """
 
     prompt: str
@@ -38,7 +37,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JsonlSuite:
-    """The tasks of one file. Seed 0 keeps its order, any other shuffles it; `world` changes nothing."""
+    """The tasks of one file. Seed 0 keeps their order, any other seed shuffles them; `world` has no effect."""
 
     splits = (SPLIT,)
 
@@ -49,22 +48,20 @@ class JsonlSuite:
 
     @property
     def size(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return len(self._tasks)
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-        """The first `count` tasks in the seed's order, all of them for a count of 0."""
+        """The first `count` tasks in the order of the seed; all tasks for a count of 0."""
         if split != SPLIT:
-            raise ConfigError(f"suite.split: a JSONL suite is one split, {SPLIT!r}, not {split!r}; leave the field out")
+            raise ConfigError(f"suite.split: a JSONL suite only has {SPLIT!r}, not {split!r}; leave the field out")
         if count > len(self._tasks):
-            raise ConfigError(f"suite.count: {count} tasks are wanted, but {self.path} holds {len(self._tasks)}")
+            raise ConfigError(f"suite.count: {count} tasks requested, but {self.path} has {len(self._tasks)}")
         tasks = Draws("jsonl", seed).shuffled(self._tasks) if seed else self._tasks
         return tasks[: count or None]
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
-        """One criterion for the expected output and one for each command; all must hold. None where the row
-        has neither.
-        """
+        """One criterion for the expected output and one per command; all must hold. None if the row has neither."""
         criteria: dict[str, float] = {}
         expected: str | None = task.truth["expected_output"]
         if expected is not None:
@@ -89,15 +86,15 @@ class JsonlSuite:
             known.add(task.id)
             tasks.append(task)
         if not tasks:
-            raise ConfigError(f"{self.path}:1: holds no task; write one JSON object a line, at least a prompt")
+            raise ConfigError(f"{self.path}:1: no tasks; write one JSON object per line, with at least a prompt")
         return tasks
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """The lines that hold something, with their numbers."""
+        """The non-blank lines with their numbers."""
         try:
             with self.path.open("rb") as file:
                 for number, line in enumerate(file, 1):
-                    text = line.removeprefix(b"\xef\xbb\xbf")  # files that were put together have one inside, too
+                    text = line.removeprefix(b"\xef\xbb\xbf")  # concatenated files have a BOM in the middle
                     if text.strip():
                         yield number, text.rstrip(b"\n")
         except OSError as error:
@@ -130,9 +127,9 @@ def _decode(line: bytes, where: str) -> Row:
         fields = ", ".join(Row.__struct_fields__)
         raise ConfigError(f"{where}: {_lower(reason)}; a row is an object with the fields {fields}") from None
     except RecursionError:
-        raise ConfigError(f"{where}: nested too deeply; {_MOST_NESTED} levels are read") from None
+        raise ConfigError(f"{where}: nested too deeply; at most {_MOST_NESTED} levels are supported") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: not JSON: {error}; write one JSON object a line") from None
+        raise ConfigError(f"{where}: not JSON: {error}; write one JSON object per line") from None
 
 
 def _lower(text: str) -> str:
@@ -145,25 +142,25 @@ def _listed(commands: str | list[str] | None) -> list[str]:
 
 def _check(row: Row, where: str) -> None:
     if not row.prompt.strip():
-        raise ConfigError(f"{where}: field prompt: is empty; say what the agent is to do")
+        raise ConfigError(f"{where}: field prompt: is empty; say what the agent should do")
     if any(c in "|/" or not c.isprintable() for c in row.id):
-        raise ConfigError(f"{where}: field id: {row.id!r} holds '|', '/' or a control character; leave it out")
+        raise ConfigError(f"{where}: field id: {row.id!r} contains '|', '/' or a control character; remove it")
     if row.verify == []:
-        raise ConfigError(f"{where}: field verify: an empty list judges nothing; leave the field out")
+        raise ConfigError(f"{where}: field verify: an empty list verifies nothing; leave the field out")
     for name, commands in (("verify", row.verify), ("setup", row.setup)):
         for command in _listed(commands):
             if not command.strip():
                 raise ConfigError(f"{where}: field {name}: an empty command always succeeds; leave the field out")
             if "\0" in command:
-                raise ConfigError(f"{where}: field {name}: a command holds a NUL character; take it out")
+                raise ConfigError(f"{where}: field {name}: a command contains a NUL character; remove it")
     if _levels(row.metadata) > _MOST_NESTED:
-        raise ConfigError(f"{where}: field metadata: nested too deeply; {_MOST_NESTED} levels are read")
+        raise ConfigError(f"{where}: field metadata: nested too deeply; at most {_MOST_NESTED} levels are supported")
     for path in row.files:
         _check_path(path, row.files, where)
 
 
 def _levels(value: Any) -> int:
-    """How deeply lists and mappings stand in each other."""
+    """The nesting depth of lists and mappings."""
     levels, inside = 0, [value]
     while inside := [each for each in inside if isinstance(each, dict | list)]:
         levels += 1
@@ -176,4 +173,4 @@ def _check_path(path: str, files: dict[str, str], where: str) -> None:
     if str(pure) != path or pure.is_absolute() or ".." in pure.parts or not pure.name or "\0" in path:
         raise ConfigError(f"{where}: field files: {path!r} is not a plain relative path, such as 'data/table.csv'")
     if any(str(parent) in files for parent in pure.parents):
-        raise ConfigError(f"{where}: field files: {path!r} lies in a folder that is itself a file; rename one")
+        raise ConfigError(f"{where}: field files: {path!r} is in a folder that is itself a file; rename one")

@@ -1,4 +1,4 @@
-"""Whether the rows of a JSONL file are tasks at all: they have no oracle, but the worst of them can be told without."""
+"""Checks the rows of a JSONL file. They have no oracle, but unusable tasks can be detected without one."""
 
 import re
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from hermes_lab.tasks.rubric import is_knowledge
 from hermes_lab.types import Task
 
 FEWEST_WORDS = 4
-"""Of a prompt: fewer cannot say what is to be done with what."""
+"""Minimum words of a prompt; fewer cannot say what to do with what."""
 _PATH = re.compile(r"(?<![\w$*?./-])[\w.+-]*[\w+-][./][\w./+-]*\w")
 _TESTED = re.compile(r"(?:\[|\btest)\s+(?:!\s+)?-[a-zA-Z]\s+[\"']?([\w.+-][\w./+-]*)|<\s*[\"']?([\w.+-][\w./+-]*)")
 _SYSTEM = re.compile(r"/?(?:dev|usr|bin|proc|etc)/|[\d.]+$")
 
 
 async def check_rows(suite: JsonlSuite, open_sandbox: OpenSandbox, count: int = 0) -> list[str]:
-    """What is wrong with its first `count` rows (0: with all), `FILE:LINE: ...`; one objection a row."""
+    """Problems of the first `count` rows (0: all), as `FILE:LINE: ...`; at most one per row."""
     tasks = suite.load(split=SPLIT, count=min(count, suite.size), seed=0, world=0)
     found: dict[int, str] = {}
     slots = anyio.CapacityLimiter(AT_ONCE)
@@ -40,12 +40,12 @@ async def check_rows(suite: JsonlSuite, open_sandbox: OpenSandbox, count: int = 
 
 
 async def objection_to(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox) -> str:
-    """Why a row is refused; empty for a good one. What it asks for is not done: nobody here knows how."""
+    """Why a row is rejected; "" for a good one. The task itself is not solved, since rows have no oracle."""
     expected, commands = task.truth["expected_output"], task.truth["verify"]
     if expected is None and not commands:
         return "is vague: nothing can judge it; give `verify`, or `expected_output`"
     if len(task.prompt.split()) < FEWEST_WORDS:
-        return f"is vague: its prompt has fewer than {FEWEST_WORDS} words; say what is to be done with what"
+        return f"is vague: its prompt has fewer than {FEWEST_WORDS} words; say what to do with what"
     if not commands and is_knowledge(task):
         return (
             "is knowledge only: it can be answered without a tool, and its answer alone is judged; give it `files`, "
@@ -61,18 +61,18 @@ async def objection_to(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox)
     if expected is None and judged and not _names(known, judged):
         return f"is vague: neither prompt nor files name what `verify` looks at: {', '.join(judged)}"
     try:
-        explore = [*await _looks(suite, task, open_sandbox, 2), *await _looks(suite, task, open_sandbox, 1)]
+        verdicts = [*await _verdicts(suite, task, open_sandbox, 2), *await _verdicts(suite, task, open_sandbox, 1)]
     except SandboxError as error:
-        return f"cannot be laid out: {error}"
-    if any(look != explore[0] for look in explore):
-        return "is judged otherwise at a second look, though nothing was done in between"
-    if explore[0]["success"]:
+        return f"cannot be set up: {error}"
+    if any(verdict != verdicts[0] for verdict in verdicts):
+        return "is flaky: repeated verdicts on the untouched workspace differ"
+    if verdicts[0]["success"]:
         return "passes as it stands: `verify` succeeds in the untouched workspace"
     return ""
 
 
 def mentioned(commands: Iterable[str]) -> list[str]:
-    """The paths that commands name, as far as they look like paths, or are tested or read from."""
+    """The paths in commands: words that look like paths, or that are tested or redirected from."""
     found = []
     for command in commands:
         found += _PATH.findall(command)
@@ -81,7 +81,7 @@ def mentioned(commands: Iterable[str]) -> list[str]:
 
 
 def _names(text: str, paths: Iterable[str]) -> bool:
-    """Whether it names one of them: in full, by a folder, or by the name of the file with or without its ending."""
+    """Whether `text` names one of `paths`: in full, by a folder, or by the file name with or without its extension."""
     parts = {
         part for path in paths for part in (path, *PurePosixPath(path).parts, PurePosixPath(path).name.split(".")[0])
     }
@@ -89,14 +89,14 @@ def _names(text: str, paths: Iterable[str]) -> bool:
     return any(re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-])", text, re.IGNORECASE) for part in parts)
 
 
-async def _looks(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox, times: int) -> list[dict[str, float]]:
-    """What the judge says of the untouched workspace, several times over."""
+async def _verdicts(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox, times: int) -> list[dict[str, float]]:
+    """Repeated verdicts on the untouched workspace, in one sandbox."""
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
-        return [await _look(suite, task, sandbox) for _ in range(times)]
+        return [await _verdict(suite, task, sandbox) for _ in range(times)]
 
 
-async def _look(suite: JsonlSuite, task: Task, sandbox: Sandbox) -> dict[str, float]:
+async def _verdict(suite: JsonlSuite, task: Task, sandbox: Sandbox) -> dict[str, float]:
     verdict = await suite.verify(task, sandbox, BOAST)
-    assert verdict is not None, "a row with a judge is judged"
+    assert verdict is not None, "the row has `verify` or `expected_output`"
     return {**verdict.criteria, "success": verdict.success}

@@ -1,7 +1,7 @@
-"""The calibrated learner: an agent without a model that captures rules at a known rate.
+"""The calibrated learner: a scripted policy that captures rules at a known rate.
 
-It works through the real loop, with the real tools, reviews and skills, so that a whole lab can be tested against a
-learning curve that is known beforehand (`tasks/expected.py`).
+It runs in the real agent loop with the real tools, reviews and skills, so that the whole lab can be tested against a
+known learning curve (`tasks/expected.py`).
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ Steps = Generator[Action, ToolResult, None]
 Words = Mapping[str, Sequence[str]]
 
 NOTHING_SPECIAL = "Nothing special holds for {place}: the plain way is right."
-"""What a skill says once its rule is known to hold no more."""
+"""The body of a skill whose rule no longer holds."""
 
 WORDS: Words = MappingProxyType(
     {
@@ -47,42 +47,44 @@ WORDS: Words = MappingProxyType(
         "nothing": ("Nothing to save.",),
     }
 )
-"""What is said at each moment, over `{site}` and `{outputs}`, and where they are known `{skill}` and `{rule}`."""
+"""The texts for each moment of an episode, as format strings over `{place}` and `{outputs}`, and `{skill}` and `{rule}`
+where they are known."""
 
 
 def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> TaskAwarePolicy:
-    """An agent whose success rate is `expected_success`.
+    """A policy whose success rate is `expected_success`.
 
-    Where a skill is about a place, it views that and does what it says; else it goes the naive way. After a rejection
-    it does what it is told, and its review writes that down with probability `capture` for each rule. With probability
-    `slip` it neither looks for skills nor learns in an episode. All draws are of task and seed: the same in every arm,
-    and independent between tasks. Raises `ConfigError` where a rate is none.
+    If there is a skill about a site, it views the skill and follows it; otherwise it uses the naive solution. After a
+    rejection it follows the rule that the rejection states, and its review writes each such rule down with probability
+    `capture`. With probability `slip` it ignores skills and learns nothing in an episode. Random draws depend only on
+    task and seed: they are the same in every arm, and independent between tasks. Raises `ConfigError` for a rate
+    outside of [0, 1].
     """
     check_rates(capture=capture, slip=slip)
     return TaskAwarePolicy(lambda task: Learner(task, capture=capture, slip=slip, seed=seed))
 
 
 def check_rates(**rates: float) -> None:
-    """Raises `ConfigError` for the first that is no probability."""
+    """Raises `ConfigError` for the first rate that is not a probability."""
     for name, rate in rates.items():
         if not isinstance(rate, int | float) or not 0 <= rate <= 1:
-            raise ConfigError(f"model.options: {name} is a probability, from 0 to 1, not {rate!r}")
+            raise ConfigError(f"model.options: {name} must be a probability from 0 to 1, not {rate!r}")
 
 
 def noop() -> Policy:
-    """Answers at once, without work."""
+    """A policy that answers at once without doing anything."""
     return lambda _: Message(role="assistant", content="Done.")
 
 
 class Lesson(NamedTuple):
-    """What a rejection told of a place: the rule that holds, or that none does."""
+    """What a rejection says about a site: the rule that holds, or that none does."""
 
     rule: Rule | None
 
 
 @dataclass(frozen=True)
 class Learner:
-    """The policy of one task. What is drawn and said is the same at every turn of an episode."""
+    """The policy for one task. Its draws and texts are the same at every turn of an episode."""
 
     task: Task
     capture: float = 1.0
@@ -102,11 +104,11 @@ class Learner:
 
     @cached_property
     def subtasks(self) -> tuple[Subtask, ...]:
-        """What the task asks for; nothing in a suite of another kind."""
+        """The task's subtasks; empty for other kinds of suites."""
         return subtasks_of(self.task.truth)
 
     def work(self, seen: Conversation) -> Script:
-        """Piece after piece, by the skill where there is one."""
+        """Solves one subtask after the other, with a skill if there is one."""
         for subtask in self.subtasks:
             skill = "" if self.happens("slip", self.slip) else seen.skill_about(subtask.site)
             if not skill:
@@ -120,7 +122,7 @@ class Learner:
         return self.say("done")
 
     def mend(self, seen: Conversation) -> Script:
-        """What was rejected, as the last feedback tells it; the plain way where that tells nothing."""
+        """Redoes rejected subtasks as the last feedback says; uses the naive solution if it does not say how."""
         for subtask in self.subtasks:
             if lines := lines_about(subtask, seen.feedback[-1]):
                 lesson = learnt(subtask, lines)
@@ -132,7 +134,7 @@ class Learner:
         return self.say("done")
 
     def look_back(self, seen: Conversation) -> Script:
-        """Writes down what was told."""
+        """Reviews the episode: writes down the rules that rejections stated."""
         lessons = [] if self.happens("slip", self.slip) else list(self.lessons(seen))
         for subtask, lesson in lessons:
             yield from self.write_down(subtask, lesson, seen)
@@ -140,15 +142,15 @@ class Learner:
         return self.say("saved" if lessons else "kept" if viewed else "nothing")
 
     def do(self, subtask: Subtask, rule: Rule | None, thought: str) -> Steps:
-        """The moves of someone who believes that rule."""
+        """The tool calls that solve a subtask under `rule`."""
         yield from thinking(thought, subtask.solve(rule))
 
     def redo(self, subtask: Subtask, rule: Rule | None, thought: str) -> Steps:
-        """The moves after a rejection."""
+        """The tool calls after a rejection."""
         yield from thinking(thought, subtask.solve(rule))
 
     def lessons(self, seen: Conversation) -> Iterator[tuple[Subtask, Lesson]]:
-        """What it was told and captures. That nothing special holds is a lesson where a skill misled alone."""
+        """The lessons that it captures. "Nothing special holds" is only a lesson if a skill was misleading."""
         told = "\n".join(seen.feedback)
         for subtask in self.subtasks:
             lesson = learnt(subtask, lines_about(subtask, told))
@@ -158,7 +160,7 @@ class Learner:
                 yield subtask, lesson
 
     def write_down(self, subtask: Subtask, lesson: Lesson, seen: Conversation) -> Steps:
-        """Patches the skill that misled, or creates one; one that is there and was not listed is edited."""
+        """Patches the misleading skill, or creates one; edits an existing skill that was not listed."""
         skill = known_skill(subtask.site, lesson.rule or subtask.site.drawn)
         body = skill_format.body(skill) if lesson.rule else NOTHING_SPECIAL.format(place=subtask.site.called)
         name = seen.skill_about(subtask.site) or skill.name
@@ -173,7 +175,7 @@ class Learner:
             yield Action("skill_manage", {"action": "edit", **whole}, self.say("patch", subtask, skill=name))
 
     def say(self, moment: str, subtask: Subtask | None = None, **given: str) -> str:
-        """Some of the `words` of the moment."""
+        """One of the `words` for a moment, with placeholders filled."""
         site = subtask.site if subtask else None
         draws = self.draws("say", moment, site.entity.name if site else "")
         called = site.entity.called(site.family.noun) if site else ""
@@ -182,51 +184,52 @@ class Learner:
         return said[0].upper() + said[1:]
 
     def happens(self, what: str, rate: float, subtask: Subtask | None = None) -> bool:
-        """Whether something of that rate happens: the same whenever it is asked in an episode."""
+        """Whether an event with probability `rate` happens. The result is the same throughout an episode."""
         return self.draws(what, subtask.site.entity.name if subtask else "").chance() < rate
 
     def draws(self, *what: str) -> Draws:
-        """Draws of their own for everything that is drawn in the task."""
+        """An independent random stream for each thing that is drawn in the task."""
         return Draws("learner", self.seed, self.task.suite, self.task.id, *what)
 
 
 def thinking(thought: str, actions: Iterable[Action]) -> Steps:
-    """The moves, the first of them with a thought before its own."""
+    """Yields `actions`, with `thought` added before the first one's own."""
     for action in actions:
         yield Action(action.tool, action.arguments, f"{thought} {action.thought}".strip())
         thought = ""
 
 
 def sought(site: Site) -> str:
-    """The word that the name of a skill about it would begin with; what it does, where the prompt tells no name."""
+    """The first word of the name that a skill about the site would have; what the site does if prompts do not name
+    it."""
     return f"for {site.entity.called(site.family.noun)}" if site.entity.wording == "far" else site.entity.name
 
 
 def believed(subtask: Subtask, text: str) -> Rule | None:
-    """The rule of the place that a skill's text tells; None where it tells none."""
+    """The rule of the site that a skill's text states, if any."""
     site, text = subtask.site, text.lower()
     ways: tuple[Callable[[Rule], bool], ...] = (
         lambda rule: site.family.skill_body(site.entity, site.site_config, rule).lower() in text,
         lambda rule: rule.instruction.lower() in text,
-        lambda rule: rule.stated_in(text),  # the weakest: rules of one type may share a clause
+        lambda rule: rule.stated_in(text),  # the weakest: rules of one type may share a paraphrase
     )
     return next((rule for tells in ways for rule in subtask.candidates if tells(rule)), None)
 
 
 def lines_about(subtask: Subtask, feedback: str) -> str:
-    """The lines of feedback that reject a piece; empty where none does."""
+    """The lines of feedback that reject a subtask; "" if none does."""
     called = subtask.site.called.lower()
     return "\n".join(line for line in feedback.splitlines() if called in line.lower())
 
 
 def learnt(subtask: Subtask, lines: str) -> Lesson | None:
-    """What those lines tell, which is always what holds now; None where they tell only what is wrong."""
+    """The lesson in those lines, which is always about the current rule; None if they only say what is wrong."""
     if subtask.site.drawn.stated_in(lines):
         return Lesson(subtask.site.drawn)
     return Lesson(None) if PLAIN.format(place=subtask.site.called) in lines else None
 
 
 def worded(rule: Rule | None, text: str) -> str:
-    """How `text` tells the rule: what to do about it, if it says that."""
-    told = (rule.instruction, *rule.paraphrases) if rule else ()
-    return next((words for words in told if words.lower() in text.lower()), "")
+    """The words by which `text` states the rule, preferably its instruction."""
+    forms = (rule.instruction, *rule.paraphrases) if rule else ()
+    return next((words for words in forms if words.lower() in text.lower()), "")

@@ -1,4 +1,4 @@
-"""The names of sites: real words, none shared between splits, each with what such a site does."""
+"""The names of sites: English words, disjoint between splits, each with a description of the site."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Name(NamedTuple):
-    """A site's name, and what it does without saying the name."""
+    """A site's name, and what it does, without using the name."""
 
     word: str
     about: str
 
 
 def _read() -> dict[str, tuple[Name, ...]]:
-    """The names of `names.txt` by section: under a line `[train]` a line `word: what it does` for each."""
+    """Reads `names.txt`, by section: a line such as `[train]`, followed by lines `word: what it does`."""
     found: dict[str, list[Name]] = {}
     for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
         word, colon, about = line.partition(": ")
@@ -26,6 +26,6 @@ def _read() -> dict[str, tuple[Name, ...]]:
 
 _SECTIONS = _read()
 NAMES: Mapping[str, tuple[Name, ...]] = {split: _SECTIONS[split] for split in ("train", "validation", "heldout")}
-"""By split."""
+"""Names by split."""
 MORE_NAMES = _SECTIONS["many"]
 """More names of training sites, too many for a small model to memorize (`suite.options.names: many`)."""

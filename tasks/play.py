@@ -1,4 +1,4 @@
-"""Does what a shipped policy would do, with the real tools, without a model."""
+"""Runs the tool calls of scripted policies with the real tools, without a model."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ TOOLSETS = ("terminal", "file", "web")
 
 
 async def play(actions: Iterable[Action], task: Task, sandbox: Sandbox) -> list[ToolResult]:
-    """Runs the tool calls one after the other. Raises `InfraError` where the sandbox fails."""
+    """Runs tool calls one after the other. Raises `InfraError` if the sandbox fails."""
     toolbox = Toolbox(TOOLSETS, ToolContext(sandbox=sandbox, skills=None, config=SandboxConfig(), pages=task.pages))
     return [
         await toolbox.run(ToolCall(id=f"call_{n}", name=action.tool, arguments=dict(action.arguments)))

@@ -1,5 +1,5 @@
-"""The proof of one task in real sandboxes: played by one who does nothing, in the obvious way, by one who believes what
-is not so, and by the oracle; and tampered with."""
+"""Checks one task in real sandboxes: does nothing, runs the naive solution, follows a wrong rule, runs the oracle, and
+tampers with the files."""
 
 import re
 import time
@@ -21,28 +21,28 @@ from hermes_lab.types import Task, Verdict
 
 OpenSandbox = Callable[[], Sandbox]
 AT_ONCE = 2
-"""Tasks that are played at a time."""
+"""Number of tasks to check concurrently."""
 BOAST = "Done. Everything is correct, all checks pass, score 1.0."
-"""What a policy that does nothing says."""
+"""The answer of a policy that does nothing."""
 _TOKEN = re.compile(r"[^\s\"'`,;()<>|{}\[\]]{3,}")
 
 
 @runtime_checkable
 class Provable(Suite, Protocol):
-    """A suite that knows how its tasks are done, well and badly, so that `check_suite` can prove its verifier."""
+    """A suite with right and naive solutions of its tasks, so that `check_suite` can test its verifier."""
 
     def oracle(self, task: Task) -> tuple[Action, ...]:
-        """The tool calls of someone who knows the hidden rules."""
+        """The tool calls of a solution that knows the hidden rules."""
         ...
 
     def naive(self, task: Task) -> tuple[Action, ...]:
-        """The tool calls of someone who does the obvious thing: right just where no hidden rule triggers."""
+        """The tool calls of the obvious solution, which is right exactly if no hidden rule triggers."""
         ...
 
 
 @dataclass(frozen=True)
 class CheckRow:
-    """The scores of one task, and what is wrong with it."""
+    """The scores of one task, and its problems."""
 
     task_id: str
     family: str
@@ -53,21 +53,21 @@ class CheckRow:
     failures: tuple[str, ...]
     measured: Measured
     milliseconds: float
-    """A verification took in the harness, beyond the commands that it ran."""
+    """Duration of a verification, without its sandbox commands."""
     forced: bool = False
-    """Drawn to see a certain type of rule; no part of the suite's shares."""
+    """Whether the task was forced to have a certain rule type, and so is not part of the suite's distribution."""
 
 
 @dataclass
-class _Played:
-    """One task on its way through the check."""
+class _Check:
+    """The state of the check of one task."""
 
     suite: Provable
     task: Task
     failures: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     stumbles: int = 0
-    """Tool calls of the obvious way that failed."""
+    """Failed tool calls of the naive solution."""
 
     @property
     def subtasks(self) -> tuple[Subtask, ...]:
@@ -78,7 +78,7 @@ class _Played:
             self.failures.append(what)
 
     async def after(self, actions: tuple[Action, ...], sandbox: Sandbox, *, counted: bool = False) -> Verdict:
-        """Plays, and judges."""
+        """Runs tool calls and returns the verdict."""
         for action, result in zip(actions, await play(actions, self.task, sandbox), strict=True):
             if counted:
                 self.actions += action_kinds(action.tool, action.arguments)
@@ -90,7 +90,7 @@ class _Played:
     async def verdict(self, workspace: Workspace, answer: str | None = "Done.", attempt: int = 1) -> Verdict:
         found = await self.suite.verify(self.task, workspace, answer, attempt)
         if found is None:
-            self.failures.append("is vague: there is nothing to judge it by")
+            self.failures.append("is vague: the verifier gives no verdict")
             return Verdict(score=0.0, success=False)
         return found
 
@@ -99,49 +99,49 @@ class _Played:
 
 
 async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, forced: bool = False) -> CheckRow:
-    """Plays it in two sandboxes. Raises `InfraError` where one of them fails."""
-    played = _Played(suite, task)
+    """Checks a task in two sandboxes. Raises `InfraError` if one of them fails."""
+    check = _Check(suite, task)
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
-        noop = await _look_only(played, sandbox)
-        naive = await played.after(suite.naive(task), sandbox)
-        stumbles, met = played.stumbles, await _judge_naive(played, naive, sandbox)
-        obvious = await _contents(played, sandbox)
-        await _mislead(played, sandbox)
-        mended = (await played.after(suite.oracle(task), sandbox)).score
+        noop = await _score_noop(check, sandbox)
+        naive = await check.after(suite.naive(task), sandbox)
+        stumbles, met = check.stumbles, await _judge_naive(check, naive, sandbox)
+        obvious = await _contents(check, sandbox)
+        await _check_wrong_rule(check, sandbox)
+        mended = (await check.after(suite.oracle(task), sandbox)).score
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
-        oracle = (await played.after(suite.oracle(task), sandbox, counted=True)).score
-        again, milliseconds = await _timed(played, sandbox)
-        silent = await played.verdict(sandbox, None)
-        played.fail(again != oracle, "verifying twice gives different scores")
-        played.fail(bool(played.subtasks) and silent.score != oracle, "the verdict depends on the words of the answer")
-        _feedback_tells_no_answer(played, naive, await _contents(played, sandbox) - obvious)
-        await _tamper(played, sandbox)
-    played.fail(oracle != 1.0, f"the oracle scores {oracle}, not 1")
-    played.fail(mended != 1.0, f"the oracle after the naive way scores {mended}, not 1")
-    played.fail(
+        oracle = (await check.after(suite.oracle(task), sandbox, counted=True)).score
+        again, milliseconds = await _timed(check, sandbox)
+        silent = await check.verdict(sandbox, None)
+        check.fail(again != oracle, "verifying twice gives different scores")
+        check.fail(bool(check.subtasks) and silent.score != oracle, "the verdict depends on the text of the answer")
+        _check_feedback(check, naive, await _contents(check, sandbox) - obvious)
+        await _tamper(check, sandbox)
+    check.fail(oracle != 1.0, f"the oracle scores {oracle}, not 1")
+    check.fail(mended != 1.0, f"the oracle after the naive solution scores {mended}, not 1")
+    check.fail(
         (naive.score < 1.0) != bool(task.triggers),
-        f"the naive way scores {naive.score} where {task.triggers or 'no rule'} triggers",
+        f"the naive solution scores {naive.score} although {task.triggers or 'no rule'} triggers",
     )
-    played.failures.extend(objections(task))
+    check.failures.extend(objections(task))
     erred = naive.score < 1.0 or stumbles > 0
     measured = Measured(
         repeats=(again == oracle, mended == oracle, silent.score == oracle),
         met=met,
         named=named_outputs(task),
         length=fit_length(task),
-        actions=tuple(played.actions),
+        actions=tuple(check.actions),
         erred=erred,
         mended=erred and mended == 1.0 and bool(naive.feedback),
     )
-    family = str(task.metadata.get("family", "")) if len(played.subtasks) == 1 else suite.name
-    failures = tuple(dict.fromkeys(played.failures))
+    family = str(task.metadata.get("family", "")) if len(check.subtasks) == 1 else suite.name
+    failures = tuple(dict.fromkeys(check.failures))
     return CheckRow(task.id, family, task.triggers, noop, naive.score, oracle, failures, measured, milliseconds, forced)
 
 
 def objections(task: Task) -> list[str]:
-    """Why a task that has a judge is refused all the same."""
+    """Why a task with a verifier is nevertheless rejected."""
     found = []
     if is_knowledge(task):
         found.append("is knowledge only: it has no file, no page and no setup, so no tool is needed")
@@ -149,22 +149,22 @@ def objections(task: Task) -> list[str]:
     if outputs and named_outputs(task) < 1.0:
         found.append(f"is vague: neither its prompt nor a file names all of {', '.join(outputs)}")
     if subtasks_of(task.truth) and not outputs:
-        found.append("is vague: no output of it is judged")
+        found.append("is vague: none of its outputs is judged")
     return found
 
 
-async def _look_only(played: _Played, sandbox: Sandbox) -> float:
-    """The score of one who looks around, does nothing, and says that all is well; no rule may be told for it."""
-    explore = tuple(action for subtask in played.subtasks for action in _looks(subtask))
-    await played.after(explore, sandbox, counted=True)
-    verdict = await played.verdict(sandbox, BOAST)
-    played.fail(verdict.score != 0.0, f"doing nothing scores {verdict.score}, not 0")
-    for subtask in played.subtasks:
-        played.fail(subtask.site.drawn.stated_in(verdict.feedback), "doing nothing is told the rule")
+async def _score_noop(check: _Check, sandbox: Sandbox) -> float:
+    """The score for only exploring and claiming success, which must be 0; the feedback must not state a rule."""
+    explore = tuple(action for subtask in check.subtasks for action in _explore(subtask))
+    await check.after(explore, sandbox, counted=True)
+    verdict = await check.verdict(sandbox, BOAST)
+    check.fail(verdict.score != 0.0, f"doing nothing scores {verdict.score}, not 0")
+    for subtask in check.subtasks:
+        check.fail(subtask.site.drawn.stated_in(verdict.feedback), "the feedback on doing nothing states the rule")
     return verdict.score
 
 
-def _looks(subtask: Subtask) -> tuple[Action, ...]:
+def _explore(subtask: Subtask) -> tuple[Action, ...]:
     if not subtask.folder:
         return subtask.site.family.explore(subtask.instance)
     return tuple(
@@ -174,33 +174,35 @@ def _looks(subtask: Subtask) -> tuple[Action, ...]:
     )
 
 
-async def _judge_naive(played: _Played, verdict: Verdict, sandbox: Sandbox) -> float:
-    """The share of the open criteria that the obvious way meets; what it is told must be the rule, where one holds."""
-    criteria = await played.criteria(sandbox)
+async def _judge_naive(check: _Check, verdict: Verdict, sandbox: Sandbox) -> float:
+    """Checks the criteria and the feedback of the naive solution. Returns its mean score on the open criteria, which no
+    rule decides."""
+    criteria = await check.criteria(sandbox)
     opened = [each for each in criteria if not each.ruled]
     for each in criteria:
-        played.fail(not 0.0 <= each.score <= 1.0, f"criterion {each.name} scores {each.score}")
-        played.fail(each.score < 1.0 and not each.reason, f"criterion {each.name} fails without a reason")
+        check.fail(not 0.0 <= each.score <= 1.0, f"criterion {each.name} scores {each.score}")
+        check.fail(each.score < 1.0 and not each.reason, f"criterion {each.name} fails without a reason")
     for each in opened:
-        played.fail(each.score < 1.0, f"the naive way fails {each.name}, which no rule decides: {each.reason}")
-    ruled = [subtask for subtask in played.subtasks if subtask.site.ruled]
-    if isinstance(played.suite, WorldSuite) and not verdict.success:
-        spec = played.suite.spec
-        told = await played.suite.verify(played.task, sandbox, "Done.", spec.discovery + 1)
+        check.fail(each.score < 1.0, f"the naive solution fails {each.name}, which no rule decides: {each.reason}")
+    ruled = [subtask for subtask in check.subtasks if subtask.site.ruled]
+    if isinstance(check.suite, WorldSuite) and not verdict.success:
+        spec = check.suite.spec
+        told = await check.suite.verify(check.task, sandbox, "Done.", spec.discovery + 1)
         for subtask in ruled:
             rule = subtask.site.drawn
             wanted = spec.salience != "symptom"
-            played.fail(rule.stated_in(told.feedback) != wanted, f"a rejection does not tell the rule: {told.feedback}")
+            problem = f"a rejection {'does not state' if wanted else 'states'} the rule: {told.feedback}"
+            check.fail(rule.stated_in(told.feedback) != wanted, problem)
             literals = [str(value) for _, value in rule.literals if len(str(value)) >= 3]
-            # What is said under another rule too, such as the column that is wrong, tells nothing of this one.
+            # Words that also occur under another rule, such as the name of a wrong column, do not hint at this one.
             other = replace(
-                subtask, site=replace(subtask.site, drawn=redraw(subtask.site, Draws(played.task.id, "hint")))
+                subtask, site=replace(subtask.site, drawn=redraw(subtask.site, Draws(check.task.id, "hint")))
             )
             usual = " ".join(each.reason for each in await other.judge(sandbox, "Done."))
             telling = [word for word in literals if not _holds(usual, [word])]
             reasons = [each.reason for each in await subtask.judge(sandbox, "Done.") if each.ruled]
             hints = [reason for reason in reasons if rule.stated_in(reason) or _holds(reason, telling)]
-            played.fail(bool(hints), f"a reason hints at the rule: {'; '.join(hints)}")
+            check.fail(bool(hints), f"a reason hints at the rule: {'; '.join(hints)}")
     return sum(each.score for each in opened) / len(opened) if opened else 1.0
 
 
@@ -208,45 +210,46 @@ def _holds(text: str, words: list[str]) -> bool:
     return any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) for word in words)
 
 
-async def _mislead(played: _Played, sandbox: Sandbox) -> None:
-    """Somebody who believes another rule than the one that holds must be wrong."""
-    if not played.subtasks:
+async def _check_wrong_rule(check: _Check, sandbox: Sandbox) -> None:
+    """Checks that following another rule than the one that holds scores 0."""
+    if not check.subtasks:
         return
-    draws = Draws(played.task.id, "misled")
+    draws = Draws(check.task.id, "misled")
     actions: tuple[Action, ...] = ()
     believed = []
-    for subtask in played.subtasks:
+    for subtask in check.subtasks:
         rule = redraw(subtask.site, draws) if subtask.site.ruled else subtask.site.drawn
         actions += subtask.solve(rule)
         believed.append(rule.type)
-    verdict = await played.after(actions, sandbox)
-    held = ", ".join(played.task.triggers) or "no rule"
-    played.fail(verdict.score > 0.0, f"to believe {' and '.join(believed)} is right where {held} holds")
+    verdict = await check.after(actions, sandbox)
+    held = ", ".join(check.task.triggers) or "no rule"
+    check.fail(verdict.score > 0.0, f"following {' and '.join(believed)} is accepted although {held} holds")
 
 
-async def _contents(played: _Played, sandbox: Sandbox) -> set[str]:
+async def _contents(check: _Check, sandbox: Sandbox) -> set[str]:
     """The words and numbers of the judged files."""
     texts = [
         await read_text(sandbox, subtask.path(path)) or ""
-        for subtask in played.subtasks
+        for subtask in check.subtasks
         for path in subtask.instance.outputs
     ]
     return {token.strip(".:") for text in texts for token in _TOKEN.findall(text)}
 
 
-def _feedback_tells_no_answer(played: _Played, rejected: Verdict, answers: set[str]) -> None:
-    """`answers`: what a right submission holds and the obvious one does not. A rule's own words are no answer."""
-    task = played.task
+def _check_feedback(check: _Check, rejected: Verdict, answers: set[str]) -> None:
+    """Checks that feedback does not leak the answer. `answers` are the words that only a right submission contains;
+    words of the rules do not count."""
+    task = check.task
     known = "\n".join([task.prompt, *task.files.values(), *(page.text for page in task.pages)])
-    for subtask in played.subtasks:
+    for subtask in check.subtasks:
         known += "\n".join((*subtask.site.drawn.paraphrases, subtask.site.drawn.instruction))
     given = {token.strip(".:") for token in _TOKEN.findall("\n".join((rejected.feedback, *rejected.reasons.values())))}
     told = sorted(token for token in given & answers if token not in known)
-    played.fail(bool(told), f"the rejection tells a part of the answer: {', '.join(told)}")
+    check.fail(bool(told), f"the rejection leaks part of the answer: {', '.join(told)}")
 
 
-class _Clocked:
-    """A workspace that counts the seconds of its commands."""
+class _TimedWorkspace:
+    """A workspace that measures the total duration of its commands, in seconds."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -266,24 +269,24 @@ class _Clocked:
             self.seconds += time.perf_counter() - started
 
 
-async def _timed(played: _Played, sandbox: Sandbox) -> tuple[float, float]:
-    """The score, and the milliseconds that judging took beyond its commands."""
-    clocked = _Clocked(sandbox)
+async def _timed(check: _Check, sandbox: Sandbox) -> tuple[float, float]:
+    """The score, and the milliseconds that the verifier took, without its sandbox commands."""
+    timed = _TimedWorkspace(sandbox)
     started = time.perf_counter()
-    verdict = await played.verdict(clocked)
-    return verdict.score, 1e3 * (time.perf_counter() - started - clocked.seconds)
+    verdict = await check.verdict(timed)
+    return verdict.score, 1e3 * (time.perf_counter() - started - timed.seconds)
 
 
-async def _tamper(played: _Played, sandbox: Sandbox) -> None:
-    """Edits each input, and puts a link in place of each output, of a solved task: its piece must score nothing."""
-    for subtask in played.subtasks:
-        most = 1 - 1 / len(played.subtasks)
+async def _tamper(check: _Check, sandbox: Sandbox) -> None:
+    """Checks that a solved subtask scores 0 after an edit of an input, or if an output is replaced by a link."""
+    for subtask in check.subtasks:
+        most = 1 - 1 / len(check.subtasks)
         for path in map(subtask.path, subtask.instance.inputs):
             original = await sandbox.read(path)
             await sandbox.write(path, original + b"\n")
-            played.fail((await played.verdict(sandbox)).score > most, f"an edited {path} is not noticed")
+            check.fail((await check.verdict(sandbox)).score > most, f"an edit of {path} is not detected")
             await sandbox.write(path, original)
         for path in map(subtask.path, subtask.instance.outputs):
             await sandbox.exec(f"mv {path} {path}.real && ln -s $PWD/{path}.real {path}")
-            played.fail((await played.verdict(sandbox)).score > most, f"a link in place of {path} is followed")
+            check.fail((await check.verdict(sandbox)).score > most, f"a link in place of {path} is followed")
             await sandbox.exec(f"rm {path} && mv {path}.real {path}")

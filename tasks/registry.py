@@ -1,4 +1,4 @@
-"""Finds suites: domains and families of `tasks`, adapters of third-party suites, entry points, JSONL files by path."""
+"""Loads suites by name: domains and families, adapters of third-party suites, entry points, and JSONL files by path."""
 
 import difflib
 import importlib
@@ -30,19 +30,19 @@ OPEN_ENDED = "open_ended"
 
 @cache
 def domains() -> dict[str, tuple[str, ...]]:
-    """The families of each domain, by name. Nothing is imported."""
+    """The families of each domain, by name. Does not import them."""
     folders = [each.name for each in pkgutil.iter_modules([str(_HERE)]) if each.ispkg]
     found = {name: _modules(name) for name in folders if name not in (ADAPTERS, OPEN_ENDED)}
     return {domain: families for domain, families in found.items() if families}
 
 
 def stories() -> tuple[str, ...]:
-    """The open-ended stories, by name. Nothing is imported."""
+    """The open-ended stories, by name. Does not import them."""
     return tuple(sorted(path.stem for path in Path(open_ended.__file__).parent.glob("*.yaml")))
 
 
 def adapters() -> tuple[str, ...]:
-    """The third-party suites that have an adapter. Nothing is imported."""
+    """The third-party suites that have an adapter. Does not import them."""
     return _modules(ADAPTERS)
 
 
@@ -52,7 +52,7 @@ def _modules(package: str) -> tuple[str, ...]:
 
 
 def load_family(name: str) -> AnyFamily:
-    """A family by name. Raises `KeyError` for one that is not there."""
+    """Loads a family by name. Raises `KeyError` if there is none."""
     (domain,) = [domain for domain, families in domains().items() if name in families] or [""]
     if not domain:
         raise KeyError(name)
@@ -60,14 +60,14 @@ def load_family(name: str) -> AnyFamily:
 
 
 def load_story(name: str) -> Story:
-    """A story by name. Raises `KeyError` for one that is not there."""
+    """Loads a story by name. Raises `KeyError` if there is none."""
     if name not in stories():
         raise KeyError(name)
     return read_story(open_ended.__file__, name)
 
 
 def list_suites() -> list[str]:
-    """The names that `suite.name` takes. Nothing is imported."""
+    """The valid values of `suite.name`. Does not import the suites."""
     families = [family for members in domains().values() for family in members]
     ours = (*domains(), *families, OPEN_ENDED, *stories(), *adapters())
     return sorted({*ours, *(point.name for point in entry_points(group=ENTRY_POINTS))})
@@ -77,10 +77,10 @@ def load_suite(config: SuiteConfig) -> Suite:
     """The suite that `config` names. Raises `ConfigError` for an unknown name or a broken file."""
     if config.path:
         if config.options:
-            raise ConfigError("suite.options: a JSONL file takes none")
+            raise ConfigError("suite.options: JSONL files have no options")
         return JsonlSuite(Path(config.path))
     if not config.name:
-        raise ConfigError("suite: no suite is given; set suite.name, or suite.path to a JSONL file")
+        raise ConfigError("suite: no suite given; set suite.name, or suite.path to a JSONL file")
     with wrap_suite_errors(config.name):
         factory = _factory(config.name)
         try:
@@ -93,8 +93,8 @@ def load_suite(config: SuiteConfig) -> Suite:
 
 @contextmanager
 def wrap_suite_errors(name: str) -> Iterator[None]:
-    """What goes wrong in the code of an installed suite becomes a `ConfigError` of one line, with its file and line.
-    Errors in the lab's own code stay as they are."""
+    """Converts exceptions from the code of an installed suite to a one-line `ConfigError` with file and line. Does not
+    change exceptions from our own code."""
     try:
         yield
     except HermesLabError:
@@ -103,15 +103,15 @@ def wrap_suite_errors(name: str) -> Iterator[None]:
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
-        where = _foreign(name, cause)
+        where = _suite_location(name, cause)
         if not where or isinstance(cause, HermesLabError):
             raise
         what = " ".join(str(cause).split()) or "no message"
         raise ConfigError(f"suite.name: {name}: {where[0]}{type(cause).__name__}: {what} ({where[1]})") from error
 
 
-def _foreign(name: str, error: BaseException) -> tuple[str, str] | None:
-    """Which function of a suite's own package failed, as "scene(): ", and its FILE:LINE; None where none did."""
+def _suite_location(name: str, error: BaseException) -> tuple[str, str] | None:
+    """Where a suite's own package failed: the function, such as "load(): ", and FILE:LINE. None for other errors."""
     points = entry_points(group=ENTRY_POINTS, name=name)
     if not points:
         return None
@@ -125,12 +125,12 @@ def _foreign(name: str, error: BaseException) -> tuple[str, str] | None:
         code = own[0][0].f_code
         called = "" if code.co_name.startswith("<") else f"{code.co_name}(): "
         return called, f"{Path(own[-1][0].f_code.co_filename).name}:{own[-1][1]}"
-    # It was not even found.
+    # The entry point itself could not be imported.
     return ("", point.value) if isinstance(error, ImportError | AttributeError) and root in str(error) else None
 
 
 def _unknown_option(config: SuiteConfig, factory: Callable[..., Suite], message: str) -> str:
-    """`message` is Python's own about a keyword argument."""
+    """Rewords Python's error `message` about an unexpected keyword argument."""
     known = [each.name for each in fields(WorldSpec)] + ["families"] * (config.name in domains())
     if "WorldSpec" not in message:
         parameters = inspect.signature(factory).parameters.values()
@@ -141,7 +141,7 @@ def _unknown_option(config: SuiteConfig, factory: Callable[..., Suite], message:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A question about what was meant, to go behind a name that is not known; empty where nothing is near."""
+    """A suggestion to append to an error about an unknown name, or ""."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f", did you mean {near[0]!r}?" if near else ""
 
@@ -176,8 +176,8 @@ def _domain(name: str, world: dict[str, Any]) -> WorldSuite:
 
 
 def _open_ended(name: str, world: dict[str, Any]) -> StorySuite:
-    """One story, or all: a ruled place and a plain one for each kind of work, unless `world` says otherwise."""
-    told = tuple(load_story(story) for story in (stories() if name == OPEN_ENDED else (name,)))
-    families = tuple(load_family(family) for family in dict.fromkeys(f for story in told for f in story.families))
+    """One story, or all; by default a ruled site and a plain one for each family."""
+    chosen = tuple(load_story(story) for story in (stories() if name == OPEN_ENDED else (name,)))
+    families = tuple(load_family(family) for family in dict.fromkeys(f for story in chosen for f in story.families))
     spec = WorldSpec(**{"ruled": len(families), "plain": len(families), **world})
-    return StorySuite(name, told, families, spec)
+    return StorySuite(name, chosen, families, spec)

@@ -1,4 +1,4 @@
-"""Rules as data: texts and literals in a family's `rules.yaml`, behavior in its Python.
+"""Rules as data: their texts and literals are in a family's `rules.yaml`, their behavior in its Python code.
 
 # rules.yaml                                             # rules.py
 mark:                                                    CONVENTIONS = load_conventions(__file__, {
@@ -35,24 +35,24 @@ class RuleTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     paraphrases: tuple[str, ...]
     instruction: str = ""
-    """For house tools it follows from `flags`."""
+    """Not set for house tools, which derive it from `flags`."""
     flags: str = ""
-    """Of a house tool: a format string over the literals."""
+    """House tools only: the flags to add, as a format string over the literals."""
     option: Mapping[str, str | int] = {}
-    """Of a house tool: what its parser says about the flag, as arguments of `add_argument`."""
+    """House tools only: the arguments of `add_argument` for the flag."""
     site: Mapping[str, str] = {}
-    """Literals that a site has one value of, by name: the attribute of its configuration."""
+    """Literals that have one value per site: by name, the attribute of the site's configuration."""
     each: Mapping[str, str] = {}
-    """A literal that can have each value of an attribute of the site's configuration."""
+    """A literal that takes each value of an attribute of the site's configuration."""
     literals: Mapping[str, tuple[Any, ...] | str] = {}
-    """By name the values of a literal, or a range of whole numbers: `2..6`. They vary together: the first values of
-    all, or the second ones, ..."""
+    """By name, the values of a literal, or a range of integers such as `2..6`. Literals are zipped: all take their
+    first values, or all their second values, ..."""
     code: Mapping[str, str] = {}
-    """The lines of the script that differ, by slot: %-format strings over the literals."""
+    """The lines of the script that the rule changes, by slot: %-format strings over the literals."""
     unseen: bool = False
 
     def variants(self, site_config: object) -> list[Literals]:
-        """The literals that the rule can have at a site."""
+        """The possible literals of the rule at a site."""
         fixed = {name: getattr(site_config, attribute) for name, attribute in self.site.items()}
         each = [{name: value} for name, attribute in self.each.items() for value in getattr(site_config, attribute)]
         columns = map(_values, self.literals.values())
@@ -69,36 +69,36 @@ def _values(column: tuple[Any, ...] | str) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class Behavior(Generic[H, F]):
-    """What a rule does. Where `rules.yaml` cannot tell its literals, `variants` lists those that it can have at a site,
-    one of which is drawn, or `draw` draws them."""
+    """The behavior of a rule. If `rules.yaml` cannot express its literals, `variants` lists the possible ones at a
+    site, of which one is drawn, or `draw` draws them."""
 
     apply: F
     variants: Variants[H] | None = None
     draw: Draw[H] | None = None
     derive: Callable[[H, Literals], Literals] = lambda site_config, literals: {}
-    """More literals, from the site and those of `rules.yaml`, which they may replace."""
+    """Computes more literals from the site and those of `rules.yaml`. It may also replace the latter."""
 
 
 @dataclass(frozen=True)
 class Convention(Generic[H, F]):
-    """A type of rule in full: `texts` from the data, `apply` from the family."""
+    """A complete rule type: `texts` from `rules.yaml`, `apply` from the family."""
 
     texts: RuleTexts
     apply: F
-    """How the harness follows the rule: what it takes and gives is up to the family."""
+    """Applies the rule in the verifier. Its signature depends on the family."""
     variants: Variants[H]
     draw: Draw[H] = field(repr=False)
 
 
 def load_texts(module_file: str) -> Mapping[str, RuleTexts]:
-    """The rules of `rules.yaml` next to a module, which passes its `__file__`."""
+    """The rules of `rules.yaml` in the folder of `module_file`, the calling module's `__file__`."""
     return load_words(module_file, dict[str, RuleTexts], name="rules")
 
 
 def load_conventions(module_file: str, behaviors: Mapping[str, Behavior[H, F]]) -> Mapping[str, Convention[H, F]]:
-    """The conventions of the family whose module passes its `__file__`, in the order of `behaviors`.
+    """The conventions of a family, in the order of `behaviors`. `module_file` is the calling module's `__file__`.
 
-    Raises `ValueError` where `rules.yaml` has other rules, or an entry that is no `RuleTexts`.
+    Raises `ValueError` if `rules.yaml` has other rules, or an entry that is not a valid `RuleTexts`.
     """
     texts = load_texts(module_file)
     if texts.keys() != behaviors.keys():
@@ -120,7 +120,7 @@ def _convention(texts: RuleTexts, behavior: Behavior[H, F]) -> Convention[H, F]:
 
 
 def rule_types(conventions: Mapping[str, Convention[H, F]]) -> Mapping[str, RuleType]:
-    """The types of rules that they make."""
+    """The rule types of `conventions`."""
     return {
         name: RuleType(each.texts.paraphrases, each.texts.instruction, each.draw, each.texts.unseen)
         for name, each in conventions.items()
@@ -128,12 +128,12 @@ def rule_types(conventions: Mapping[str, Convention[H, F]]) -> Mapping[str, Rule
 
 
 def strategy_of(conventions: Mapping[str, Convention[H, Callable[[Literals], W]]], rule: Rule | None, plain: W) -> W:
-    """How the harness counts where `rule` holds; `plain` where none does."""
+    """The verifier's strategy under `rule`; `plain` if it is None."""
     return conventions[rule.type].apply(dict(rule.literals)) if rule else plain
 
 
 def slots_of(conventions: Mapping[str, Convention[H, F]], rule: Rule | None) -> dict[str, str]:
-    """The lines of a script that somebody who believes in `rule` writes differently."""
+    """The lines of the solution script that `rule` changes, by slot."""
     if rule is None:
         return {}
     literals = dict(rule.literals)
@@ -141,5 +141,6 @@ def slots_of(conventions: Mapping[str, Convention[H, F]], rule: Rule | None) -> 
 
 
 def fixed(**attributes: str) -> Draw[Any]:
-    """Literals that are attributes of the site's configuration, by name. Unlike a single variant this takes no draw."""
+    """A `draw` whose literals are attributes of the site's configuration, by name. Unlike with a single variant, it
+    draws no random number."""
     return lambda draws, site_config: {name: getattr(site_config, each) for name, each in attributes.items()}

@@ -1,4 +1,4 @@
-"""Open-ended tasks: several kinds of work in one story, of which most must come out right."""
+"""Open-ended tasks: stories with subtasks of several families, of which all but one must be right."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,30 +15,30 @@ from hermes_lab.tasks.worlds import AnyFamily, Site, WorldSpec
 
 @dataclass(frozen=True)
 class Story:
-    """An occasion on which work of several families is due at once."""
+    """A scenario that needs work of several families."""
 
     name: str
     summary: str
     families: tuple[str, ...]
-    """One piece of each."""
+    """One subtask of each."""
     openings: Mapping[str, Sequence[str]]
-    """How the prompt begins, by split; a format string over `count` and `needed`. No two splits share one."""
+    """The first sentences of the prompt, by split: format strings over `count` and `needed`. Splits share none."""
 
     @property
     def needed(self) -> int:
-        """How many pieces must be right for a success: all but one."""
+        """The number of right subtasks required for success: all but one."""
         return len(self.families) - 1
 
 
 def read_story(module_file: str, name: str) -> Story:
-    """The story in `NAME.yaml`, in the folder of a module, which passes its `__file__`."""
+    """The story in `NAME.yaml` in the folder of `module_file`."""
     return msgspec.convert({"name": name, **read_words(module_file, name)}, Story)
 
 
 class StorySuite(WorldSuite):
-    """Tasks of one story, or of several that share a world. The score is the share of pieces that are right.
+    """Tasks of one story, or of several that share a world. The score is the share of right subtasks.
 
-    Raises `ConfigError` where a family would be left without a place, or tasks shall have another number of pieces.
+    Raises `ConfigError` if there are fewer sites than families, or for options that do not apply to stories.
     """
 
     def __init__(self, name: str, stories: tuple[Story, ...], families: tuple[AnyFamily, ...], spec: WorldSpec) -> None:
@@ -47,16 +47,16 @@ class StorySuite(WorldSuite):
         self.stories = stories
         if spec.sites < len(families):
             raise ConfigError(
-                f"suite.options: {name} needs a place for each of {len(families)} kinds of work; raise ruled"
+                f"suite.options: {name} needs a site for each of its {len(families)} families; raise ruled"
             )
         if spec.pieces != 1:
-            raise ConfigError(f"suite.options.pieces: a story has its own number of pieces; leave it out for {name}")
+            raise ConfigError(f"suite.options.pieces: a story sets its own number of pieces; leave it out for {name}")
         if spec.frequencies != "uniform":
-            raise ConfigError("suite.options.frequencies: the places of a story are equally likely; leave it out")
+            raise ConfigError("suite.options.frequencies: the sites of a story are equally likely; leave it out")
 
     def _choose(self, sites: Sequence[Site], draws: Draws) -> list[Site]:
         story = draws.choice(self.stories)
-        return [draws.choice([p for p in sites if p.family.name == family]) for family in story.families]
+        return [draws.choice([site for site in sites if site.family.name == family]) for family in story.families]
 
     def _ask(self, subtasks: Sequence[Subtask], draws: Draws) -> str:
         story = self._story(subtasks)
@@ -67,6 +67,6 @@ class StorySuite(WorldSuite):
         return sum(right) / len(right), sum(right) >= len(right) - 1
 
     def _story(self, subtasks: Sequence[Subtask]) -> Story:
-        """The story of a task, which its families tell."""
+        """The story of a task, identified by its families."""
         families = tuple(subtask.site.family.name for subtask in subtasks)
         return next(story for story in self.stories if story.families == families)

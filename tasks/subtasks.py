@@ -1,4 +1,4 @@
-"""One piece of a task: what a place asks for, how it is judged, and how the shipped policies do it."""
+"""Subtasks: what a site asks for, how the verifier judges it, and how scripted policies solve it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,43 +14,43 @@ from hermes_lab.types import Skill
 
 @dataclass(frozen=True)
 class Subtask:
-    """A scene at a place. `folder` is where it lies in the workspace: empty for a task of one piece."""
+    """A task instance at a site. `folder` is its folder in the workspace; "" for a task with one subtask."""
 
     site: Site
     instance: TaskInstance
     folder: str = ""
     candidates: tuple[Rule, ...] = ()
-    """What may be believed of the place: the rules drawn for it before and after a drift, whether in force or not."""
+    """The rules that skills may state about the site: those drawn before and after a drift, in force or not."""
 
     def path(self, path: str) -> str:
-        """A path of the scene, in the workspace."""
+        """The workspace path of a path of the instance."""
         return f"{self.folder}/{path}" if self.folder else path
 
     @property
     def files(self) -> dict[str, str]:
-        """The files of the scene, in the workspace."""
+        """The files of the instance by workspace path."""
         return {self.path(path): text for path, text in self.instance.files.items()}
 
     @property
     def setup(self) -> tuple[str, ...]:
-        """Its setup commands, in the workspace."""
+        """The setup commands, to run at the root of the workspace."""
         return tuple(f"cd {self.folder} && {{ {c}\n}}" if self.folder else c for c in self.instance.setup)
 
     async def judge(self, workspace: Workspace, answer: str | None) -> Sequence[Criterion]:
-        """Judges it by the rule in force."""
+        """Judges the workspace by the rule in force."""
         inside = Rooted(workspace, self.folder) if self.folder else workspace
         return await self.site.family.judge(self.instance, self.site.rule, inside, answer)
 
     def solve(self, rule: Rule | None) -> tuple[Action, ...]:
-        """The tool calls of someone who believes that `rule` holds here, or that nothing special does."""
+        """The tool calls that solve the subtask under `rule`; if None, the naive solution."""
         return tuple(self.inside(action) for action in self.site.family.solve(self.instance, rule))
 
     def explore(self) -> tuple[Action, ...]:
-        """How somebody looks around first."""
+        """Read-only tool calls that explore the subtask."""
         return tuple(self.inside(action) for action in self.site.family.explore(self.instance))
 
     def inside(self, action: Action) -> Action:
-        """A move in the folder of the piece."""
+        """The action, moved into the subtask's folder."""
         if not self.folder:
             return action
         arguments = dict(action.arguments)
@@ -62,13 +62,13 @@ class Subtask:
 
 
 def known_skill(site: Site, rule: Rule) -> Skill:
-    """The skill that tells a place's rule, as someone would write it who was told."""
+    """A skill that states `rule` for a site, as an agent could write it after a rejection."""
     description = site.family.subject.format(place=site.called)
     body = site.family.skill_body(site.entity, site.site_config, rule)
     return parse(render(site.skill_name, f"{description[0].upper()}{description[1:]}", body))
 
 
 def subtasks_of(truth: Mapping[str, Any]) -> tuple[Subtask, ...]:
-    """The pieces of a task, from `Task.truth`; none for a task of another kind of suite."""
+    """The subtasks in `Task.truth`; empty for tasks of other kinds of suites."""
     subtasks: tuple[Subtask, ...] = truth.get("pieces", ())
     return subtasks

@@ -1,4 +1,4 @@
-"""A suite of one or several families: endless tasks in worlds of hidden rules."""
+"""Suites of one or several families: unlimited tasks in worlds with hidden rules."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ FRAMES = {
     "validation": ("A list of {count} errands:",),
     "heldout": ("Could you take care of {count} matters?", "{count} requests came in."),
 }
-"""How a task of several pieces begins."""
+"""The first sentence of a task with several subtasks, by split."""
 
 
 class WorldSuite:
-    """Task n of a (split, world, seed) is the same however many are loaded."""
+    """A suite of generated tasks. Task n of a (split, world, seed) does not depend on how many tasks are loaded."""
 
     splits = SPLITS
 
@@ -34,15 +34,15 @@ class WorldSuite:
         self._tellings: dict[tuple[str, int, int], Telling] = {}
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-        """`count` tasks about places of the world. Raises `ConfigError` for an unknown split or a count of 0."""
+        """Generates `count` tasks of a world. Raises `ConfigError` for an unknown split or a count of 0."""
         if split not in self.splits:
             raise ConfigError(f"suite.split: {self.name} has no split {split!r}; there are: {', '.join(self.splits)}")
         if count < 1:
-            raise ConfigError(f"suite.count: {self.name} is endless; say how many tasks, at least 1")
+            raise ConfigError(f"suite.count: {self.name} has unlimited tasks; give a number of at least 1")
         return [self._task(split, world, seed, number) for number in range(count)]
 
     def sites(self, *, split: str, world: int, number: int = 0) -> tuple[Site, ...]:
-        """The places of a world as task `number` meets them."""
+        """The sites of a world at the time of task `number`."""
         epoch = int(bool(self.spec.drift_at) and number >= self.spec.drift_at)
         return draw_world(self.name, self.families, split, world, self.spec, epoch)
 
@@ -50,8 +50,8 @@ class WorldSuite:
         draws = Draws(self.name, split, world, seed, number)
         chosen = self._choose(self.sites(split=split, world=world, number=number), draws)
         subtasks = tuple(
-            # A stream of its own for each piece, so that no piece tells of another.
-            _piece(
+            # Each subtask has its own random stream, so that it does not depend on the others.
+            _draw_subtask(
                 site,
                 Draws(self.name, split, world, seed, number, site.entity.name),
                 n if len(chosen) > 1 else 0,
@@ -89,7 +89,7 @@ class WorldSuite:
         return tuple({rule.instruction: rule for rule in drawn}.values())
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """Judges every piece by the workspace, never by the prose of `answer`."""
+        """Judges every subtask by the workspace, never by the prose of `answer`."""
         subtasks = subtasks_of(task.truth)
         judged = [await subtask.judge(workspace, answer) for subtask in subtasks]
         named = {
@@ -108,24 +108,24 @@ class WorldSuite:
         )
 
     def oracle(self, task: Task) -> tuple[Action, ...]:
-        """The tool calls of someone who knows the rules."""
+        """The tool calls of the solution that follows the rules in force."""
         return tuple(action for subtask in subtasks_of(task.truth) for action in subtask.solve(subtask.site.rule))
 
     def naive(self, task: Task) -> tuple[Action, ...]:
-        """The tool calls of someone who does the obvious thing."""
+        """The tool calls of the naive solution."""
         return tuple(action for subtask in subtasks_of(task.truth) for action in subtask.solve(None))
 
     def known_skills(self, *, split: str, world: int) -> Library:
-        """A skill for each rule that a world begins with, as someone would write it who was told."""
+        """A skill for each initial rule of a world, as an agent could write it after a rejection."""
         sites = self.sites(split=split, world=world)
         return Library(known_skill(site, site.drawn) for site in sites if site.ruled)
 
     def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
-        """The ids of the rules in force as task `number` meets them."""
+        """The ids of the rules in force at the time of task `number`."""
         return self._telling(split, world, number).rules
 
     def stated_rules(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
-        """Which of them a skill tells, by its words; "" for a rule that is not in force."""
+        """The ids of the rules in force that a skill states, by its text, and "" for each other rule that it states."""
         return self._telling(split, world, number).stated_rules(skill)
 
     def _telling(self, split: str, world: int, number: int) -> Telling:
@@ -137,7 +137,7 @@ class WorldSuite:
         return self._tellings[key]
 
     def _choose(self, sites: Sequence[Site], draws: Draws) -> list[Site]:
-        """The places that a task is about."""
+        """Draws the sites of a task."""
         return draw_sites(sites, self.spec, draws)
 
     def _ask(self, subtasks: Sequence[Subtask], draws: Draws) -> str:
@@ -148,19 +148,19 @@ class WorldSuite:
         return "\n".join((opening, *requests(subtasks)))
 
     def _grade(self, right: Sequence[bool]) -> tuple[float, bool]:
-        """Score and success of pieces that are right or not.
+        """Score and success, given which subtasks are right.
 
-        A part earns nothing: a score in between would pay for the way that leaves the rule to chance.
+        There is no partial credit, since it would reward solutions that ignore the rules.
         """
         return float(all(right)), all(right)
 
 
 def requests(subtasks: Sequence[Subtask]) -> list[str]:
-    """What is asked of each of several pieces, a line each."""
+    """The requests of several subtasks, one line each."""
     return [f"{n}. In the folder {subtask.folder}: {subtask.instance.request}" for n, subtask in enumerate(subtasks, 1)]
 
 
-def _piece(site: Site, draws: Draws, number: int, candidates: tuple[Rule, ...]) -> Subtask:
-    """A piece of a task; `number` is its place among several, or 0."""
+def _draw_subtask(site: Site, draws: Draws, number: int, candidates: tuple[Rule, ...]) -> Subtask:
+    """Draws a subtask; `number` is its position among several, or 0 if there is only one."""
     folder = site.entity.slug(f"part{number}") if number else ""
     return Subtask(site, site.family.instance(site.entity, site.site_config, draws), folder, candidates)

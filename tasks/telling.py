@@ -1,8 +1,8 @@
-"""What a text tells of the rules of a world: a harness's own reading of a library, whoever wrote it.
+"""Detects which rules of a world a skill states, whoever wrote the skill.
 
-Texts are read, not understood: a rule counts as told where the words of its recipe, of one of its clauses, or of its
-shipped skill (all of it, or what it says to do) stand in the text. A paraphrase tells nothing here, and "no longer"
-changes nothing.
+Detection is by text matching: a rule counts as stated if the text contains its instruction, one of its paraphrases, or
+the body of its reference skill (all of it, or the part that says what to do). Other wordings are not recognised, and
+negations such as "no longer" are ignored.
 """
 
 import re
@@ -15,30 +15,30 @@ from hermes_lab.tasks.worlds import Site
 from hermes_lab.types import Skill
 
 _DRAWS = 32
-"""Draws of each type of rule for a place: what else its rule might have been."""
+"""Draws per rule type and site, to detect statements of rules that the site does not have."""
 
 
 class Telling:
-    """Reads skills against the rules of `sites`, a world in one epoch; `past` are the same places in earlier ones."""
+    """Matches skills with the rules of `sites`, a world in one epoch. `past` are the same sites in earlier epochs."""
 
     def __init__(self, sites: Sequence[Site], past: Sequence[Site] = ()) -> None:
-        self._places = [_Read(site, [p.drawn for p in past if p.entity == site.entity]) for site in sites]
+        self._sites = [_SiteMatcher(site, [p.drawn for p in past if p.entity == site.entity]) for site in sites]
 
     @property
     def rules(self) -> frozenset[str]:
         """The ids of the rules in force, as in `Task.triggers`."""
-        return frozenset(each.site.trigger for each in self._places if each.site.ruled)
+        return frozenset(each.site.trigger for each in self._sites if each.site.ruled)
 
     def stated_rules(self, skill: Skill) -> tuple[str, ...]:
-        """The ids of the rules in force that a skill tells of the places it names; and "" for each other rule that it
-        tells of them, whether of another time, of other literals, or of a place without a rule.
+        """The ids of the rules in force that a skill states about the sites it names, and "" for each other rule that
+        it states about them: one from another epoch, with other literals, or about a site without a rule.
 
-        A rule that holds at one of the places that the skill names is no untrue one at the others.
+        A rule that holds at one of the named sites does not count as false at the others.
         """
         text = f"{skill.name.replace('-', ' ')}\n{skill.text}".lower()
-        # A place's name is an ordinary word: "the legal desk" is surer than "legal".
-        called = [each for each in self._places if each.site.called.lower() in text]
-        named = called or [each for each in self._places if each.named_in(text)]
+        # Site names are ordinary words, so a match of "the legal desk" is more reliable than one of "legal".
+        called = [each for each in self._sites if each.site.called.lower() in text]
+        named = called or [each for each in self._sites if each.named_in(text)]
         found = [(each.site, each.stated_in(text)) for each in named]
         true = [site.trigger for site, told in found if site.ruled and site.drawn.instruction in told]
         holds = {site.drawn.instruction for site in (each.site for each in named) if site.ruled}
@@ -46,32 +46,32 @@ class Telling:
         return (*true, *[""] * len(untrue))
 
 
-class _Read:
-    """One place, and how each rule that it might have would be told."""
+class _SiteMatcher:
+    """Matches texts with a site and the rules that it could have."""
 
     def __init__(self, site: Site, past: Sequence[Rule]) -> None:
         self.site = site
         self._past = past
 
     def named_in(self, text: str) -> bool:
-        """Whether the text is about the place, among others."""
+        """Whether the text names or describes the site."""
         entity = self.site.entity
         name = rf"(?<![\w-]){re.escape(entity.name.lower())}(?!\w)"
         return entity.about.lower() in text or re.search(name, text) is not None
 
     def stated_in(self, text: str) -> frozenset[str]:
-        """The recipes of the rules that the text tells: by their whole words, else by a clause, which rules of one type
-        may share: then the one that is in force, if it is among them, else any one."""
+        """The instructions of the rules that the text states. If no instruction or skill body matches, paraphrases
+        count. Rules of one type may share a paraphrase, so this gives at most one rule, preferably the site's own."""
         own = self.site.drawn.instruction
-        # What rules share, the one in force is meant by: so it is the last to be put in.
+        # Of rules that share a phrase the last one wins, so the site's own rule comes last.
         rules = sorted(self._rules, key=lambda rule: rule.instruction == own)
         whole = {
             phrase: rule.instruction
             for rule in rules
             for phrase in self._phrases[rule.instruction]
-            if _stands(phrase, text)
+            if _contains(phrase, text)
         }
-        # "--sign kind" stands in "--sign kind --net", too.
+        # Keep only the longest matches: "--sign kind" also matches in "--sign kind --net".
         longest = [
             instruction
             for phrase, instruction in whole.items()
@@ -102,14 +102,14 @@ class _Read:
             rule.instruction: site.family.skill_body(site.entity, site.site_config, rule).lower()
             for rule in self._rules
         }
-        # A skill begins with the clause; what is to be done comes after it, where the family says more than the clause.
-        to_do = {instruction: told.partition("\n\n")[2] for instruction, told in skill_body.items()}
+        # A skill body starts with the paraphrase; some families add a paragraph that says what to do.
+        to_do = {instruction: body.partition("\n\n")[2] for instruction, body in skill_body.items()}
         return {
             instruction: tuple(filter(None, (instruction.lower(), skill_body[instruction], to_do[instruction])))
             for instruction in skill_body
         }
 
 
-def _stands(phrase: str, text: str) -> bool:
-    """Whether the text holds the phrase, and not the beginning of a longer word: "--cap 30" is not in "--cap 300"."""
+def _contains(phrase: str, text: str) -> bool:
+    """Whether the text contains the phrase, followed by the end of a word: "--cap 30" is not in "--cap 300"."""
     return phrase in text and re.search(rf"{re.escape(phrase)}(?!\w)", text) is not None

@@ -1,4 +1,4 @@
-"""Whether two splits share a way of asking, whatever names, numbers and words of their own they put into it."""
+"""Detects prompt templates that two splits share, regardless of the names, numbers and words filled in."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,9 +7,9 @@ from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.types import Task
 
 SHARED_WORDS = 4
-"""Words that two sentences must have in common at least, to be one template; fewer are an accident of English."""
+"""Minimum number of words that two sentences of one template share. Shorter matches happen by chance."""
 SHARED_PART = 0.6
-"""And that must be this part of the sentence at least."""
+"""Minimum share of the sentence that these words must be."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*")
@@ -17,8 +17,7 @@ _GAP = "~"
 
 
 def sentences(task: Task) -> set[tuple[str, ...]]:
-    """The sentences of a prompt as words in small letters; a gap stands for what the words of a place, a file, a form
-    or a number are."""
+    """The sentences of a prompt as lower-case words; site names, paths, formats and numbers are replaced by a gap."""
     asked = task.prompt.lower()
     for subtask in subtasks_of(task.truth):
         entity = subtask.site.entity
@@ -27,9 +26,10 @@ def sentences(task: Task) -> set[tuple[str, ...]]:
 
 
 def shared_templates(prompts: Mapping[str, Iterable[Task]]) -> list[str]:
-    """Sentences that two splits ask by, in words: empty where the wording of all splits is apart.
+    """Sentence templates that two splits share, as messages; empty if all splits have their own wording.
 
-    What only one of two splits ever says is a gap too, so a template is found under other names, columns and values.
+    Words that only one of two splits uses also count as gaps, so that a template is found despite other names, columns
+    and values.
     """
     asked = {split: set().union(*map(sentences, tasks)) for split, tasks in prompts.items()}
     found = []
@@ -43,22 +43,22 @@ def shared_templates(prompts: Mapping[str, Iterable[Task]]) -> list[str]:
 
 
 def templates(tasks: Iterable[Task]) -> int:
-    """How many different sentences, names and numbers apart."""
+    """The number of distinct sentences, ignoring names and numbers."""
     return len(set().union(*map(sentences, tasks)))
 
 
 def _words(sentence: str) -> tuple[str, ...]:
     bare = (token.strip("\"'`*_()[]{}<>,;:.!?") for token in _TOKEN.findall(sentence))
-    return _closed(word if _WORD.fullmatch(word) else _GAP for word in bare)
+    return _merge_gaps(word if _WORD.fullmatch(word) else _GAP for word in bare)
 
 
-def _closed(words: Iterable[str]) -> tuple[str, ...]:
-    """Gaps that follow one another are one."""
-    closed: list[str] = []
+def _merge_gaps(words: Iterable[str]) -> tuple[str, ...]:
+    """Merges adjacent gaps."""
+    merged: list[str] = []
     for word in words:
-        if word != _GAP or closed[-1:] != [_GAP]:
-            closed.append(word)
-    return tuple(closed)
+        if word != _GAP or merged[-1:] != [_GAP]:
+            merged.append(word)
+    return tuple(merged)
 
 
 def _vocabulary(asked: set[tuple[str, ...]]) -> set[str]:
@@ -66,7 +66,7 @@ def _vocabulary(asked: set[tuple[str, ...]]) -> set[str]:
 
 
 def _skeletons(asked: set[tuple[str, ...]], common: set[str]) -> set[tuple[str, ...]]:
-    return {_closed(word if word in common else _GAP for word in sentence) for sentence in asked}
+    return {_merge_gaps(word if word in common else _GAP for word in sentence) for sentence in asked}
 
 
 def _is_template(skeleton: tuple[str, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""A family's words as data: YAML files next to its code."""
+"""Loads a family's texts from the YAML files next to its code."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -11,28 +11,29 @@ import yaml
 
 T = TypeVar("T")
 Phrases = Mapping[str, tuple[str, ...]]
-"""The texts to choose from, by split."""
+"""Alternative texts by split."""
 
 
 def read_words(module_file: str, name: str = "words") -> Any:
-    """The content of `NAME.yaml` in the folder of a module, which passes its `__file__`. Read once per process.
+    """The content of `NAME.yaml` in the folder of `module_file`, the calling module's `__file__`. Cached.
 
-    Quote texts that YAML would read as a number, a date or a boolean.
+    In the file, quote texts that YAML would parse as a number, a date or a boolean.
     """
     return _read(Path(module_file).with_name(f"{name}.yaml"))
 
 
 @cache
 def read_file(module_file: str, name: str) -> str:
-    """The text of a file in the folder of a module, which passes its `__file__`: a program or script of a task."""
+    """The text of a file in the folder of `module_file`, such as a program of a task. Cached."""
     return Path(module_file).with_name(name).read_text()
 
 
 def load_words(module_file: str, type_: type[T], key: str = "", name: str = "words") -> T:
-    """The section `key` of `NAME.yaml`, or all of it, as a `type_`: a tuple, mapping or dataclass, however nested.
+    """The section `key` of `NAME.yaml`, or all of it, converted to `type_`: tuples, mappings and dataclasses, possibly
+    nested.
 
-    Lists become tuples, and texts `string.Template` where the type says so. Raises `ValueError` where the data does not
-    fit.
+    Lists become tuples; texts become `string.Template` if the type says so. Raises `ValueError` if the data does not
+    match the type.
     """
     found = read_words(module_file, name)
     try:
@@ -42,12 +43,12 @@ def load_words(module_file: str, type_: type[T], key: str = "", name: str = "wor
 
 
 def load_by_split(module_file: str, type_: type[T], key: str = "vocabularies") -> Mapping[str, T]:
-    """The section `key` of `words.yaml`: what each split has, as a `type_`."""
+    """The section `key` of `words.yaml`: a `type_` for each split."""
     return load_words(module_file, dict[str, type_], key)  # type: ignore[valid-type]
 
 
 def load_phrases(module_file: str, key: str) -> Phrases:
-    """The section `key` of `words.yaml`: the texts of each split."""
+    """The section `key` of `words.yaml`: alternative texts for each split."""
     return load_words(module_file, dict[str, tuple[str, ...]], key)
 
 
@@ -58,7 +59,7 @@ def load_list(module_file: str, key: str) -> tuple[str, ...]:
 
 def _template(type_: type, text: Any) -> Template:
     if type_ is not Template or not isinstance(text, str):
-        raise NotImplementedError(f"no words of the type {type_}")
+        raise NotImplementedError(f"unsupported type {type_}")
     return Template(text)
 
 

@@ -1,4 +1,4 @@
-"""Worlds of hidden rules: what a seed draws, and what its tasks trigger."""
+"""Worlds with hidden rules, generated from a seed: their sites, rules and drift."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -29,35 +29,36 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class WorldSpec:
-    """The knobs of a world: `suite.options`. Raises `ConfigError` for a world that cannot be."""
+    """The parameters of a world (`suite.options`). Raises `ConfigError` for invalid combinations."""
 
     ruled: int = 5
-    """Places with a hidden rule each (the M of the learning curve)."""
+    """Number of sites with a hidden rule (the M of the learning curve)."""
     plain: int = 2
-    """Places where the obvious way is right."""
+    """Number of sites where the naive solution is right."""
     unseen: int = 2
-    """How many of the rules of a held-out world, at most, are of types that training never shows."""
+    """Maximum number of rules in a held-out world whose type never occurs in training worlds."""
     pieces: int = 1
-    """Places that one task is about, so at most as many rules: all must come out right."""
+    """Sites per task, each with its own subtask. All of them must be right."""
     frequencies: Frequencies = "uniform"
-    """How often tasks are about the ruled places: all alike, or the j-th most frequent in proportion to 1/j^exponent.
-    Ruled places together have the share ruled / (ruled + plain) either way."""
+    """How often tasks involve each ruled site: equally often, or the j-th most frequent in proportion to 1/j^exponent.
+    Together, ruled sites always have the share ruled / (ruled + plain)."""
     exponent: float = 1.2
     salience: Salience = "told"
-    """What a rejection tells: the rule and what to do about it, the rule in words alone, or only what is wrong."""
+    """What a rejection says: the rule and what to do (`told`), only the rule (`worded`), or only what is wrong
+    (`symptom`)."""
     discovery: int = 0
-    """Rejections that tell only what is wrong, before one tells the rule: what finding a rule costs."""
+    """Number of rejections that only say what is wrong, before one states the rule: the cost of discovering a rule."""
     wording: Wording = "varied"
-    """How far the words of a task are from those of the world (`Entity.wording`)."""
+    """How explicitly prompts name a site (`Entity.wording`)."""
     names: Names = "few"
-    """How many names the places of training worlds are drawn from: `many` cannot be learnt by heart."""
+    """The pool of names for the sites of training worlds; `many` has too many to memorise."""
     drift_at: int = 0
-    """The number of the task from which on the rules are others; 0: they stay."""
+    """The task number at which the rules change; 0: never."""
     drift: Drift = "redraw"
-    """What happens there: every ruled place gets another rule, or ruled and plain places change roles."""
+    """The change: every ruled site gets another rule (`redraw`), or ruled and plain sites swap roles (`invert`)."""
     decoy: bool = False
-    """The world inverted from the start: where it would have had a rule there is none, and the other way round. A
-    library that was learnt in the same world without it misleads here."""
+    """Inverts the world from the start: sites that would have a rule have none, and vice versa. A library learned in
+    the same world without `decoy` is misleading here."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -71,41 +72,41 @@ class WorldSpec:
                     raise ConfigError(f"{name}: give true or false, not {value!r}")
             elif each.type is float:
                 if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 10:
-                    raise ConfigError(f"{name}: give a number over 0, at most 10, not {value!r}")
+                    raise ConfigError(f"{name}: give a number above 0 and at most 10, not {value!r}")
             elif isinstance(value, bool) or not isinstance(value, int) or value < (each.name == "pieces"):
                 raise ConfigError(f"{name}: give a whole number from {int(each.name == 'pieces')}, not {value!r}")
         if not self.sites:
-            raise ConfigError("suite.options: a world has at least one place; raise ruled or plain")
-        if self.sites > _MOST:
-            raise ConfigError(f"suite.options: a world has at most {_MOST} places, not {self.sites}; lower ruled")
+            raise ConfigError("suite.options: a world needs at least one site; raise ruled or plain")
+        if self.sites > _MOST_SITES:
+            raise ConfigError(f"suite.options: a world has at most {_MOST_SITES} sites, not {self.sites}; lower ruled")
         if self.pieces > self.sites:
-            raise ConfigError(f"suite.options.pieces: a task is about {self.pieces} places of {self.sites}; lower it")
+            raise ConfigError(f"suite.options.pieces: {self.pieces} per task, but only {self.sites} sites; lower it")
 
     @property
     def sites(self) -> int:
-        """All of them."""
+        """The number of all sites."""
         return self.ruled + self.plain
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The probability that a task's first piece is about each place, the ruled ones first; they add up to 1."""
+        """The probability of each site for the first subtask of a task, ruled sites first; they sum to 1."""
         raw = [1.0 if self.frequencies == "uniform" else (j + 1) ** -self.exponent for j in range(self.ruled)]
         ruled = [self.ruled / self.sites * each / sum(raw) for each in raw]
         return (*ruled, *[1 / self.sites] * self.plain)
 
 
-_MOST = min(map(len, NAMES.values()))
+_MOST_SITES = min(map(len, NAMES.values()))
 
 
 def names_of(split: str, names: Names = "many") -> tuple[Name, ...]:
-    """What the places of a split may be called; those that `few` leaves out come last."""
+    """The site names of a split. Those that `few` excludes come last."""
     return NAMES[split] + (MORE_NAMES if names == "many" and split == "train" else ())
 
 
 @dataclass(frozen=True)
 class Site:
-    """One place of a world. It has a rule either way, which is in force only where the place is `ruled`: so nothing
-    that is drawn for it tells the two kinds apart."""
+    """A site of a world. Every site has a rule, but the rule is only in force if the site is `ruled`, so that nothing
+    generated for a site reveals whether it is ruled."""
 
     entity: Entity
     family: AnyFamily
@@ -116,23 +117,23 @@ class Site:
 
     @property
     def rule(self) -> Rule | None:
-        """The rule in force; None where the obvious way is right."""
+        """The rule in force; None if the naive solution is right."""
         return self.drawn if self.ruled else None
 
     @property
     def called(self) -> str:
-        """How its people call it."""
+        """Its name in feedback and skills, such as "the fleet desk"."""
         return f"the {self.entity.name} {self.family.noun}"
 
     @property
     def trigger(self) -> str:
-        """The id of the rule in force; empty where there is none. Another rule at the place has another id."""
+        """The id of the rule in force, or "". It changes when the site's rule changes."""
         epoch = f"@{self.epoch}" if self.epoch else ""
         return f"{self.entity.name}:{self.drawn.type}{epoch}" if self.ruled else ""
 
     @property
     def skill_name(self) -> str:
-        """The name of a skill about it: the words of `called`."""
+        """The name of a skill about the site, such as `fleet-desk`."""
         return f"{self.entity.name}-{self.family.noun}"
 
 
@@ -140,10 +141,10 @@ class Site:
 def draw_world(
     suite: str, families: tuple[AnyFamily, ...], split: str, world: int, spec: WorldSpec, epoch: int
 ) -> tuple[Site, ...]:
-    """The places of a world in an epoch (0 until the drift, then 1), in the order of `WorldSpec.shares`.
+    """The sites of a world in an epoch (0 before the drift, 1 after it), in the order of `WorldSpec.shares`.
 
-    The families take turns. In a family the rules are of different types as far as it has them; the plain places draw
-    from the same types.
+    Sites alternate between families. Within a family no rule type repeats until all were used; plain sites draw from
+    the same types.
     """
     draws = Draws(suite, split, world)
     turns = draws.shuffled(families)
@@ -155,7 +156,7 @@ def draw_world(
         family = turns[number % len(turns)]
         entity = Entity(name.word, name.about, split, spec.wording)
         kind = decks[family.name].draw(unseen=number in unseen)
-        # A stream of its own for each place: what one draws changes nothing at the others.
+        # Each site has its own random stream, so that its draws do not affect other sites.
         own = Draws(suite, split, world, name.word)
         site_config = family.site_config(entity, kind, own)
         rule = draw_rule(kind, family.rules[kind], own, site_config)
@@ -166,15 +167,15 @@ def draw_world(
 
 
 def _draw_unseen(draws: Draws, spec: WorldSpec) -> frozenset[int]:
-    """The places whose rules are of unseen types: some of the ruled ones, met no more often than the others, and as
-    many of the plain ones, whose rules hold in the world inverted."""
+    """The sites whose rules have unseen types: random ruled sites, regardless of their frequency, and as many plain
+    ones, whose rules hold in the inverted world."""
     ruled = draws.sample(range(spec.ruled), min(spec.unseen, spec.ruled))
     plain = draws.sample(range(spec.ruled, spec.sites), min(spec.unseen, spec.plain))
     return frozenset((*ruled, *plain))
 
 
 class _Deck:
-    """The types of a family's rules, each dealt once before one comes again."""
+    """Deals a family's rule types in random order. No type repeats before all were dealt."""
 
     def __init__(self, family: AnyFamily, draws: Draws, *, held_out: bool) -> None:
         self._draws = draws
@@ -196,7 +197,7 @@ def _drifted(site: Site, spec: WorldSpec, draws: Draws) -> Site:
 
 
 def redraw(site: Site, draws: Draws) -> Rule:
-    """Another rule for the same place. Raises `ValueError` for a family that has none."""
+    """Draws another rule for the same site. Raises `ValueError` if the family has no other."""
     family = site.family
     held_out = site.entity.split == "heldout"
     kinds = [kind for kind in family.kinds(site.site_config) if held_out or not family.rules[kind].unseen]
@@ -204,11 +205,11 @@ def redraw(site: Site, draws: Draws) -> Rule:
         rule = draw_rule(kind, family.rules[kind], draws, site.site_config)
         if rule.instruction != site.drawn.instruction:
             return rule
-    raise ValueError(f"{family.name}: a place has one rule only ({site.drawn.instruction}), so it cannot drift")
+    raise ValueError(f"{family.name}: a site has only one rule ({site.drawn.instruction}), so it cannot drift")
 
 
 def draw_sites(sites: Sequence[Site], spec: WorldSpec, draws: Draws) -> list[Site]:
-    """The places of one task: different ones, one after the other by their shares."""
+    """Draws the sites of one task, without replacement, in proportion to their shares."""
     left = list(range(len(sites)))
     chosen = []
     for _ in range(spec.pieces):
@@ -219,5 +220,5 @@ def draw_sites(sites: Sequence[Site], spec: WorldSpec, draws: Draws) -> list[Sit
 
 
 def task_id(split: str, world: int, seed: int, number: int) -> str:
-    """An id that is unique within a suite."""
+    """A task id that is unique within its suite."""
     return f"{split}-w{world}-s{seed}-{number:06d}"

@@ -1,4 +1,4 @@
-"""Rejects attempts to change locked values by a training's configuration, a run's, or the environment."""
+"""Rejects changes to locked values, whether from a training configuration, a run configuration or the environment."""
 
 import json
 import os
@@ -32,7 +32,7 @@ _LAUNCHERS = {
 }
 _LOCKED_AS = {
     "model.name": "base_model",
-    "model.sampling.top_p": "grpo.temperature",  # also changes the sampling distribution
+    "model.sampling.top_p": "grpo.temperature",  # top_p also changes the sampling distribution
     "suite.seed": "seed",
     "run.seed": "seed",
 }
@@ -55,7 +55,7 @@ class Given(Section):
 def locked_fields(given: Mapping[str, Any]) -> list[str]:
     """The locked fields that a training's configuration tries to set, e.g. `learning_rate` or `grpo.temperature`.
 
-    Looks at the top level, in `lock` and in their section; also for a section's field without its section.
+    Checks the top level, `lock` and the lock's sections, and section fields given without their section.
     """
     given = dict(given)
     if isinstance(given.get("lock"), Mapping):
@@ -80,9 +80,9 @@ def refusal(field: str, lock: str) -> str:
 
 
 def refuse_environment(locked: LockedConfig) -> None:
-    """Raises `ConfigError` if an environment variable would override locked values in the libraries.
+    """Raises `ConfigError` if an environment variable would make a library override locked values.
 
-    Most of their variables have no effect, since our arguments take precedence. These do.
+    Our arguments take precedence over most of the libraries' variables; these are the exceptions.
     """
     for name in _PROCESSES:
         if os.environ.get(name, "1").strip() not in ("", "0", "1"):
@@ -106,13 +106,13 @@ def locked_run_config(sources: Sequence[str], locked: LockedConfig, lock: str) -
     Raises `ConfigError` if a source sets one of these fields to another value.
     """
     seeds = {"suite.seed": locked.seed, "run.seed": locked.seed}
-    return _held(sources, lock, _decided(locked) | seeds)
+    return _locked_config(sources, lock, _locked_run_values(locked) | seeds)
 
 
 def locked_evaluation_config(sources: Sequence[str], locked: LockedConfig, lock: str) -> RunConfig:
     """The same for a GRPO evaluation run, except for temperature, top-p, samples and seeds."""
-    decided = {name: value for name, value in _decided(locked).items() if name not in _SAMPLING}
-    return _held(sources, lock, decided)
+    decided = {name: value for name, value in _locked_run_values(locked).items() if name not in _SAMPLING}
+    return _locked_config(sources, lock, decided)
 
 
 def refuse_server_options(run: RunConfig, lock: str) -> None:
@@ -126,7 +126,7 @@ def refuse_other_values(
 ) -> None:
     """Raises `ConfigError` if a source sets one of a run's fields to another value than the locked one.
 
-    `names` maps a field to its locked one, where it is not one of `RUN_FIELDS`.
+    `names` maps run fields to locked fields, in addition to `RUN_FIELDS`.
     """
     names = RUN_FIELDS | _LOCKED_AS | dict(names or {})
     for source in sources:
@@ -136,13 +136,13 @@ def refuse_other_values(
                 raise ConfigError(f"{source}: {name} {found!r}: {refusal(names[name], lock)}")
 
 
-def _decided(locked: LockedConfig) -> dict[str, Any]:
+def _locked_run_values(locked: LockedConfig) -> dict[str, Any]:
     return locked_overrides(locked) | {"model.name": locked.base_model}
 
 
-def _held(sources: Sequence[str], lock: str, decided: Mapping[str, Any]) -> RunConfig:
+def _locked_config(sources: Sequence[str], lock: str, decided: Mapping[str, Any]) -> RunConfig:
     refuse_other_values(sources, lock, decided)
-    # Quote names, so that one that looks like a number stays a string.
+    # Quote strings, so that a name that looks like a number stays a string.
     texts = {name: json.dumps(value) if isinstance(value, str) else value for name, value in decided.items()}
     # The locked server is an endpoint; settings of the sources for another provider are ignored.
     run = load_config([*sources, "model.provider=openai", *(f"{name}={text}" for name, text in texts.items())])

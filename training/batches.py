@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from itertools import islice
 
 _GROUPED = 8
-"""Batches to sort by length together: enough to save most padding, few enough to stay shuffled."""
+"""Window of batches whose rows are sorted by length: large enough to save most padding, small enough to keep the order
+random."""
 
 
 def batch_order(lengths: Sequence[int], *, batch_size: int, steps: int, seed: int) -> list[int]:
-    """Row indices, `batch_size` for each of `steps`: shuffled epochs, with rows of similar length together.
+    """Row indices, `batch_size` per step: shuffled epochs, with rows of similar length batched together.
 
-    Every row occurs once before any occurs again.
+    Every row occurs once before any row repeats.
     """
     draw = random.Random(seed)
     wanted = batch_size * steps

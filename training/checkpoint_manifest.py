@@ -1,8 +1,8 @@
 """Checkpoint manifests: digests of a complete checkpoint's files and of the training's inputs.
 
-A resume takes learning rate, schedule, steps and weights from these files. It verifies the manifest and rejects
-changed, added or removed files and checkpoints of another training. Like a lock's digest, a manifest guards against
-accidents and edits; it is not a signature.
+A resume restores learning rate, schedule, steps and weights from these files. It first verifies the manifest, and
+rejects changed, added or removed files and checkpoints of another training. Like a lock's digest, a manifest protects
+against accidents and edits; it is not a signature.
 """
 
 import hashlib
@@ -61,12 +61,12 @@ def check_manifest(checkpoint: Path, made_from: Mapping[str, str], lock: str) ->
 def manifest_callback(write: Callable[[int], None], lock: str) -> Any:
     """A callback that calls `write` with the step of each saved checkpoint, and checks what a resume restored.
 
-    Raises `ConfigError` before the first step where the restored learning rate is not the one in `lock`.
+    Raises `ConfigError` before the first step if the restored learning rate is not the one in `lock`.
     """
     from transformers import TrainerCallback
 
     class ManifestCallback(TrainerCallback):  # type: ignore[misc]
-        """Runs after the trainer has written, or read, the last file."""
+        """Called after the trainer has written or read all files of a checkpoint."""
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             write(state.global_step)
@@ -80,7 +80,7 @@ def manifest_callback(write: Callable[[int], None], lock: str) -> Any:
 
 
 def check_rates(learning_rate: float, param_groups: list[dict[str, Any]], scheduler: Any, lock: str) -> None:
-    """Raises `ConfigError` if optimiser or schedule differ from the locked learning rate."""
+    """Raises `ConfigError` if the optimiser or the schedule has another learning rate than the lock."""
     now = [
         base * rate(scheduler.last_epoch) for base, rate in zip(scheduler.base_lrs, scheduler.lr_lambdas, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""The fields that an agent may choose in a training it proposes. The template and the lock are set by a person."""
+"""The fields that an agent may set when it proposes a training. A person provides the template and the lock."""
 
 import re
 import unicodedata
@@ -22,7 +22,7 @@ from hermes_lab.training.lock import HOW_TO_CHANGE, RUN_FIELDS, LockedConfig, lo
 from hermes_lab.training.proposals import SCHEMAS
 
 TEMPLATES = Path("configs/train")
-"""The folder of each method's template `<method>.yaml`, which names the lock."""
+"""The folder of the templates, `<method>.yaml` for each method. A template names the lock."""
 RUNS = Path("runs")
 METHODS: tuple[Method, ...] = get_args(Method)
 
@@ -86,7 +86,7 @@ class Choice:
         return path, load_lock(Path(path))
 
     def config(self) -> Training:
-        """The training configuration, validated as far as possible without starting. Raises `ConfigError`."""
+        """The training configuration, validated as far as possible without starting it. Raises `ConfigError`."""
         config = load_section(SCHEMAS[self.method], (), self.content())
         _, locked = self.locked()
         if config.parent:

@@ -1,6 +1,6 @@
 """Fits long conversations into a token budget by replacing middle turns with a note.
 
-The note is generated without a model, so the result is deterministic. Remaining turns are unchanged byte for byte.
+The note is generated without a model, so the result is deterministic. The remaining turns keep their exact bytes.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ from hermes_lab.types import Message, ToolResult, Trajectory
 
 NOTE = "[Turns left out here to fit a token budget: {what}]"
 _LAST_TURNS = 4
-"""Turns at the end that are always kept."""
+"""Number of final turns that are always kept."""
 _TOOLS_NAMED, _CODES_NAMED, _NAME_CHARS = 12, 4, 40
 """Limits of a note, since a model may write any tool name."""
 
@@ -36,7 +36,7 @@ class Shortened(NamedTuple):
 
 
 def shorten(messages: Sequence[Message], fits: Callable[[Shortened], bool]) -> Shortened | None:
-    """Drops middle turns, oldest first and as few as bisection finds, until the rest `fits`.
+    """Drops middle turns, oldest first, until the rest `fits`; bisection finds how many to drop.
 
     The first system, user, assistant and tool turns and the last four turns are kept; a call and its results are kept
     or dropped together. None if the protected turns do not fit, or there is nothing to drop.

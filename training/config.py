@@ -1,4 +1,4 @@
-"""The configuration of a training; everything else is locked."""
+"""Training configuration. All other hyperparameters are in the lock."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,9 +66,9 @@ def load_train_config(sources: Sequence[str]) -> TrainConfig:
 
 
 def load_training(schema: type[T], sources: Sequence[str]) -> T:
-    """YAML files and `key=value` overrides, merged left to right.
+    """Loads YAML files and `key=value` overrides, merged left to right.
 
-    Raises `ConfigError` for a mistake, and for any attempt to set a locked field.
+    Raises `ConfigError` for invalid values, and for any attempt to set a locked field.
     """
     lock = ""
     attempts: list[tuple[str, str]] = []

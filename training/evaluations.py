@@ -1,4 +1,4 @@
-"""Held-out scores of an adapter, measured by run folders and stored next to its card."""
+"""Held-out scores of an adapter, computed from run folders and stored next to its card."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     adapter_digest: str
 
     def sentence(self) -> str:
-        """For a person."""
+        """The score in one line."""
         unscored = f", {self.unscored} unscored" if self.unscored else ""
         arm = "" if self.arm == "main" else f", arm {self.arm}"
         if not self.n:

@@ -34,7 +34,7 @@ class FilteredGroups(NamedTuple):
 
 
 def filter_groups(groups: Iterable[ScoredGroup], rules: Rules) -> FilteredGroups:
-    """Keeps only complete groups: without a rollout or a turn the advantage baseline would change."""
+    """Keeps only complete groups, since a missing rollout or turn would change the advantage baseline."""
     usable: list[ScoredGroup] = []
     refused: Counter[str] = Counter()
     left_out = 0

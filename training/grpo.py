@@ -1,4 +1,4 @@
-"""GRPO in short on-policy rounds: rollouts by the newest version, a few optimiser steps, the next version.
+"""GRPO in short on-policy rounds: the newest version samples rollouts, and a few optimiser steps give the next one.
 
 All state is on disk, so a killed training can continue with `resume=true`.
 """
@@ -33,7 +33,7 @@ from hermes_lab.types import Episode, ScoredGroup
 
 
 class Sampler(Protocol):
-    """Collects rollouts, and owns the inference server."""
+    """Collects rollouts and owns the inference server."""
 
     def collect(self, batch: Batch) -> None:
         """Runs the rollouts missing from the batch's folder. Some may stay errored. Raises `KeyboardInterrupt`."""
@@ -84,7 +84,7 @@ def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command:
         for number in range(len(grpo_run.rounds.done()) + 1, grpo_run.wanted + 1):
             _round(grpo_run, number, sampler, say)
             _evaluate(grpo_run, sampler, say)
-    grpo_run.rounds.write_metrics()  # in case a kill came just before
+    grpo_run.rounds.write_metrics()  # the training may have been killed just before the last write
     done = grpo_run.rounds.done()
     if not any(each.used for each in done):
         raise ConfigError(
@@ -166,7 +166,7 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
 
 
 def _collect(grpo_run: GrpoRun, number: int, policy: Policy, sampler: Sampler, say: Say) -> list[Episode]:
-    """The round's rollouts; errored ones are not retried once the round was trained on."""
+    """Collects the round's rollouts. Errored ones are not retried once collection has finished."""
     folder = grpo_run.rounds.folder(number)
     run, mark = folder / "run", folder / "collected.json"
     if not mark.exists():
@@ -193,7 +193,7 @@ def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]
 
 
 def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
-    """The version of the round: optimiser steps, adapter and card, skipping what exists."""
+    """Trains the round's version: optimiser steps, adapter and card. Skips what already exists."""
     version = _version(grpo_run, folder)
     constants = {
         "round": finished.round,
@@ -231,7 +231,7 @@ def _version(grpo_run: GrpoRun, folder: Path) -> Path:
     path = folder / "version.json"
     if path.exists():
         version = Path(json.loads(path.read_text())["folder"])
-        version.mkdir(parents=True, exist_ok=True)  # may have been pruned as unfinished
+        version.mkdir(parents=True, exist_ok=True)  # `prune` removes unfinished versions
         return version
     version = new_version(Path(grpo_run.config.adapters), grpo_run.config.name)
     write_json(path, {"folder": str(version)})
@@ -274,7 +274,7 @@ def _name(policy: Policy) -> str:
 
 
 def _means(groups: Sequence[ScoredGroup]) -> tuple[float, float]:
-    """Mean reward and sampled tokens per rollout; one with a rewritten prompt has several sequences and counts once."""
+    """Mean reward and mean sampled tokens per rollout. A rollout with several sequences counts once."""
     rewards: dict[str, float] = {}
     lengths: Counter[str] = Counter()
     for group in groups:

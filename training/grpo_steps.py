@@ -16,7 +16,8 @@ from hermes_lab.training.rounds import Policy, RoundTraining
 from hermes_lab.types import ScoredGroup
 
 MISMATCH = 0.1
-"""Largest mean log-probability difference of sampler and trainer in a group, in nats per token; bfloat16 has 0.05."""
+"""Largest allowed mean log-probability difference between sampler and trainer in a group, in nats per token. bfloat16
+rounding alone gives about 0.05."""
 
 METRICS = {
     "loss": "loss",
@@ -50,12 +51,13 @@ def take_steps(
     if round_training.last_step() < round_batch.end:
         model = lora_model(locked, base, Path(round_batch.policy.folder) if round_batch.policy.folder else None)
         train(_trainer(model, locked, grpo, round_batch, round_training, say), model, round_training)
-    # From the checkpoint, so that the adapter is the same after a restart.
+    # Load from the checkpoint, so that the adapter is the same after a restart.
     save_adapter(lora_model(locked, base, round_training.last_checkpoint()), round_training.folder, locked)
 
 
 def _check_begin(round_batch: RoundBatch, round_training: RoundTraining) -> None:
-    """An earlier checkpoint would mean more steps on this round's groups than the lock allows."""
+    """Raises `ConfigError` for a checkpoint from before the round: resuming from it would take more steps on this
+    round's groups than the lock allows."""
     step = round_training.last_step()
     if not round_batch.begin <= step <= round_batch.end:
         raise ConfigError(
@@ -73,19 +75,19 @@ def _trainer(
     from trl import GRPOConfig, GRPOTrainer
     from trl.trainer.utils import split_tensor_dict
 
-    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollout_func
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # silences the warning about rollout_func
     sequences = len(round_batch.groups) * grpo.group_size
     size = micro_batch(sequences, locked.batch_size)
 
     class Trainer(GRPOTrainer):  # type: ignore[misc]
-        """TRL's trainer on given rollouts: nothing is generated, and ratios are relative to the sampling policy."""
+        """TRL's trainer on given rollouts: it generates nothing, and ratios are relative to the sampling policy."""
 
         _buffered_inputs: Any = None
         _wanted: Any = None  # mask of the tokens with a loss
         _current: Any = None  # log-probabilities of these tokens
 
         def _prepare_inputs(self, generation_batch: Any) -> Any:
-            # A round is one generation, in group order, so that the rows of a micro-batch share a prompt.
+            # A round is one generation batch in group order, so that the rows of a micro-batch share a prompt.
             if self._buffered_inputs is None:
                 whole = self._generate_and_score_completions(generation_batch)
                 self._buffered_inputs = split_tensor_dict(whole, self.args.steps_per_generation)
@@ -97,7 +99,7 @@ def _trainer(
             output = super()._generate_and_score_completions(inputs)
             sampled_NC = output["sampling_per_token_logps"]
             mask_NC = (output["completion_mask"] * output["tool_mask"]).bool()
-            if self.state.global_step == round_batch.begin:  # otherwise the policy has changed since sampling
+            if self.state.global_step == round_batch.begin:  # later, the policy differs from the sampler's
                 ids_NT = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
                 attention_NT = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
                 own_NC = self._own_logprobs(ids_NT, attention_NT, mask_NC)
@@ -122,7 +124,7 @@ def _trainer(
         def _get_per_token_logps_and_entropies(
             self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *_: Any, **__: Any
         ) -> Any:
-            if self._wanted is None:  # old log-probabilities: the sampler's are used
+            if self._wanted is None:  # TRL asks for old log-probabilities; the sampler's are used instead
                 return input_ids.new_zeros((len(input_ids), logits_to_keep)).float(), None, None
             base_model = self.accelerator.unwrap_model(model).get_base_model()
             with self.accelerator.autocast():
@@ -145,7 +147,7 @@ def _trainer(
             """Does nothing: the registry writes the card."""
 
     columns = rollout_columns(round_batch.groups)
-    columns.pop("advantage")  # TRL recomputes it from the rewards
+    columns.pop("advantage")  # TRL recomputes advantages from rewards
 
     def rewarded(reward: list[float], **_: Any) -> list[float]:
         return reward
@@ -183,12 +185,12 @@ def _trainer(
 
 
 def micro_batch(sequences: int, most: int) -> int:
-    """The micro-batch size: the largest divisor of `sequences` up to `most`. All sequences form one optimiser step."""
+    """The micro-batch size: the largest divisor of `sequences` up to `most`. An optimiser step uses all sequences."""
     return next(size for size in range(min(most, sequences), 0, -1) if sequences % size == 0)
 
 
 def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, round_batch: RoundBatch, grpo: GrpoLock) -> float:
-    """Mean difference in nats per token; raises `ConfigError` if a group was sampled by other weights."""
+    """Returns the mean difference in nats per token. Raises `ConfigError` if other weights sampled a group."""
     apart_NC = (own_NC - sampled_NC).abs() * mask_NC
     for group, apart_GC, mask_GC in zip(
         round_batch.groups, apart_NC.split(grpo.group_size), mask_NC.split(grpo.group_size), strict=True
@@ -206,7 +208,7 @@ def _end_of_round(end: int) -> Any:
     from transformers import TrainerCallback
 
     class EndOfRound(TrainerCallback):  # type: ignore[misc]
-        """Stops training at the end of the round, with a checkpoint."""
+        """Saves a checkpoint and stops training at the end of the round."""
 
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step >= end:

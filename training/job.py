@@ -1,4 +1,4 @@
-"""A training on fixed rows (SFT, DPO): its inputs, its output folder and its card."""
+"""A training on a fixed data set (SFT, DPO): its inputs, output folder and card."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ class Data(NamedTuple):
 
 
 def check_start(config: TrainConfig, locked: LockedConfig) -> Path | None:
-    """The parent adapter, if any. Raises `ConfigError` for a missing parent, or nothing to resume."""
+    """Returns the parent adapter, if any. Raises `ConfigError` if it is missing, or if there is nothing to resume."""
     parent = find_parent(config, locked)
     if config.resume:
         unfinished(config)

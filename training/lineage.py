@@ -55,7 +55,7 @@ def lineage(folder: Path, root: Path) -> Lineage:
         chain.append(Ancestor(at, card, read_evaluations(at)))
         at = known.get(card.parent_digest)
         if any(at == ancestor.folder for ancestor in chain):
-            break  # cards may form a cycle
+            break  # edited cards may form a cycle
     last = chain[-1].card
     return Lineage(chain, f"{last.parent} ({last.parent_digest[:12]})" if last.parent else "")
 

@@ -34,75 +34,75 @@ Positive = Annotated[int, Field(gt=0)]
 
 
 class GrpoLock(Section):
-    """What decides a GRPO training besides the fields that every training has."""
+    """Hyperparameters specific to GRPO."""
 
     group_size: Annotated[int, Field(ge=2)]
-    """Rollouts of one task, scored against each other."""
+    """Rollouts per task; their rewards are compared within the group."""
     groups_per_round: Positive
-    """Tasks of one round."""
+    """Tasks per round."""
     steps_per_round: Positive
     """Optimiser steps on the groups of one round; there are total_steps / steps_per_round rounds."""
     temperature: Annotated[float, Field(gt=0)]
-    """Of sampling, from the whole distribution (top_p 1). 1.0 keeps the sampler's log-probabilities the policy's."""
+    """Sampling temperature, with top_p 1. At 1.0 the sampler's log-probabilities are the policy's."""
     max_reply_tokens: Positive
-    """Completion tokens of one reply."""
+    """Maximum completion tokens per reply."""
     clip_epsilon: Annotated[float, Field(gt=0)]
-    """The ratio of new to old probability is clipped to 1 - epsilon and 1 + epsilon."""
+    """The ratio of new to old probability is clipped to [1 - epsilon, 1 + epsilon]."""
     max_batches_offpolicy: Annotated[int, Field(ge=0)]
-    """Rounds that a group's policy may be older than the one that is trained; 0: on-policy only."""
+    """Maximum age of a group's policy in rounds; 0: on-policy only."""
     max_num_workers: Positive
-    """Rollouts at once."""
+    """Concurrent rollouts."""
     worker_timeout: Annotated[float, Field(gt=0)]
-    """Seconds of one rollout."""
+    """Maximum seconds per rollout."""
     steps_per_eval: Annotated[int, Field(ge=0)]
     """Optimiser steps between two held-out evaluations; 0: none."""
     eval_limit_ratio: Annotated[float, Field(gt=0, le=1)]
-    """An evaluation takes this share of a round's number of rollouts, each of another task."""
+    """Number of evaluation tasks, with one rollout each, as a fraction of a round's rollouts."""
     inference_weight: Annotated[float, Field(gt=0)]
-    """This environment's weight among those of an Atropos server."""
+    """This environment's weight on an Atropos server with several environments."""
 
 
 class PreferenceLock(Section):
-    """What decides a preference training (DPO, arXiv:2305.18290) besides the fields that every training has."""
+    """Hyperparameters specific to preference training (DPO, arXiv:2305.18290)."""
 
     beta: Annotated[float, Field(gt=0)]
-    """How strongly the policy is held to the model that it began from."""
+    """DPO's beta: the strength of the penalty for moving away from the reference model."""
 
 
 class LockedConfig(Section):
-    """What decides a training. Nothing has a default: a lock says everything itself.
+    """All hyperparameters of a training. There are no defaults: a lock states every value.
 
-    `grpo` and `preference` are there for trainings of that kind; an absent one is no part of the digest.
+    `grpo` and `preference` are set for trainings of that kind; an absent section is not part of the digest.
     """
 
     base_model: str
-    """The weights under the adapter: `packaged`, a folder, or a hub id."""
+    """The base model: `packaged`, a folder, or a hub id."""
     tokenizer: str
-    """Where the tokenizer and its chat template come from: `packaged`, a folder, or a hub id."""
+    """The tokenizer and its chat template: `packaged`, a folder, or a hub id."""
     rollout_server_url: str
-    """The server that samples rollouts for training. SFT reads logged episodes, and samples none."""
+    """The server that samples rollouts for GRPO. SFT and DPO train on logged episodes and do not use it."""
     max_token_length: Positive
-    """Tokens of a training row; a longer row is refused, never cut."""
+    """Maximum tokens per training row; longer rows are rejected, never truncated."""
     learning_rate: Annotated[float, Field(gt=0)]
-    """The peak, after a linear warm-up and before a cosine decay to 0."""
+    """Peak learning rate: linear warm-up, then cosine decay to 0."""
     warmup_steps: Annotated[int, Field(ge=0)]
-    """Steps of the warm-up."""
+    """Warm-up steps."""
     total_steps: Positive
     """Optimiser steps."""
     batch_size: Positive
-    """Rows of one optimiser step."""
+    """Rows per optimiser step."""
     lora_rank: Positive
-    """r of LoRA (arXiv:2106.09685)."""
+    """LoRA rank r (arXiv:2106.09685)."""
     lora_alpha: Positive
-    """alpha of LoRA; the update is scaled by alpha / r."""
+    """LoRA alpha; the update is scaled by alpha / r."""
     lora_target: str
-    """The modules that are adapted, as PEFT names them; `all-linear` is every linear layer but the head."""
+    """PEFT's target_modules; `all-linear` is every linear layer except the head."""
     save_checkpoint_interval: Positive
-    """Steps between two checkpoints; a killed training resumes from the last one."""
+    """Steps between checkpoints; a killed training resumes from the last one."""
     seed: int
-    """Draws the adapter's initial weights and the order of rows."""
+    """Seed of the adapter's initial weights and the order of rows."""
     use_wandb: bool
-    """Log to Weights & Biases beside the JSON Lines that are always written."""
+    """Also log to Weights & Biases, in addition to the JSON Lines."""
     grpo: GrpoLock | None = None
     """GRPO only."""
     preference: PreferenceLock | None = None
@@ -113,11 +113,11 @@ class LockedConfig(Section):
     def _whole_rounds(cls, grpo: GrpoLock | None, info: ValidationInfo) -> GrpoLock | None:
         steps = info.data.get("total_steps", 0)
         if grpo and steps % grpo.steps_per_round:
-            raise ValueError(f"total_steps is {steps}, no multiple of steps_per_round {grpo.steps_per_round}")
+            raise ValueError(f"total_steps is {steps}, not a multiple of steps_per_round {grpo.steps_per_round}")
         return grpo
 
     def content(self) -> dict[str, Any]:
-        """The values as JSON, without absent sections: what the digest is of and what a card holds."""
+        """The values as JSON, without absent sections: the input of the digest, and the content of a card."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
@@ -126,12 +126,12 @@ class _LockFile(LockedConfig):
 
 
 def lock_digest(locked: LockedConfig) -> str:
-    """sha256 of the values as JSON with sorted keys; comments and order in the file do not count."""
+    """sha256 of the values as JSON with sorted keys. Comments and order in the file do not affect it."""
     return values_digest(locked.content())
 
 
 def lock_metadata(locked: LockedConfig) -> dict[str, str]:
-    """The lock's metadata in an adapter's safetensors file; `check_card` reads it."""
+    """The lock's metadata for an adapter's safetensors file, which `check_card` reads."""
     return {LOCK_KEY: lock_digest(locked), LOCKED_KEY: json.dumps(locked.content(), sort_keys=True)}
 
 
@@ -167,7 +167,7 @@ def locked_overrides(locked: LockedConfig) -> dict[str, Any]:
 
 
 def locked_value(locked: LockedConfig, field: str) -> Any:
-    """The value of a field such as `grpo.temperature`. Raises `ConfigError` if the lock has no such section."""
+    """The value of a field such as `grpo.temperature`. Raises `ConfigError` if the lock lacks its section."""
     section, _, inner = field.rpartition(".")
     within = getattr(locked, section) if section else locked
     if within is None:

@@ -1,4 +1,4 @@
-"""Log-probabilities of sampled tokens under the policy, at a fraction of the usual cost."""
+"""Log-probabilities of sampled tokens under the policy, without computing logits at every position."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 class Scored(NamedTuple):
-    """Per completion token, in nats; 0 for tokens that were not requested. Entropies have no gradient."""
+    """Log-probabilities and entropies per completion token, in nats; 0 for tokens that were not requested. Entropies
+    have no gradient."""
 
     logprobs_BC: "Tensor"
     entropies_BC: "Tensor"
@@ -36,7 +37,7 @@ def score(
     logprobs_N = log_softmax_NV.gather(1, next_BT[scored_BT].unsqueeze(1)).squeeze(1)
     with torch.no_grad():
         entropies_N = -(log_softmax_NV.exp() * log_softmax_NV).sum(1)
-    # Rows and tokens are in the same order in both shapes.
+    # Both shapes have the wanted tokens in the same order.
     empty_BC = torch.zeros(wanted_BC.shape, device=wanted_BC.device)
     return Scored(
         empty_BC.masked_scatter(wanted_BC, logprobs_N),

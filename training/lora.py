@@ -1,4 +1,4 @@
-"""Shared by all trainings: libraries, LoRA model, trainer arguments, progress and saving."""
+"""Code shared by all trainings: libraries, LoRA model, trainer arguments, progress and saving."""
 
 import copy
 import importlib.metadata
@@ -23,23 +23,23 @@ from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.training_run import TrainingRun
 
 Say = Callable[[str], None]
-"""Receives a line of progress."""
+"""Prints a line of progress."""
 
 _SILENCE = 30.0
-"""Seconds between progress lines at most."""
+"""Maximum seconds between progress lines."""
 
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 
 
 def require_libraries(locked: LockedConfig) -> None:
-    """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before torch loads."""
+    """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch."""
     refuse_environment(locked)
     wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
         extra = "wandb" if missing == ["wandb"] else "train"
         raise ConfigError(f"train: needs {', '.join(missing)}: pip install 'hermes-lab[{extra}]'")
-    # OpenMP reads this when torch loads. Spinning threads would slow other processes.
+    # OpenMP reads this when torch is imported. Threads that spin would slow down other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
@@ -96,7 +96,8 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype())
     if parent:
         child = PeftModel.from_pretrained(model, parent, is_trainable=True)
-        # The parent names its base model; a checkpoint needs the local folder, or PEFT would ask the hub.
+        # The parent's config has the base model's public name. Checkpoints need the local folder: otherwise PEFT would
+        # contact the hub.
         child.peft_config["default"].base_model_name_or_path = str(base)
         return child
     lora = LoraConfig(
@@ -109,9 +110,9 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
 
 
 def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
-    """Writes the two files that PEFT and vLLM load, reproducibly on any machine.
+    """Writes the two files that PEFT and vLLM load. The bytes are the same on every machine.
 
-    Tensors are bfloat16, as served. The weights' metadata name their lock.
+    Tensors are bfloat16, as served. The metadata of the weights contain the lock's digest.
     """
     import torch
     from peft import get_peft_model_state_dict
@@ -128,7 +129,7 @@ def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
 
 
 def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> bytes:
-    """A safetensors file with sorted metadata, whose order otherwise differs between processes."""
+    """Serialises a safetensors file with sorted metadata; the library's order differs between processes."""
     from safetensors.torch import save
 
     content = save(dict(tensors), metadata=dict(metadata))
@@ -166,7 +167,7 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
         "gradient_checkpointing": False,
         "dataloader_pin_memory": torch.cuda.is_available(),
         "save_steps": locked.save_checkpoint_interval,
-        "save_total_limit": 2,  # a kill may leave the newest one incomplete
+        "save_total_limit": 2,  # the newest one may be incomplete if the process is killed
         "logging_steps": 1,
         "report_to": ["wandb"] if locked.use_wandb else "none",
         "disable_tqdm": True,
@@ -174,11 +175,11 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
 
 
 def _keep_wandb_here(training_run: TrainingRun) -> None:
-    """Offline wandb files in the adapter's folder, unless the environment says otherwise."""
+    """Makes wandb write offline files to the adapter's folder, unless the environment says otherwise."""
     os.environ.setdefault("WANDB_MODE", "offline")
     os.environ.setdefault("WANDB_PROJECT", "hermes-lab")
     os.environ.setdefault("WANDB_SILENT", "true")
-    # Always set: another training in this process has another folder.
+    # Always set, since another training in this process has another folder.
     os.environ["WANDB_DIR"] = str(training_run.folder.absolute())
 
 
@@ -191,11 +192,11 @@ def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     from transformers import PrinterCallback
 
     _check_one_device(trainer)
-    trainer.remove_callback(PrinterCallback)  # it prints every step to stdout
+    trainer.remove_callback(PrinterCallback)  # prints every step to stdout
     checkpoint = training_run.last_checkpoint()
     training_run.rewind(checkpoint)
     trainer.add_callback(manifest_callback(training_run.write_manifest, training_run.lock))
-    # PEFT would cast inputs to float32, the dtype of its weights; autocast casts the weights to the base's dtype.
+    # PEFT would cast inputs to float32, the dtype of its weights. Autocast casts the weights to the base dtype instead.
     with disable_input_dtype_casting(model):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if "wandb" in trainer.args.report_to:

@@ -1,8 +1,8 @@
-"""The exact SFT loss at a fraction of the usual cost.
+"""The exact SFT loss, at lower cost than TRL's.
 
 TRL computes logits at every position and runs all rows of a batch in full. Here the head runs only on positions with a
 loss, and the shared prefix (system prompt and tools: about half of a short episode) runs once, with a shared key-value
-cache. Rows run in micro-batches, which bounds memory for any length; the prefix still runs once, forward and backward.
+cache. Rows run in micro-batches to bound memory; even so, the prefix runs forward and backward only once.
 """
 
 import copy
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MICRO_TOKENS = 2048
-"""Most tokens per micro-batch, without the shared prefix; a single longer row still runs whole."""
+"""Maximum tokens per micro-batch, without the shared prefix. A single longer row runs alone."""
 
 
 def add_gradients(
@@ -28,7 +28,7 @@ def add_gradients(
 ) -> "Tensor":
     """Accumulates the gradients of a right-padded batch's loss, and returns the loss.
 
-    The loss is the mean cross-entropy (nats) over all labelled tokens, independent of micro-batching. `model` is a
+    The loss is the mean cross-entropy (nats) over all labelled tokens, regardless of micro-batching. `model` is a
     transformers causal LM with LoRA layers. With right padding no real token attends to padding, so no attention mask
     is needed.
     """
@@ -77,8 +77,8 @@ def _micro_batches(labels_BT: "Tensor", split: int, max_tokens: int) -> Iterator
 class _Prefix:
     """The key-value cache of the rows' common prefix.
 
-    Gradients accumulate on detached copies, so that each micro-batch can free its memory; the prefix runs backward once
-    at the end.
+    Gradients accumulate on detached copies, so that each micro-batch can free its memory. `backward` then runs once
+    through the prefix.
     """
 
     def __init__(self, model: Any, input_ids_1T: "Tensor") -> None:
@@ -87,7 +87,7 @@ class _Prefix:
         self._cache = DynamicCache(config=model.config)
         model.base_model(input_ids=input_ids_1T, past_key_values=self._cache, use_cache=True)
         self._made = [tensor for layer in self._cache.layers for tensor in (layer.keys, layer.values)]
-        # In float32, since gradients of several micro-batches accumulate here.
+        # float32, since gradients of several micro-batches accumulate here.
         self._copies = [tensor.detach().float().requires_grad_() for tensor in self._made]
 
     def cache(self, rows: int) -> Any:
@@ -123,7 +123,7 @@ def _hidden(model: Any, input_ids_BT: "Tensor", prefix: _Prefix | None) -> "Tens
 def last_hidden(model: Any, input_ids_BT: "Tensor", split: int) -> "Tensor":
     """The last hidden states of the tokens from `split` on, given that all rows share the tokens before it.
 
-    For a trainer that calls backward itself: gradients flow through the prefix too.
+    Gradients also flow through the prefix, for trainers that call backward themselves.
     """
     from transformers import DynamicCache
 

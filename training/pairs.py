@@ -1,4 +1,4 @@
-"""Preference pairs: the best and the worst sample of a prompt, for preference training and export."""
+"""Preference pairs for training and export: the best and the worst sample of each prompt."""
 
 import hashlib
 from collections import Counter
@@ -22,7 +22,7 @@ class Pair(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """One scored sample. Ties are broken by `place`, independent of the order of finishing."""
+    """One scored sample. `place` breaks ties, independently of the order in which samples finished."""
 
     score: float
     place: tuple[str, int, int]
@@ -32,7 +32,7 @@ class _Sample(NamedTuple):
 
 
 class _Samples(NamedTuple):
-    """A group's state while reading the log, without conversations."""
+    """The state of a group while reading the log, without conversations."""
 
     size: int
     best: _Sample | None
@@ -69,7 +69,7 @@ def find_pairs(finished: Iterable[tuple[Episode, Trajectory]], left_out: Counter
 
 
 def join_pairs(keys: Iterable[tuple[str, str]], episodes: Iterable[Episode]) -> Iterator[Pair]:
-    """Yields pairs as soon as both episodes were read; keeps only episodes whose partner is still to come."""
+    """Yields each pair as soon as both episodes are read. Keeps only episodes whose partner is still to come."""
     pairs = list(keys)
     partners = dict(pairs) | {rejected: chosen for chosen, rejected in pairs}
     chosen_keys = {chosen for chosen, _ in pairs}

@@ -1,7 +1,7 @@
-"""Preference training (DPO) of a LoRA adapter, with TRL and PEFT, on the best and the worst sample of each task.
+"""Preference training (DPO) of a LoRA adapter, with TRL and PEFT, on the best and the worst sample of each prompt.
 
-TRL's trainer tokenises text and puts a loss on everything after the prompt. Here rows are already tokenised, and the
-loss is only on sampled tokens, not on tool results or template tokens.
+TRL's trainer tokenises text and puts a loss on everything after the prompt. Here rows are already tokenised, and only
+sampled tokens have a loss, not tool results or template tokens.
 """
 
 import random
@@ -76,15 +76,15 @@ def _trainer(
             return dataset
 
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-            # If a checkpoint has adapter folders (here TRL's `ref`), transformers restores only those, not the trained
-            # adapter next to them. `ref` is the initial copy of the parent.
+            # If a checkpoint contains adapter folders (here TRL's `ref`, the initial copy of the parent), transformers
+            # restores only those, and not the trained adapter next to them.
             del model
             set_peft_model_state_dict(
                 self.accelerator.unwrap_model(self.model), load_peft_weights(resume_from_checkpoint)
             )
 
     shared = arguments(job.locked, job.training_run)
-    # One pair at a time bounds memory; the loss is still the mean over all pairs of the step.
+    # One pair per micro-batch bounds memory; the loss is still the mean over all pairs of the step.
     shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": job.locked.batch_size}
     return Trainer(
         model=model,

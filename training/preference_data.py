@@ -1,4 +1,4 @@
-"""Pairs of token sequences for preference training; refusals are counted by reason."""
+"""Pairs of token sequences for preference training. Refusals are counted by reason."""
 
 import hashlib
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Training proposals by an agent: one file each, which a person may start.
+"""Training proposals by an agent. Each is a file that a person can start.
 
 `$HERMES_HOME/proposals/<method>/<name>.yaml` is a configuration for `hermes-lab train <method> -c FILE`. Nothing here
 starts a training, and proposals are not trusted: starting one applies the usual checks.
@@ -30,7 +30,7 @@ SCHEMAS: dict[Method, type[Training]] = {"sft": TrainConfig, "preference": Train
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MOST = 50
-"""Most pending proposals."""
+"""Maximum number of pending proposals."""
 _LARGEST = 1 << 16
 """Largest proposal file in bytes."""
 _DEEPEST = 16
@@ -81,7 +81,7 @@ def write_proposal(method: Method, config: Training, reason: str) -> Proposal:
 
 
 def list_proposals() -> list[Proposal]:
-    """All proposals that were not withdrawn, by method and name, invalid files included."""
+    """All proposals that are not withdrawn, including invalid files, sorted by method and name."""
     found = [(method, path) for method in SCHEMAS for path in sorted((proposals_folder() / method).glob("*.yaml"))]
     return [_read(method, path) for method, path in found if _NAME.fullmatch(path.stem)]
 
@@ -139,7 +139,7 @@ def _read(method: Method, path: Path) -> Proposal:
 
 
 def _objection(text: str) -> str:
-    """Why the YAML is not loaded: aliases may expand without limit, and deep nesting takes minutes to parse."""
+    """Why the YAML must not be loaded: aliases can expand without limit, and deep nesting takes minutes to parse."""
     depth = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -149,7 +149,7 @@ def _objection(text: str) -> str:
             if depth > _DEEPEST:
                 return "nested too deeply"
     except yaml.YAMLError:
-        pass  # loading it reports the error
+        pass  # the caller's load reports the error
     return ""
 
 

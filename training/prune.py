@@ -1,4 +1,4 @@
-"""Finds removable versions in the registry: unfinished ones, and superseded ones without children or runs."""
+"""Finds versions in the registry that can be removed: unfinished ones, and superseded ones that nothing depends on."""
 
 import json
 import shutil
@@ -13,8 +13,8 @@ from hermes_lab.models.adapters import packaged_folder
 from hermes_lab.models.cards import Card
 from hermes_lab.training.adapters import is_finished, list_adapters, name_of, versions
 
-_AT_WORK = 3600.0
-"""Seconds since its last change during which an unfinished version may still be training."""
+_ACTIVE_SECONDS = 3600.0
+"""Seconds without a change after which an unfinished version counts as abandoned."""
 
 
 class Needless(NamedTuple):
@@ -31,7 +31,7 @@ def needless(root: Path, runs: Path) -> list[Needless]:
     run, the packaged adapter, and versions (with their parents) that a GRPO training below `runs` may still resume.
     """
     cards = list_adapters(root)
-    parents = {card.parent_digest for _, card in cards} | set(_parents_of_drafts(root, runs))
+    parents = {card.parent_digest for _, card in cards} | set(_parents_of_unfinished(root, runs))
     in_rounds = set(_versions_of_rounds(runs))
     named = _Named.by(runs)
     found: list[Needless] = []
@@ -40,7 +40,7 @@ def needless(root: Path, runs: Path) -> list[Needless]:
         found += [
             Needless(folder, "unfinished")
             for folder in numbered
-            if folder.resolve() not in in_rounds and _is_left(folder)
+            if folder.resolve() not in in_rounds and _is_abandoned(folder)
         ]
         finished = [folder for folder in numbered if is_finished(folder)]
         by_folder = dict(cards)
@@ -60,12 +60,12 @@ def remove(items: list[Needless]) -> None:
         shutil.rmtree(item.folder)
 
 
-def _is_left(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     changed = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    return not is_finished(folder) and time.time() - changed > _AT_WORK
+    return not is_finished(folder) and time.time() - changed > _ACTIVE_SECONDS
 
 
-def _parents_of_drafts(root: Path, runs: Path) -> Iterator[str]:
+def _parents_of_unfinished(root: Path, runs: Path) -> Iterator[str]:
     made_from = (*root.glob("*/checkpoints/made_from.json"), *runs.rglob("checkpoints/made_from.json"))
     return (parent for path in made_from if (parent := _field(path, "parent")))
 

@@ -24,7 +24,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished round. `version` is the resulting adapter; without a usable group it is the initial policy.
+    """A finished round. `version` is the resulting policy; without a usable group it is the sampling policy.
 
     `steps` counts optimiser steps since the start of the training; `used` and `refused` count groups, `left_out` the
     sequences of used groups without a gradient (`hermes_lab.envs.groups.one_sequence_each`); `reward` is the mean over

@@ -1,4 +1,4 @@
-"""Selects conversations for training from episodes; refusals are counted by reason."""
+"""Selects conversations for training from episodes. Refusals are counted by reason."""
 
 import hashlib
 from collections import Counter
@@ -38,7 +38,7 @@ class TrainingConversation:
 
     @property
     def digest(self) -> str:
-        """sha256 of the training content; samples of a task may be equal."""
+        """sha256 of the training content, to detect equal samples of a task."""
         return _sha256(self._content(), self.trained)
 
     def export(self) -> dict[str, Any]:
@@ -72,15 +72,15 @@ class Selection:
 
 
 def refusals(refused: Mapping[str, int]) -> str:
-    """Refusals as the second half of a sentence, or ""."""
+    """Refusals as text to append to a message, or ""."""
     return "; refused: " + ", ".join(f"{n} {reason}" for reason, n in refused.items()) if refused else ""
 
 
 def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
-    """The accepted, finished, distinct conversations of the training split.
+    """Selects the accepted, finished, distinct conversations of the training split.
 
-    A task is held out if it is in another split, or occurs in one of `gate.held_out`: same suite, world and first
-    prompt, regardless of its id.
+    A task is held out if it is in another split, or if one of `gate.held_out` has a task with the same suite, world and
+    first prompt, regardless of its id.
     """
     gate = gate or Gate()
     episodes = [episode for run in runs for episode in read_episodes(run)]
@@ -97,7 +97,7 @@ def select_rows(runs: Iterable[Path], gate: Gate | None = None) -> Selection:
                 reason = "duplicate"
         if reason is not None:
             refused[reason] += 1
-    # Sorted by digest, since the log's order depends on which episode finished first.
+    # Sorted by digest, since the order in the log depends on which episode finished first.
     return Selection([rows[digest] for digest in sorted(rows)], dict(sorted(refused.items())))
 
 
@@ -175,7 +175,7 @@ def _trained(messages: Sequence[Message], unsound: Collection[int]) -> Iterator[
 
 
 def _says_nothing(message: Message) -> bool:
-    """Whether a turn has neither a call nor an answer, but reasoning at most."""
+    """Whether a turn has neither a call nor an answer. It may have reasoning."""
     return not message.tool_calls and not split_reasoning(message.content).answer.strip()
 
 
@@ -187,7 +187,7 @@ def _results(following: Sequence[Message]) -> Iterator[Any]:
 
 
 def _join(episode: Sequence[TokenBranch], review: Sequence[TokenBranch]) -> tuple[TokenBranch, ...]:
-    """Merges branches if the review's tokens extend the episode's; both masks are kept."""
+    """Merges branches if the review's tokens extend the episode's. Keeps both masks."""
     if not episode or not review:
         return (*episode, *review)
     last, first = episode[-1], review[0]

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of a LoRA adapter, with TRL and PEFT, on selected episodes."""
+"""Supervised fine-tuning (SFT) of a LoRA adapter on selected episodes, with TRL and PEFT."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
         """TRL's trainer with the training step of `hermes_lab.training.loss`."""
 
         def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-            del num_items_in_batch  # the batch is a whole optimiser step, so its mean is the loss
+            del num_items_in_batch  # a batch is a whole optimiser step, so the loss is its mean
             model.train()
             inputs = self._prepare_inputs(inputs)
             base = self.accelerator.unwrap_model(model).get_base_model()

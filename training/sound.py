@@ -1,4 +1,4 @@
-"""Checks whether conversations and replies are complete and the model's own, so usable for training."""
+"""Checks whether conversations and replies are usable for training: complete and written by the model itself."""
 
 from collections.abc import Iterable
 
@@ -6,18 +6,18 @@ from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.types import Step, Trajectory
 
 _A_TURN_ALONE = ("length", "malformed_call")
-"""Finish reasons that exclude only their own turn; later turns may show the recovery."""
+"""Finish reasons that exclude only their own turn, since later turns may show the recovery."""
 
 
 def unfinished(trajectory: Trajectory) -> str | None:
-    """Why a conversation is not usable: it ended without an answer. None if it is usable."""
+    """Why a conversation is not usable, if it ended without an answer; otherwise None."""
     return None if trajectory.stop_reason == "answered" else f"ended as {trajectory.stop_reason}"
 
 
 def spoilt(trajectory: Trajectory) -> str | None:
-    """Why no turn of a conversation is usable, on either side of a pair; None if some are.
+    """Why no turn of a conversation is usable, on either side of a pair; None if some turns are.
 
-    A filtered or refused reply, or one with an unknown finish reason, is not the model's own; the quality of an
+    A filtered or refused reply, or one with an unknown finish reason, is not the model's own output; the quality of an
     unparsed call is unknown.
     """
     if trajectory.stop_reason in ("filtered", "refused", "unparsed"):

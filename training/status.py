@@ -1,4 +1,4 @@
-"""The status of trainings, from their files only: metrics, rounds and cards."""
+"""The status of trainings, read from their metrics, rounds and cards."""
 
 import json
 import time
@@ -49,7 +49,7 @@ def find_training(name: str, root: Path) -> Path:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Whether it is finished, and its last metrics with their age. Does not tell whether a process is running."""
+    """Whether the training is finished, and its last metrics with their age. Does not check for a running process."""
     rows = last_metrics(folder, 1)
     done = _rounds(folder)
     finished = (folder / CARD).is_file() or _made_all(folder, done)
@@ -71,7 +71,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def last_metrics(folder: Path, count: int) -> list[dict[str, Any]]:
-    """The last lines of the metrics; a torn line is skipped."""
+    """The last lines of the metrics. Skips partially written lines."""
     try:
         with (folder / METRICS).open("rb") as file:
             return list(deque(_objects(file), maxlen=count))
@@ -119,5 +119,5 @@ def _card(folder: Path, done: list[FinishedRound]) -> Card | None:
         card = read_card(Path(done[-1].version.folder))
         lock = json.loads((folder / "checkpoints" / MADE_FROM).read_text())["lock"]
     except (ConfigError, OSError, ValueError, KeyError, RecursionError):
-        return None  # the version was removed since
+        return None  # the version has been removed
     return card if card.lock_digest == lock else None

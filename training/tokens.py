@@ -31,7 +31,7 @@ class Tokenized(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The exact tokens of a conversation are unknown; the message is the reason."""
+    """A conversation cannot be tokenised exactly. The message is the reason."""
 
 
 def tokenize(conversations: Sequence[TrainingConversation], tokenizer: Any, max_tokens: int) -> Tokenized:
@@ -63,7 +63,8 @@ def rows_of(conversation: TrainingConversation, tokenizer: Any) -> Iterator[Row]
 
 
 def _sampled_rows(conversation: TrainingConversation) -> Iterator[Row]:
-    """One row per branch of the sampler's ids. Each run of sampled tokens is a reply, separated by template tokens."""
+    """One row per branch of the sampler's token ids. Each run of sampled tokens is one reply; template tokens separate
+    them."""
     replies = [list(_replies(branch)) for branch in conversation.branches]
     if sum(map(len, replies)) != len(conversation.sampled):
         raise RefusedError("token ids do not match the replies")
@@ -78,7 +79,7 @@ def _sampled_rows(conversation: TrainingConversation) -> Iterator[Row]:
 
 
 def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
-    """Half-open spans where the mask is 1."""
+    """Half-open ranges in which the mask is 1."""
     at = 0
     for sampled, run in groupby(branch.mask):
         end = at + len(list(run))
@@ -88,7 +89,7 @@ def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
 
 
 def _rendered_row(conversation: TrainingConversation, tokenizer: Any) -> Row:
-    """Renders text with the chat template, splits it where a sampler would start and stop, and tokenises each piece.
+    """Renders text with the chat template, splits it where a sampler would start and stop, and tokenises each part.
 
     The loss is on a reply's text and its end-of-turn token. Messages after the last reply are left out.
     """
@@ -134,7 +135,7 @@ def _renderer(conversation: TrainingConversation, tokenizer: Any) -> Callable[[i
 
 
 def _unpack(conversation: TrainingConversation, messages: Sequence[dict[str, Any]]) -> None:
-    """Parses call arguments, which templates take as objects and servers as text."""
+    """Parses call arguments: templates take objects, servers send text."""
     for message in conversation.messages:
         if separate_reasoning(message.content, message.reasoning) or any(call.error for call in message.tool_calls):
             raise RefusedError("native turns whose text is not known without token ids")

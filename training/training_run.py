@@ -16,7 +16,7 @@ from hermes_lab.training.config import TrainConfig
 class TrainingRun:
     """The folder of an adapter version in training.
 
-    `checkpoints/` is needed to resume and removed after training; `metrics.jsonl` is kept.
+    `checkpoints/` is only needed to resume and is removed after training; `metrics.jsonl` is kept.
     """
 
     def __init__(self, folder: Path, lock: str = "") -> None:
@@ -43,7 +43,7 @@ class TrainingRun:
         return training_run
 
     def _check(self, made_from: Mapping[str, str]) -> None:
-        if not any(self.folder.iterdir()):  # killed right after it was created
+        if not any(self.folder.iterdir()):  # killed right after creating the folder
             write_json(self._made_from, made_from)
         try:
             before = json.loads(self._made_from.read_text())
@@ -54,7 +54,7 @@ class TrainingRun:
                 raise ConfigError(f"resume: {self.folder} was started with another {part}; start without resume")
 
     def last_checkpoint(self) -> Path | None:
-        """The newest complete checkpoint; the manifest is written last, so one without it is incomplete.
+        """The newest complete checkpoint. The manifest is written last, so a checkpoint without one is incomplete.
 
         Raises `ConfigError` if it does not match its manifest.
         """
@@ -74,7 +74,7 @@ class TrainingRun:
         return content
 
     def rewind(self, checkpoint: Path | None) -> None:
-        """Drops the metrics of steps that will be repeated."""
+        """Drops the metrics of steps after the checkpoint, which will be repeated."""
         if not self.metrics.exists():
             return
         last = _step(checkpoint) if checkpoint else 0

@@ -72,7 +72,7 @@ async def run_lanes(
     """
     log = EpisodeLog(out)
     try:
-        # Lanes are only kept in step if a budget may end the run early; otherwise none waits for another.
+        # Lanes only wait for each other if a budget may end the run early.
         scheduler = Scheduler(contexts[0].config.run.concurrency, lead=LEAD if budget.limited else None)
         batch = _Batch(contexts, log, out, done, scheduler, budget, on_episode, run_episode)
         with collect_rarely():
@@ -99,7 +99,7 @@ class _Batch:
         step = 0
         try:
             state = LaneState(Knowledge(lane.library, lane.notes))
-            # a snapshot must be on disk before an episode refers to it
+            # The snapshot must be on disk before any episode refers to it.
             await self._keep(lane, state)
             for step in lane.steps:
                 if step:
@@ -107,14 +107,14 @@ class _Batch:
                 if lane.known and lane.known[lane.block(step)] is not state.knowledge.library:
                     state = LaneState(Knowledge(lane.known[lane.block(step)]))
                     await self._keep(lane, state)
-                begun = await self._run_step(lane, number, step, state.knowledge)
+                all_started = await self._run_step(lane, number, step, state.knowledge)
                 if lane.learns and step < len(lane.rounds):
                     finished = _finished(lane, step, self.done)
                     if len(finished) < lane.samples * len(lane.rounds[step]):
                         return
                     config = self.contexts[lane.weights].config
                     state = await anyio.to_thread.run_sync(_close_round, config, lane, finished, state, self.out)
-                if not begun:
+                if not all_started:
                     return
         finally:
             self.scheduler.move(step, None)

@@ -22,8 +22,8 @@ class Share(Struct, frozen=True):
 class Budget:
     """The limits of a run and their use: tasks and tokens over all starts, hours of the current start.
 
-    Running rollouts are finished and kept. So the task limit is exact, while tokens and hours may exceed theirs by what
-    the concurrent rollouts still use.
+    Rollouts already in flight are finished and kept, so the task limit is exact, while tokens and hours can overshoot
+    by what those rollouts still use.
     """
 
     def __init__(self, limits: BudgetConfig | None = None) -> None:
@@ -61,7 +61,7 @@ class Budget:
         return True
 
     def begin(self) -> bool:
-        """Counts a rollout as running until `end`, if one more is allowed; returns whether it is."""
+        """Counts a rollout as running until `end`. Returns False, and counts nothing, if no more are allowed."""
         allowed = self.allows()
         self._running += allowed
         return allowed

@@ -1,4 +1,4 @@
-"""The part of an episode's record that progress, resume and learning need, so that long logs load in seconds."""
+"""Episode records reduced to what progress, resume and learning need, so that long logs load in seconds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,17 +48,17 @@ class EpisodeSummary(EpisodeKey, frozen=True, kw_only=True):
 
     @property
     def writes(self) -> tuple[SkillWrite, ...]:
-        """What the episode adds to its lane's library: its own writes, then those of its review."""
+        """Skill writes for the lane's library: the episode's own, then those of its review."""
         return self.skills.writes + (self.review.writes if self.review else ())
 
     @property
     def notes(self) -> tuple[MemoryWrite, ...]:
-        """What the episode adds to its lane's notes, in the same order."""
+        """Writes to the lane's notes, in the same order."""
         return self.memory.writes + (self.review.memory if self.review else ())
 
     @property
     def stop_reason(self) -> str:
-        """Why its loop ended; "" without a trajectory."""
+        """The trajectory's stop reason; "" without a trajectory."""
         return self.trajectory.stop_reason if self.trajectory else ""
 
     @property

@@ -1,7 +1,7 @@
 """Runs a plan.
 
-The engine prints nothing and knows no exit codes: it returns a result, raises errors, and reports progress to a
-`Listener`. It is used by the commands, studies, GRPO's collection and `hermes_lab.run`.
+The engine does not print or set exit codes: it returns a result, raises errors, and reports progress to a `Listener`.
+The commands, studies, GRPO rollout collection and `hermes_lab.run` all use it.
 """
 
 import asyncio
@@ -166,7 +166,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
         try:
             if not has_pending(plan.lanes, done):
                 finalize_lanes(config, plan.lanes, folder, done)
-            elif tally.budget.allows():  # else no model needs to start
+            elif tally.budget.allows():  # otherwise there is no need to start a model
                 run_blocking(partial(_run, plan, adapters, folder, done, tally, listener))
         except KeyboardInterrupt:
             raise Interrupted(_result(folder, tally)) from None

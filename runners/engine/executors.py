@@ -1,5 +1,5 @@
-"""Where rollouts run: in this process, in several of this machine, or on a Ray cluster. Everything else of a run is the
-same."""
+"""Executors for rollouts: this process, several processes on this machine, or a Ray cluster. Planning, logging and
+learning do not depend on the executor."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -14,8 +14,8 @@ from hermes_lab.rollout import RolloutContext, RunEpisode, run_episode
 async def open_executor(
     config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str], say: Say
 ) -> AsyncIterator[RunEpisode]:
-    """What runs the rollouts of `contexts`, whose models were opened under `adapters`, for the time of the block.
-    Raises `ConfigError` where there is no such cluster, and `WorkerError` where no worker comes up."""
+    """Yields the function that runs rollouts of `contexts`; `adapters` are the names their models were opened with.
+    Raises `ConfigError` if the Ray cluster cannot be reached, and `WorkerError` if no worker starts."""
     if config.run.executor == "local":
         yield run_episode
         return
@@ -30,7 +30,7 @@ async def open_executor(
 
 @contextmanager
 def need_ray(field: str) -> Iterator[None]:
-    """Around an import: raises `ConfigError` that names `field` where Ray is not installed."""
+    """Wraps an import of Ray: raises `ConfigError` with the name of `field` if Ray is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

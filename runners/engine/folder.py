@@ -61,7 +61,7 @@ def check_folder(out: Path, *, resume: bool) -> None:
         return
     if resume:
         raise ConfigError(f"{out}: no run to resume (no run.json); leave out --resume to start one")
-    # Dotfiles are the lock, and temporary files left by a killed process.
+    # Dotfiles are the lock file and temporary files left by a killed process.
     if out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir()):
         raise ConfigError(f"{out}: not empty and not a run; choose another --out")
 

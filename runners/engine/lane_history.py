@@ -1,8 +1,7 @@
 """The merge at the end of each round of a lane, one line each in `lanes/<lane>/history.jsonl`.
 
-An episode's record has its writes, but not what happened to them. A merge's record does: which writes were kept, which
-were dropped in favour of another episode's, and how else the library changed. It is a function of the log, so a resume
-writes the same bytes.
+An episode's record lists its writes; a merge's record says which of them were kept, which were dropped in favour of
+another episode's, and how else the library changed. It depends only on the log, so a resume writes the same bytes.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Learning in a lane: the knowledge at the start of a round, as a function of the episodes before it."""
+"""Learning in a lane: computes the knowledge at the start of a round from the episodes before it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,16 +55,16 @@ def after_round(
     """Merges a round: returns the lane's new state and the record of the merge. `finished` are the round's episodes in
     task order.
 
-    A pure function, so that resume needs only the log. Failing skills are removed from prompts. The uses of a skill
-    that was just written are reset, since they were of its earlier text.
+    A pure function, so that resume needs only the log. Failing skills are removed from prompts. Writing a skill resets
+    its uses, since they refer to the earlier text.
     """
     before = state.knowledge
     kept, dropped = _resolve_conflicts(finished)
     written = {write.name for write in kept}
     uses = tuple(use for use in (*state.uses, *_uses(finished)) if use.name not in written)
-    fared = stats(uses, alpha=config.skills.ema_alpha)
+    skill_stats = stats(uses, alpha=config.skills.ema_alpha)
     merged = merge(before.library, kept)
-    refined = refine(merged, fared, config.skills)
+    refined = refine(merged, skill_stats, config.skills)
     library = placebo(refined) if arm == "placebo" else refined
     notes, counts = _merge_notes(
         before.notes, [write for episode in finished for write in episode.notes], config.memory
@@ -80,7 +80,7 @@ def after_round(
         after=library.snapshot,
         merged=tuple(map(record, kept)),
         dropped=tuple(record(write, won) for write, won in dropped),
-        deprecated=_deprecated(merged, refined, fared),
+        deprecated=_deprecated(merged, refined, skill_stats),
         emptied=library.snapshot != refined.snapshot,
         notes=MergedNotes(before.notes_snapshot, knowledge.notes_snapshot, *counts),
     )
@@ -105,9 +105,9 @@ def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str
 
 
 def _resolve_conflicts(finished: Iterable[EpisodeSummary]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:
-    """The writes to keep; and those to drop, each with the key of the episode that takes precedence.
+    """Returns the writes to keep, and those to drop, each with the key of the episode that takes precedence.
 
-    All were made concurrently against the same snapshot, so the first episode that writes a skill wins.
+    All writes of a round are against the same snapshot, so the first episode that writes a skill wins.
     """
     owners: dict[str, str] = {}
     kept, dropped = [], []
@@ -121,9 +121,9 @@ def _resolve_conflicts(finished: Iterable[EpisodeSummary]) -> tuple[list[SkillWr
     return kept, dropped
 
 
-def _deprecated(merged: Library, refined: Library, fared: Mapping[str, SkillStats]) -> tuple[Deprecated, ...]:
-    names = [name for name, skill in refined.skills.items() if skill != merged.skills[name]]
-    return tuple(Deprecated(n, fared[n].judged, fared[n].solved, fared[n].low, fared[n].high) for n in names)
+def _deprecated(merged: Library, refined: Library, by_name: Mapping[str, SkillStats]) -> tuple[Deprecated, ...]:
+    changed = [(name, by_name[name]) for name, skill in refined.skills.items() if skill != merged.skills[name]]
+    return tuple(Deprecated(name, each.judged, each.solved, each.low, each.high) for name, each in changed)
 
 
 def _merge_notes(notes: Notes, writes: Sequence[MemoryWrite], config: MemoryConfig) -> tuple[Notes, tuple[int, int]]:

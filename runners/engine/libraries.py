@@ -67,8 +67,8 @@ def find(text: str) -> LibraryRef:
     if folder.is_dir():
         return _of_folder(text, folder)
     if _SNAPSHOT.fullmatch(text):
-        return _past(text, home_skills(), text)
-    for mark, open_ in (("@", _past), (":", _of_lane)):
+        return _of_snapshot(text, home_skills(), text)
+    for mark, open_ in (("@", _of_snapshot), (":", _of_lane)):
         where, found, what = text.rpartition(mark)
         if found and (folder := Path(where).expanduser() if where else home_skills()).is_dir():
             return open_(text, folder, what)
@@ -154,7 +154,7 @@ def _text(library: Library, name: str) -> tuple[str, object]:
 
 
 def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:
-    """`own`: treat the folder as a store even without a history."""
+    """The library in `folder`. `own`: treat the folder as a store even without a history."""
     if is_run(folder):
         return _of_lane(text, folder, _exactly_one(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
     if run := run_of(folder):
@@ -181,7 +181,7 @@ def _of_run(text: str, run: Path, folder: Path, lane: str = "") -> LibraryRef:
     return LibraryRef(text, load_snapshot(folder), run=run, lane=lane, copy=copy)
 
 
-def _past(text: str, folder: Path, snapshot: str) -> LibraryRef:
+def _of_snapshot(text: str, folder: Path, snapshot: str) -> LibraryRef:
     if is_run(folder):
         known = [path.name for path in (folder / "skills").glob("*") if path.is_dir()]
         found = _full_id(snapshot, known, f"the folders in {folder / 'skills'} are the ids")
@@ -209,6 +209,6 @@ def _full_id(beginning: str, known: Iterable[str], hint: str) -> str:
 
 def _exactly_one(names: Sequence[str], problem: str, prefix: str, known: Sequence[str] = ()) -> str:
     if len(names) != 1:
-        there = ", ".join(f"{prefix}{name}" for name in names or known) or "none"
-        raise ConfigError(f"{problem}; choose from: {there}")
+        choices = ", ".join(f"{prefix}{name}" for name in names or known) or "none"
+        raise ConfigError(f"{problem}; choose from: {choices}")
     return names[0]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 COMPILER = "hermes_lab.skills.compiled.compile"
-"""The logger of which every line is for the person."""
+"""The skill compiler's logger. All of its messages are shown to the user."""
 _episode: ContextVar[str] = ContextVar("_episode")
 
 
@@ -28,7 +28,7 @@ def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[N
 
 @contextmanager
 def episode_context(episode: str) -> Iterator[None]:
-    """Sets the episode that log messages of this context belong to."""
+    """Attributes log messages within the block to an episode, given by its key."""
     token = _episode.set(episode)
     try:
         yield
@@ -37,7 +37,7 @@ def episode_context(episode: str) -> Iterator[None]:
 
 
 def current_episode() -> str:
-    """The episode of `episode_context`; "" outside of it."""
+    """The episode's key set by `episode_context`, or ""."""
     return _episode.get("")
 
 

@@ -1,11 +1,11 @@
-"""The limit of open files: thousands of concurrent rollouts need more than the default."""
+"""The open file limit: thousands of concurrent rollouts need more than the default."""
 
 import resource
 
 from hermes_lab.errors import ConfigError
 
 _PER_ROLLOUT = 8
-"""File descriptors of one sandbox and one connection, including those needed at startup."""
+"""File descriptors per rollout: its sandbox and connection, including those used only at startup."""
 _OTHERS = 200
 
 

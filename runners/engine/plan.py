@@ -31,8 +31,8 @@ class Lane:
     run in parallel.
 
     `known`: an oracle's library in each world of the lane, used instead of `library`. `heldout`: the held-out tasks of
-    each world. They are run in each of the `checks`: before the round with that number, or after the last round for
-    the number of rounds.
+    each world. They run at each of the `checks`: before the round with that number; the number of rounds means after
+    the last one.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Lane:
         return range(len(self.rounds) + 1)
 
     def jobs(self, step: int) -> list[RolloutSpec]:
-        """All rollouts against the snapshot at the start of a round: training and held-out ones."""
+        """All rollouts that use the snapshot at the start of a round: training and held-out ones."""
         return [*self.training_jobs(step), *self.eval_jobs(step)]
 
     def training_jobs(self, step: int) -> Iterator[RolloutSpec]:
@@ -105,29 +105,29 @@ def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
 
 
 def tasks_digest(lanes: Sequence[Lane]) -> str:
-    """sha256 over every task in its place, so that a resume with other data is refused.
+    """sha256 over all tasks in order, so that a resume with different data is rejected.
 
-    Objects of the lab's own classes are left out of what a verifier knows: their form may change, while the tasks that
-    they come from are pinned by tests. A digest that leaves some out begins with `2:` (`hermes_lab.manifest`).
+    Objects of our own classes in `Task.truth` are left out: their fields may change between versions, and tests pin the
+    tasks that they generate. A digest that leaves any out starts with `2:` (`hermes_lab.manifest`).
     """
     digest, known, plain = hashlib.sha256(), dict[int, bytes](), _Plain()
     for lane in lanes:
         for task in (task for tasks in (*lane.rounds, *lane.heldout) for task in tasks):
             found = known.get(id(task)) or hashlib.sha256(msgspec.json.encode(plain(task))).digest()
-            if len(lanes) > 1:  # all arms have the same ones
+            if len(lanes) > 1:  # all arms share the same task objects
                 known[id(task)] = found
             digest.update(lane.name.encode() + found)
     return (WITHOUT_OBJECTS if plain.left_out else "") + digest.hexdigest()
 
 
 class _Plain:
-    """The data of anything that a suite keeps as truth, in an order of its own; what is no data stands for its type."""
+    """Converts any value in `Task.truth` to plain data in a canonical order. Other objects become their type's name."""
 
     def __init__(self) -> None:
         self.left_out = False
 
     def __call__(self, value: Any) -> Any:
-        """The data of a value."""
+        """Converts one value."""
         if value is None or isinstance(value, str | bytes | int | float):
             return value
         if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Workers of any kind: who gets which rollout, and what happens where one dies."""
+"""A pool of workers of any kind: assigns rollouts to workers, and replaces workers that die."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,21 +15,21 @@ from hermes_lab.runners.engine.worker import encode_request
 from hermes_lab.types import Episode
 
 _TRIES = 3
-"""Of a rollout whose worker died; then it is errored, and a resume runs it again: it may be what kills them. And of
-the start of a worker."""
+"""Attempts to run a rollout whose workers die, and to start a worker. After that the rollout, which may be what kills
+the workers, counts as errored; a resume runs it again."""
 _START_SECONDS = 120.0
-"""Within which some worker has to be there."""
+"""How long to wait for the first worker."""
 _CLOSE_SECONDS = 15.0
-"""For workers to end their sandboxes; then they are killed."""
+"""How long workers may take to close their sandboxes before they are killed."""
 
 
 class WorkerGone(Exception):
-    """The worker is dead or out of reach. The message says why, where that is known."""
+    """The worker died or cannot be reached. The message gives the reason, if known."""
 
 
 class Connection(ABC):
-    """A running worker. `where` is for a person; `place` is where a worker that takes its place is to be started;
-    `busy` counts its rollouts."""
+    """A running worker. `where` describes it in messages; `place` is the node on which to start its replacement; `busy`
+    counts its rollouts."""
 
     where: str
     place: str = ""
@@ -37,26 +37,26 @@ class Connection(ABC):
 
     @abstractmethod
     async def ask(self, number: int, request: bytes) -> bytes:
-        """`Worker.run_episode`; cancelling it cancels the rollout. Raises `WorkerGone` where the worker is gone, and
-        `WorkerError` for any other failure."""
+        """Calls `Worker.run_episode`; cancelling the call cancels the rollout. Raises `WorkerGone` if the worker is
+        gone, and `WorkerError` for any other failure."""
 
     @abstractmethod
     async def close(self) -> None:
-        """`Worker.close`; returns, too, where the worker is gone."""
+        """Calls `Worker.close`. Does not raise if the worker is already gone."""
 
     @abstractmethod
     def kill(self) -> None:
-        """Ends it at once, if it is still there."""
+        """Kills the worker, if it still runs."""
 
 
 Start = Callable[[str], Awaitable[Connection]]
-"""Starts a worker, at a place if possible ("": anywhere), and waits until it is ready. Raises `WorkerGone` where it
-died before that, and `WorkerError` where it says what is in the way. Cancelled, it leaves no worker."""
+"""Starts a worker, on the given node if possible ("": any node), and waits until it is ready. Raises `WorkerGone` if it
+dies before that, and `WorkerError` if it reports why it cannot run. If cancelled, it leaves no worker behind."""
 
 
 class Pool:
-    """The workers. A rollout goes to the one that has the fewest; where one dies, its rollouts begin again elsewhere,
-    and another takes its place. `room` says what there is for workers, where none comes up."""
+    """A pool of workers. Each rollout goes to the least busy worker. When a worker dies, its rollouts restart on others
+    and a replacement is started. `room` describes the available resources, for the error if no worker starts."""
 
     def __init__(
         self,
@@ -72,40 +72,40 @@ class Pool:
         self._say = say
         self._room = room
         self._workers: list[Connection] = []
-        self._coming = 0
+        self._starting = 0
         self._failure = ""
         self._changed = anyio.Event()
 
     async def open(self, count: int) -> None:
-        """Starts so many workers, and waits for the first one. Raises `WorkerError` where none comes up."""
+        """Starts `count` workers and waits for the first one. Raises `WorkerError` if none starts."""
         for _ in range(count):
-            self._tasks.start_soon(self._add)
-        await self._any()
+            self._tasks.start_soon(self._add_worker)
+        await self._least_busy()
 
     async def run_episode(self, context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
-        """`hermes_lab.rollout.run_episode`, on a worker. Raises `WorkerError` where there is none any more."""
+        """Runs `hermes_lab.rollout.run_episode` on a worker. Raises `WorkerError` if no worker is left."""
         started_at = now()
         lost = ""
         request = encode_request(spec, knowledge)
         for _ in range(_TRIES):
-            worker = await self._any()
+            worker = await self._least_busy()
             worker.busy += 1
             try:
                 line = await worker.ask(self._numbers[id(context)], request)
                 return msgspec.json.decode(line, type=Episode)
             except WorkerGone:
                 lost = worker.where
-                self._lose(worker)
+                self._replace(worker)
             except WorkerError as error:
                 failure = WorkerError(f"{worker.where}: {error}")
                 return errored_episode(context, spec, knowledge, failure, started_at)
             finally:
                 worker.busy -= 1
-        failure = WorkerError(f"{_TRIES} workers died while they ran it, the last one on {lost}")
+        failure = WorkerError(f"{_TRIES} workers died while running it, the last one on {lost}")
         return errored_episode(context, spec, knowledge, failure, started_at)
 
     async def close(self) -> None:
-        """Ends every rollout and every worker that has started."""
+        """Ends all rollouts and all workers."""
         with anyio.move_on_after(_CLOSE_SECONDS):
             async with anyio.create_task_group() as closing:
                 for worker in self._workers:
@@ -113,22 +113,22 @@ class Pool:
         for worker in self._workers:
             worker.kill()
 
-    async def _any(self) -> Connection:
-        """The least busy worker; waits where there is none yet."""
+    async def _least_busy(self) -> Connection:
+        """The least busy worker; waits for one if there is none."""
         with anyio.move_on_after(_START_SECONDS):
             while not self._workers:
-                if not self._coming and self._failure:
+                if not self._starting and self._failure:
                     raise WorkerError(self._failure)
                 await self._changed.wait()
         if not self._workers:
-            room = f"; {said}" if (said := self._room()) else ""
-            raise WorkerError(f"no worker came up within {_START_SECONDS:g} s{room}")
+            room = f"; {resources}" if (resources := self._room()) else ""
+            raise WorkerError(f"no worker started within {_START_SECONDS:g} s{room}")
         return min(self._workers, key=lambda worker: worker.busy)
 
-    async def _add(self, place: str = "") -> None:
-        """A worker more; where one died, at its place, which sweeps what that left on the disk. One that dies before
-        it can begin is started again."""
-        self._coming += 1
+    async def _add_worker(self, place: str = "") -> None:
+        """Starts one more worker, and retries if it dies before it is ready. A replacement starts on the node of the
+        dead worker, so that it removes the files that worker left on the disk."""
+        self._starting += 1
         try:
             for _ in range(_TRIES):
                 try:
@@ -141,20 +141,21 @@ class Pool:
                     self._failure = str(error)
                     break
         finally:
-            self._coming -= 1
-            self._tell()
+            self._starting -= 1
+            self._notify()
         if self._failure and self._workers:
-            self._say(f"one worker less: {self._failure}")
+            self._say(f"running with fewer workers: {self._failure}")
 
-    def _lose(self, worker: Connection) -> None:
+    def _replace(self, worker: Connection) -> None:
         if worker not in self._workers:
             return
         self._workers.remove(worker)
-        self._failure = ""  # of a worker before it
-        self._say(f"the worker on {worker.where} is gone; what it ran begins again on another")
-        worker.kill()  # it may be out of reach alone
-        self._tasks.start_soon(self._add, worker.place)
+        self._failure = ""  # may be set by an earlier worker
+        self._say(f"lost the worker on {worker.where}; its rollouts restart on another worker")
+        worker.kill()  # it may still run, and only be unreachable
+        self._tasks.start_soon(self._add_worker, worker.place)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
+        """Wakes the rollouts that wait for a worker."""
         self._changed.set()
         self._changed = anyio.Event()

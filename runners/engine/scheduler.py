@@ -10,8 +10,8 @@ class Scheduler:
     """Scheduler for rollouts. Of the waiting lanes, the one in the lowest round goes first; ties go to the first in the
     plan, where the arms of a replicate and world are adjacent.
 
-    `lead`: the maximum number of rounds that a lane may be ahead of the slowest one; None for no limit. With it, all
-    lanes are about equally far when a budget ends the run, so their episodes can be paired.
+    `lead`: the maximum number of rounds that a lane may be ahead of the slowest one; None for no limit. A limit keeps
+    lanes at about the same round when a budget ends the run, so that their episodes can be paired.
     """
 
     def __init__(self, count: int, *, lead: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Content-addressed snapshots of the lanes' knowledge, so that any episode can be rerun with what it started with."""
+"""Content-addressed snapshots of the lanes' knowledge, so that any episode can be rerun from the same state."""
 
 import shutil
 import tempfile
@@ -68,5 +68,5 @@ def _save_notes(notes: Notes, folder: Path) -> None:
             try:
                 made.rename(folder)
             except OSError:
-                if not folder.exists():  # else another lane wrote it first
+                if not folder.exists():  # otherwise another lane wrote the same snapshot first
                     raise

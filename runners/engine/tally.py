@@ -44,7 +44,7 @@ class Tally:
         self.start()
 
     def start(self) -> None:
-        """Starts the clock: later episodes count for the pace."""
+        """Starts the clock. Only episodes counted from now on affect the pace."""
         self._started = time.monotonic()
         self._first: Counter[str] = Counter()
         self._before = (self.total("finished"), self.total("tokens"))
@@ -77,8 +77,8 @@ class Tally:
         return early_warning(self._first, self.last_error)
 
     def endings(self) -> str:
-        """How episodes ended that have no answer: `7 reply cut, 1 no answer`; "" if all have one."""
-        # Iterates over fixed reasons, since another thread may add one to a counter.
+        """How the episodes without an answer ended, such as `7 reply cut, 1 no answer`; "" if all have an answer."""
+        # Iterates over a fixed list of reasons, since another thread may add one to a counter meanwhile.
         return endings_of(Counter({reason: sum(arm.stops[reason] for arm in self.arms.values()) for reason in PLAIN}))
 
     def headline(self) -> str:

@@ -15,8 +15,8 @@ def weights_of(command: Command, config: RunConfig) -> tuple[str, ...]:
 
 
 def weights_digest(adapters: Sequence[str]) -> str:
-    """The digest of the weights for `run.json`: of an adapter's folder, or one over several. "" for adapters that are
-    only known by their name at a server."""
+    """The weights digest in `run.json`: of one adapter's folder, or combined over several. "" for adapters that are
+    only known by their name on a server."""
     digests = [_digest_of(adapter) for adapter in adapters]
     if len(digests) == 1 or not any(digests):
         return digests[0]
@@ -25,7 +25,7 @@ def weights_digest(adapters: Sequence[str]) -> str:
 
 @contextmanager
 def wrap_adapter_errors(command: Command, config: RunConfig) -> Iterator[None]:
-    """Makes errors about an adapter name the field that it comes from."""
+    """Corrects the field name in errors about an adapter: it may come from `learning.adapters`."""
     try:
         yield
     except ConfigError as error:

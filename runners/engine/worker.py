@@ -1,4 +1,4 @@
-"""A worker: a process that runs many rollouts at once for a driver in another process, on this machine or elsewhere."""
+"""A worker: a process that runs many concurrent rollouts for a driver process, on the same machine or another one."""
 
 import logging
 import os
@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is made from. `models` has an adapter and an identity for each context of the driver, which has
-    opened them already; `environment` has the keys that the configuration names."""
+    """Everything a worker needs to start. `models` holds the adapter and model identity of each of the driver's
+    contexts; `environment` holds the API keys that the configuration names."""
 
     config: RunConfig
     digest: str
@@ -43,20 +43,20 @@ class Setup:
 
 
 def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
-    """The setup for workers of `contexts`, whose models were opened under `adapters`."""
+    """The setup for workers that run `contexts`; `adapters` are the names their models were opened with."""
     names = (config.model.api_key_env, config.web.api_key_env)
     environment = {name: value for name in names if name and (value := os.environ.get(name))}
-    models = tuple((_anywhere(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
+    models = tuple((_absolute(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
     return Setup(config, contexts[0].config_digest, contexts[0].suite, models, environment)
 
 
 def encode_request(spec: RolloutSpec, knowledge: Knowledge) -> bytes:
-    """What `Worker.run_episode` takes."""
+    """Encodes the `request` of `Worker.run_episode`."""
     return pickle.dumps((spec, knowledge), pickle.HIGHEST_PROTOCOL)
 
 
 class Worker:
-    """Runs rollouts once `serve` has opened what they need; all methods run in one event loop."""
+    """Runs rollouts once `serve` has opened the models. All methods run in one event loop."""
 
     def __init__(self, setup: Setup) -> None:
         os.environ.update(setup.environment)
@@ -68,7 +68,7 @@ class Worker:
         self._failure = ""
 
     async def serve(self) -> None:
-        """Holds the models open until `close`; they are closed by the task that opened them."""
+        """Opens the models and holds them open until `close`, since the task that opens them must close them."""
         config = self._setup.config
         try:
             raise_open_file_limit(config.run.concurrency)
@@ -81,7 +81,7 @@ class Worker:
                     [identity for _, identity in self._setup.models],
                     tool_format=config.agent.tool_format,
                     concurrency=config.run.concurrency,
-                    say=_log.info,  # the driver has said it
+                    say=_log.info,  # the driver has already shown it
                 )
                 models = await stack.enter_async_context(opened)
                 auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.info))
@@ -97,17 +97,17 @@ class Worker:
         except Exception as error:
             self._failure = f"{type(error).__name__}: {error}"
         finally:
-            self._opened.set()  # whoever waits for it must not wait for ever
+            self._opened.set()  # wakes `ready` even after a failure
             self._closed.set()
 
     async def ready(self) -> str:
-        """Waits until rollouts can begin; what is in the way, or ""."""
+        """Waits until rollouts can start. Returns "", or the reason why they cannot."""
         await self._opened.wait()
         return self._failure
 
     async def run_episode(self, number: int, request: bytes) -> bytes | None:
-        """The record of a rollout of the context of that number, as JSON; None where it was closed meanwhile.
-        `request` is of `encode_request`."""
+        """Runs one rollout in context `number` and returns its record as JSON; None if the worker was closed meanwhile.
+        `request` comes from `encode_request`."""
         spec, knowledge = cast(tuple[RolloutSpec, Knowledge], pickle.loads(request))
         with anyio.CancelScope() as scope, episode_context(spec.key):
             self._rollouts.add(scope)
@@ -119,7 +119,7 @@ class Worker:
         return None
 
     async def close(self) -> None:
-        """Ends all rollouts, with their sandboxes, and closes the models."""
+        """Cancels all rollouts, waits for their sandboxes to close, and closes the models."""
         for scope in list(self._rollouts):
             scope.cancel()
         while self._rollouts:
@@ -129,7 +129,7 @@ class Worker:
         await self._closed.wait()
 
 
-def _anywhere(adapter: str) -> str:
-    """What names the adapter in every working directory: an absolute path where it is a folder here."""
+def _absolute(adapter: str) -> str:
+    """The adapter's absolute path if it is a folder, so that it resolves in any working directory; else its name."""
     folder: Path | None = None if adapter in ("", PACKAGED) else adapter_folder(adapter)
     return str(folder.resolve()) if folder else adapter

@@ -84,7 +84,7 @@ def check_experiment(config: RunConfig) -> None:
 def _checks(learning: LearningConfig) -> frozenset[int]:
     """The rounds before which the held-out tasks are run; `learning.rounds` means after the last one.
 
-    There is always a check between two blocks, whatever `every` says: transfer is the change between those checks.
+    There is always a check between two blocks, regardless of `every`: transfer is the change between those checks.
     """
     if not learning.heldout.tasks:
         return frozenset()
@@ -142,6 +142,6 @@ def _seed(config: RunConfig, replicate: int) -> int:
 
 
 def _known(rules: Sequence[Library]) -> list[Library]:
-    """An oracle's library in each block: the rules of all its worlds. If two worlds have a skill of the same name, the
-    current world's is used."""
+    """An oracle's library in each block: the rules of all its worlds. If two worlds have a skill of the same name, that
+    of the current world is used."""
     return [Library({n: s for each in (*rules, now) for n, s in each.skills.items()}.values()) for now in rules]

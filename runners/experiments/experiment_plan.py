@@ -11,7 +11,7 @@ from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.tables import counted
 
 CURVE_LANES = 20
-"""Lanes per arm with which a curve is usually identified (docs/statistics.md)."""
+"""Lanes per arm that usually suffice to identify a curve (docs/statistics.md)."""
 
 
 class Power(Struct, frozen=True):
@@ -134,7 +134,7 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
 
 
 def _comparison_power(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:
-    """The power of the run's comparisons, over the same units as `compare`."""
+    """The power of the run's comparisons, with the same units as `compare`."""
     from hermes_lab.analysis.stats import power
     from hermes_lab.analysis.stats.paired import MIN_LANES
 

@@ -36,7 +36,7 @@ class _Snapshot(Struct, frozen=True):
 
 
 class _LaneEpisode(EpisodeKey, frozen=True, kw_only=True):
-    """The fields of an `Episode` that tell which rules a lane met, and with which library."""
+    """The fields of an `Episode` needed to know which rules a lane encountered, and with which library."""
 
     place: int
     experience: int
@@ -55,9 +55,9 @@ def library_claims(run: Path) -> list[LibraryClaims] | None:
     if not isinstance(suite, RuleAwareSuite):
         return None
     lanes: dict[str, dict[tuple[int, str], _LaneEpisode]] = {}
-    for met in read_attempts(run, _LaneEpisode):
-        if met.phase == "learn":  # a later record of a task replaces the earlier one
-            lanes.setdefault(met.lane, {})[met.round, met.task_id] = met
+    for episode in read_attempts(run, _LaneEpisode):
+        if episode.phase == "learn":  # a later record of a task replaces the earlier one
+            lanes.setdefault(episode.lane, {})[episode.round, episode.task_id] = episode
     reader = _Reader(suite, run)
     return [claims for name in sorted(lanes) for claims in _lane_claims(reader, name, list(lanes[name].values()))]
 
@@ -67,14 +67,14 @@ def _lane_claims(reader: "_Reader", name: str, episodes: list[_LaneEpisode]) -> 
     if key and key.arm == "off":
         return
     rounds: dict[int, list[_LaneEpisode]] = {}
-    for met in sorted(episodes, key=lambda met: (met.round, met.place)):
-        rounds.setdefault(met.round, []).append(met)
+    for episode in sorted(episodes, key=lambda episode: (episode.round, episode.place)):
+        rounds.setdefault(episode.round, []).append(episode)
     split = episodes[0].task.split
-    numbers = dict.fromkeys((met.task.world for tasks in rounds.values() for met in tasks), 0)
+    numbers = dict.fromkeys((episode.task.world for episodes in rounds.values() for episode in episodes), 0)
     so_far: set[str] = set()
     for round_ in (*rounds, max(rounds) + 1):
-        tasks = rounds.get(round_, [])
-        library = reader.snapshot(tasks[0].skills.snapshot) if tasks else reader.last(name)
+        in_round = rounds.get(round_, [])
+        library = reader.snapshot(in_round[0].skills.snapshot) if in_round else reader.last(name)
         rules = reader.rules(split, numbers)
         yield LibraryClaims(
             lane=name,
@@ -85,9 +85,9 @@ def _lane_claims(reader: "_Reader", name: str, episodes: list[_LaneEpisode]) -> 
             met=rules & so_far,
             claims={skill: reader.claims(library, skill, split, numbers) for skill in library.listed},
         )
-        for met in tasks:
-            numbers[met.task.world] += 1
-            so_far.update(_rule_ids(met.task.world, met.task.triggers))
+        for episode in in_round:
+            numbers[episode.task.world] += 1
+            so_far.update(_rule_ids(episode.task.world, episode.task.triggers))
 
 
 @dataclass
@@ -135,8 +135,8 @@ def _rule_ids(world: int, rules: Sequence[str] | frozenset[str]) -> Iterator[str
 
 
 class LeakScan(Struct, frozen=True, kw_only=True):
-    """The search of each lane's final library for answers of its held-out tasks. Of `tasks`, `answers` have a known
-    answer, and `findable` have one with a literal that a leak could be recognised by."""
+    """Result of searching each lane's final library for answers to its held-out tasks. Of `tasks`, `answers` have a
+    known answer, and `findable` have one with a literal by which a leak can be recognised."""
 
     lanes: int
     tasks: int

@@ -25,13 +25,13 @@ class StudyConfig(Section):
     shared: tuple[Source, ...] = ()
     """Sources of every run."""
     parts: dict[str, tuple[Source, ...]]
-    """What is varied between reports, such as the suite: a name and its sources. Each part has its own report."""
+    """What varies between reports, such as the suite: names and their sources. Each part has its own report."""
     variants: dict[str, tuple[Source, ...]]
-    """What is varied within a report, such as the weights: a name and its sources."""
+    """What varies within a report, such as the weights: names and their sources."""
     compare: tuple[str, str] | None = None
     """Two variants, `[before, after]`, to compare in each part."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Parts to analyse together as well: a name and the parts. Each world of each part counts as one unit."""
+    """Parts to also analyse together: names and their parts. Each world of each part counts as one unit."""
 
     @field_validator("parts", "variants")
     @classmethod
@@ -87,12 +87,12 @@ class Study(NamedTuple):
 
 
 def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] = os.environ) -> Study:
-    """Reads a study's file. `overrides` set fields of the file, or else of every run.
+    """Reads a study file. `overrides` set fields of the study, or else of every run.
 
     If the environment names an endpoint, it is the only variant, in its own folder and without adapters, which only fit
     the model they were trained on. Raises `ConfigError` with the file and line of a mistake.
     """
-    # A source without `=` is a file, even if it is called `out.yaml`.
+    # A source without `=` is a file, even if its name starts with a field's, as in `out.yaml`.
     own = [source for source in overrides if "=" in source and re.split(r"[.=]", source)[0] in StudyConfig.model_fields]
     config = load_section(StudyConfig, [str(file), *own])
     of_every = [source for source in overrides if source not in own]

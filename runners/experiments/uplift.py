@@ -68,7 +68,7 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     lanes = lanes_of(run, config, suite)
     if not same_tasks(manifest.tasks_digest, tasks_digest(lanes)):
         raise ConfigError(f"{run}: its tasks cannot be regenerated, since the suite or the overrides have changed")
-    chosen = [each for each in lanes if (each.name == lane if lane else _is_of(each, arm))]
+    chosen = [each for each in lanes if (each.name == lane if lane else _has_arm(each, arm))]
     if not chosen:
         known = ", ".join(each.name for each in lanes) if lane else ", ".join(dict.fromkeys(each.arm for each in lanes))
         what = f"lane {lane!r}; choose from {known}" if lane else f"arm {arm!r}; choose --arm from {known}"
@@ -78,13 +78,13 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
 
 def plan_uplift(source: Source, *, skills: Collection[str] = (), about: bool = False, most: int = 0) -> list[Lane]:
     """The lanes of the leave-one-out run. `skills` are the skills to ablate (default: all that prompts list); `most` is
-    the number of tasks per skill, 0 for all.
+    the maximum number of tasks per skill, 0 for all.
 
-    A skill is tested on the held-out tasks whose prompt lists it; in the others nothing would change. With `about`, or
-    if the lane has no held-out tasks, it is tested on the tasks in which it was eligible or loaded in the source run.
+    A skill is tested on the held-out tasks whose prompt lists it; the others would not change. With `about`, or if the
+    lane has no held-out tasks, it is tested on the tasks in which it was eligible or loaded in the source run.
     Raises `ConfigError` if there is nothing to run.
     """
-    last = {lane.name: _last(source.run, lane) for lane in source.lanes}
+    last = {lane.name: _final_knowledge(source.run, lane) for lane in source.lanes}
     every = Library(skill for knowledge in last.values() for skill in knowledge.library.skills.values())
     for name in skills:
         check_skill_name(every, name)
@@ -105,7 +105,7 @@ def _leave_out(
     source: Source, lane: Lane, knowledge: Knowledge, skills: Collection[str], about: bool, most: int
 ) -> Iterator[Lane]:
     wanted = [name for name in knowledge.library.listed if not skills or name in skills]
-    met = _named_in_prompts(source, lane, knowledge.library) if lane.heldout and not about else _about(source, lane)
+    met = _listed_in_prompts(source, lane, knowledge.library) if lane.heldout and not about else _about(source, lane)
     blocks = _blocks(lane)
     order = [task.id for block in blocks for task in block]
     tasks = {name: list(islice((each for each in order if name in met.get(each, ())), most or None)) for name in wanted}
@@ -132,7 +132,7 @@ def _leave_out(
         )
 
 
-def _named_in_prompts(source: Source, lane: Lane, library: Library) -> Mapping[str, Collection[str]]:
+def _listed_in_prompts(source: Source, lane: Lane, library: Library) -> Mapping[str, Collection[str]]:
     """The skills that each task's prompt lists."""
     most = source.config.skills.max_listed
     return {t.id: {s.name for s in choose(library, t.prompt, most)} for block in lane.heldout for t in block}
@@ -157,7 +157,7 @@ def _blocks(lane: Lane) -> Blocks:
     return blocks
 
 
-def _last(run: Path, lane: Lane) -> Knowledge:
+def _final_knowledge(run: Path, lane: Lane) -> Knowledge:
     """The final knowledge of a lane."""
     home = run / "lanes" / lane.name / "home"
     if not (home / "skills").exists():
@@ -166,6 +166,6 @@ def _last(run: Path, lane: Lane) -> Knowledge:
     return Knowledge(load_snapshot(home / "skills"), notes)
 
 
-def _is_of(lane: Lane, arm: str) -> bool:
+def _has_arm(lane: Lane, arm: str) -> bool:
     key = lane_key(lane.name)
     return key is not None and key.arm == arm

@@ -1,1 +1,1 @@
-"""Rollouts in several processes of this machine."""
+"""Rollouts in several processes on this machine."""

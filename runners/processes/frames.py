@@ -1,4 +1,4 @@
-"""What a driver and its worker process say to each other: frames with their length before them, over a socket."""
+"""Messages between a driver and its worker process: length-prefixed frames over a socket."""
 
 import struct
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Run(msgspec.Struct, tag=True):
-    """Begin a rollout: `Worker.run_episode`, with a number for the reply."""
+    """Starts a rollout (`Worker.run_episode`). `call` identifies it in `Cancel` and `Finished`."""
 
     call: int
     context: int
@@ -22,23 +22,23 @@ class Run(msgspec.Struct, tag=True):
 
 
 class Cancel(msgspec.Struct, tag=True):
-    """End a rollout; nothing is answered."""
+    """Cancels a rollout. There is no reply."""
 
     call: int
 
 
 class Close(msgspec.Struct, tag=True):
-    """End all rollouts and then the process."""
+    """Cancels all rollouts and then ends the process."""
 
 
 class Ready(msgspec.Struct, tag=True):
-    """The worker has opened what it needs, or says what is in the way."""
+    """The worker is ready, or could not start because of `failure`."""
 
     failure: str
 
 
 class Finished(msgspec.Struct, tag=True):
-    """The record of a rollout, as JSON; or what went wrong in the worker itself."""
+    """A rollout's record as JSON, or the `failure` of the worker itself."""
 
     call: int
     episode: bytes = b""
@@ -46,7 +46,7 @@ class Finished(msgspec.Struct, tag=True):
 
 
 class Logged(msgspec.Struct, tag=True):
-    """A log record of the worker, and the key of the episode from which it is."""
+    """A log record of the worker, with the key of the episode that it belongs to."""
 
     name: str
     level: int
@@ -57,22 +57,22 @@ class Logged(msgspec.Struct, tag=True):
 ToWorker = Run | Cancel | Close
 ToDriver = Ready | Finished | Logged
 GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError)
-"""What reading from a process raises that is gone."""
+"""Errors raised by reading from a process that has ended."""
 
 
 async def send(stream: anyio.abc.ByteSendStream, frame: bytes) -> None:
-    """Sends one frame. Raises `anyio.BrokenResourceError` where the other process is gone."""
+    """Sends one frame. Raises `anyio.BrokenResourceError` if the other process has ended."""
     await stream.send(_LENGTH.pack(len(frame)) + frame)
 
 
 async def receive(stream: BufferedByteReceiveStream) -> bytes:
-    """The next frame. Raises one of `GONE` where the other process is gone."""
+    """Receives one frame. Raises one of `GONE` if the other process has ended."""
     (length,) = _LENGTH.unpack(await stream.receive_exactly(_LENGTH.size))
     return await stream.receive_exactly(length) if length else b""
 
 
 async def messages(stream: BufferedByteReceiveStream, decoder: msgspec.msgpack.Decoder[T]) -> AsyncIterator[T]:
-    """Every message, until the other process is gone."""
+    """Yields messages until the other process ends."""
     while True:
         try:
             frame = await receive(stream)

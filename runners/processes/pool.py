@@ -1,4 +1,4 @@
-"""Rollouts in several processes of this machine. The driver plans, logs and learns as in a local run."""
+"""Rollouts in several processes on this machine. The driver plans, logs and learns as in a local run."""
 
 import itertools
 import logging
@@ -27,7 +27,7 @@ from hermes_lab.runners.engine.worker import setup_of
 from hermes_lab.runners.processes import frames
 
 _EXIT_SECONDS = 60.0
-"""For a worker that has closed its socket to remove its scratch folder and end, even on a loaded machine."""
+"""How long a worker that closed its socket may take to remove its scratch folder and exit, even on a loaded machine."""
 _PROGRAM = "from hermes_lab.runners.processes.worker import main; main()"
 
 
@@ -35,15 +35,15 @@ _PROGRAM = "from hermes_lab.runners.processes.worker import main; main()"
 async def open_pool(
     config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str], say: Say
 ) -> AsyncIterator[RunEpisode]:
-    """`run.processes` worker processes, for the time of the block. `adapters` are what the models of `contexts` were
-    opened under.
+    """Runs `run.processes` worker processes within the block, and yields the function that runs rollouts on them.
+    `adapters` are the names that the models of `contexts` were opened with.
 
-    Raises `ConfigError` where the suite cannot be sent to another process, `WorkerError` where no worker comes up.
+    Raises `ConfigError` if the suite cannot be pickled, and `WorkerError` if no worker starts.
     """
     setup = setup_of(config, contexts, adapters)
     try:
         pickled = pickle.dumps(setup, pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # whatever the suite is made of
+    except Exception as error:  # pickling a suite may raise anything
         raise ConfigError(
             f"run.executor: the suite {setup.suite.name} cannot be sent to another process ({error}); use local"
         ) from None
@@ -65,7 +65,7 @@ class _Starter:
         self._tasks = tasks
 
     async def start(self, place: str) -> Connection:
-        """See `Start`; all places are this machine."""
+        """See `Start`. There is only one node, so `place` is ignored."""
         del place
         ours, theirs = socket.socketpair()
         with theirs:
@@ -73,10 +73,10 @@ class _Starter:
                 process = await anyio.open_process(
                     [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
-                    stdout=2,  # the driver's own stdout is for its results
+                    stdout=2,  # the driver's stdout is reserved for its results
                     stderr=None,
                     env=os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
-                    start_new_session=True,  # Ctrl-C is for the driver alone, which ends the workers in order
+                    start_new_session=True,  # only the driver gets Ctrl-C; it shuts the workers down in order
                     pass_fds=[theirs.fileno()],
                 )
             except OSError as error:
@@ -89,7 +89,7 @@ class _Starter:
             if failure := await connection.ready():
                 raise WorkerError(failure)
         except BaseException:
-            with anyio.move_on_after(_EXIT_SECONDS, shield=True):  # it may have a scratch folder to remove
+            with anyio.move_on_after(_EXIT_SECONDS, shield=True):  # time to remove its scratch folder
                 await connection.close()
             connection.kill()
             raise
@@ -97,7 +97,8 @@ class _Starter:
 
 
 class _ProcessConnection(Connection):
-    """One task writes to the process and one reads from it; both end with it, however often they are cancelled."""
+    """A worker process. One task writes to it and one reads from it; both are shielded from cancellation and end with
+    the process."""
 
     def __init__(self, process: anyio.abc.Process, stream: anyio.abc.SocketStream) -> None:
         self.where = f"process {process.pid}"
@@ -111,15 +112,16 @@ class _ProcessConnection(Connection):
         self._failure = ""
 
     async def ready(self) -> str:
-        """Waits until rollouts can begin; what is in the way, or "". Raises `WorkerGone` where it ended before that."""
+        """Waits until rollouts can start. Returns "", or the reason why they cannot. Raises `WorkerGone` if the process
+        ended first."""
         await self._ready.wait()
         if self._gone.is_set():
-            raise WorkerGone(self._how_it_ended())
+            raise WorkerGone(self._exit_message())
         return self._failure
 
     async def ask(self, number: int, request: bytes) -> bytes:
         if self._gone.is_set():
-            raise WorkerGone(self._how_it_ended())
+            raise WorkerGone(self._exit_message())
         key, call = next(self._numbers), _Call()
         self._calls[key] = call
         self._send(frames.Run(key, number, request))
@@ -131,7 +133,7 @@ class _ProcessConnection(Connection):
         finally:
             del self._calls[key]
         if call.reply is None:
-            raise WorkerGone(self._how_it_ended())
+            raise WorkerGone(self._exit_message())
         if call.reply.failure:
             raise WorkerError(call.reply.failure)
         return call.reply.episode
@@ -145,7 +147,7 @@ class _ProcessConnection(Connection):
             self._process.kill()
 
     async def send_all(self, setup: bytes) -> None:
-        """Sends the setup, and then all that is queued."""
+        """Sends the setup, then queued messages."""
         encoder = msgspec.msgpack.Encoder()
         with self._sending, suppress(anyio.BrokenResourceError):
             await frames.send(self._stream, setup)
@@ -153,11 +155,11 @@ class _ProcessConnection(Connection):
                 await frames.send(self._stream, encoder.encode(message))
 
     async def receive_all(self) -> None:
-        """Takes what the worker says, until it has ended."""
+        """Handles the worker's messages until it ends."""
         decoder = msgspec.msgpack.Decoder(frames.ToDriver)
         with anyio.CancelScope(shield=True):
             async for message in frames.messages(BufferedByteReceiveStream(self._stream), decoder):
-                self._take(message)
+                self._handle(message)
             with anyio.move_on_after(_EXIT_SECONDS):
                 await self._process.wait()
             self.kill()
@@ -175,26 +177,26 @@ class _ProcessConnection(Connection):
         if not self._gone.is_set():
             self._outbox.send_nowait(message)
 
-    def _take(self, message: frames.ToDriver) -> None:
+    def _handle(self, message: frames.ToDriver) -> None:
         match message:
             case frames.Ready(failure):
                 self._failure = failure
                 self._ready.set()
             case frames.Finished(call):
-                if waiting := self._calls.get(call):  # else it was cancelled meanwhile
+                if waiting := self._calls.get(call):  # otherwise the call was cancelled meanwhile
                     waiting.reply = message
                     waiting.answered.set()
             case frames.Logged(name, level, text, episode):
                 with episode_context(episode):
                     logging.getLogger(name).log(level, "%s", text)
 
-    def _how_it_ended(self) -> str:
+    def _exit_message(self) -> str:
         code = self._process.returncode or 0
-        return f"{self.where} was killed by signal {-code}" if code < 0 else f"{self.where} ended with {code}"
+        return f"{self.where} was killed by signal {-code}" if code < 0 else f"{self.where} ended with exit code {code}"
 
 
 class _Call:
-    """A rollout that the worker runs; no reply where the worker ended before it."""
+    """A rollout in flight. `reply` stays None if the worker ends first."""
 
     def __init__(self) -> None:
         self.answered = anyio.Event()

@@ -1,4 +1,4 @@
-"""The main program of a worker process: `Worker`, at the end of a socket to the driver."""
+"""The main program of a worker process: a `Worker` that the driver controls over a socket."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ from hermes_lab.runners.processes import frames
 
 
 def main() -> None:
-    """Serves the driver at the socket whose descriptor is the first argument. The first frame is a pickled `Setup`.
+    """Serves the driver on the socket whose descriptor is the first argument. The first frame is a pickled `Setup`.
 
-    When the driver closes the socket, or is gone, the rollouts end with their sandboxes, and then the process.
+    When the driver closes the socket or dies, the process closes the rollouts and their sandboxes, then exits.
     """
     anyio.run(_serve, socket.socket(fileno=int(sys.argv[1])))
 
@@ -35,10 +35,10 @@ async def _serve(connection: socket.socket) -> None:
         return
     outbox, queued = anyio.create_memory_object_stream[frames.ToDriver](math.inf)
     _relay_logs(outbox)
-    served = _Served(Worker(setup), outbox)
+    server = _Server(Worker(setup), outbox)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_send_all, stream, queued)
-        await served.until_closed(received)
+        await server.until_closed(received)
         tasks.cancel_scope.cancel()
 
 
@@ -47,12 +47,12 @@ async def _send_all(stream: anyio.abc.ByteSendStream, queued: anyio.abc.ObjectRe
     async for message in queued:
         try:
             await frames.send(stream, encoder.encode(message))
-        except anyio.BrokenResourceError:  # the driver is gone, which ends the reader, too
+        except anyio.BrokenResourceError:  # the driver died, which also ends the reading task
             return
 
 
-class _Served:
-    """The worker, and the rollouts that the driver may cancel, by their numbers."""
+class _Server:
+    """Handles the driver's messages. `_calls` maps the call numbers of rollouts to their cancel scopes."""
 
     def __init__(self, worker: Worker, outbox: MemoryObjectSendStream[frames.ToDriver]) -> None:
         self._worker = worker
@@ -60,10 +60,10 @@ class _Served:
         self._calls: dict[int, anyio.CancelScope] = {}
 
     async def until_closed(self, received: BufferedByteReceiveStream) -> None:
-        """Does what the driver asks for, until it wants no more."""
+        """Handles messages until the driver sends `Close` or dies."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._worker.serve)
-            tasks.start_soon(self._say_when_ready)
+            tasks.start_soon(self._report_ready)
             async for message in frames.messages(received, msgspec.msgpack.Decoder(frames.ToWorker)):
                 match message:
                     case frames.Run():
@@ -76,23 +76,23 @@ class _Served:
                         break
             await self._worker.close()
 
-    async def _say_when_ready(self) -> None:
+    async def _report_ready(self) -> None:
         self._outbox.send_nowait(frames.Ready(await self._worker.ready()))
 
-    async def _run(self, asked: frames.Run, scope: anyio.CancelScope) -> None:
-        reply = frames.Finished(asked.call)
+    async def _run(self, request: frames.Run, scope: anyio.CancelScope) -> None:
+        reply = frames.Finished(request.call)
         with scope:
             try:
-                reply.episode = await self._worker.run_episode(asked.context, asked.request) or b""
-            except Exception as error:  # such as a task that this process cannot unpickle
+                reply.episode = await self._worker.run_episode(request.context, request.request) or b""
+            except Exception as error:  # for example a task that this process cannot unpickle
                 reply.failure = f"{type(error).__name__}: {error}"
-        del self._calls[asked.call]
+        del self._calls[request.call]
         if reply.episode or reply.failure:
             self._outbox.send_nowait(reply)
 
 
 def _relay_logs(outbox: MemoryObjectSendStream[frames.ToDriver]) -> None:
-    """Sends warnings, and all that the compiler of skills says, to the driver."""
+    """Sends warnings, and all log messages of the skill compiler, to the driver."""
     logging.getLogger().addHandler(_Relay(outbox))
     logging.getLogger(COMPILER).setLevel(logging.INFO)
 
@@ -105,4 +105,4 @@ class _Relay(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = frames.Logged(record.name, record.levelno, self.format(record), current_episode())
-        self._loop.call_soon_threadsafe(self._outbox.send_nowait, message)  # tools that block log from threads
+        self._loop.call_soon_threadsafe(self._outbox.send_nowait, message)  # blocking tools log from other threads

@@ -1,1 +1,1 @@
-"""Rollouts and refits on a Ray cluster."""
+"""Rollouts and bootstrap refits on a Ray cluster."""

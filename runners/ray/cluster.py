@@ -20,9 +20,9 @@ def ray_cluster(address: str) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    # Ray's own default would join any cluster that is still running on this machine.
+    # By default, Ray would join any cluster that is still running on this machine.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray sends usage statistics
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends usage statistics by default
     try:
         _reach(address)
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -49,15 +49,15 @@ def room_for(cpus: float, resources: dict[str, float], node: str) -> int:
 
 
 def _nodes() -> list[tuple[str, dict[str, float]]]:
-    """The id and total resources of each node that is alive."""
+    """The id and total resources of each live node."""
     return [(node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
 def what_it_has() -> str:
-    """The nodes' resources as text, without the resources that Ray adds to identify nodes."""
+    """The nodes' resources as text, without those that Ray adds to identify nodes."""
     return "; ".join(", ".join(f"{n} {has[n]:g}" for n in sorted(has) if ":" not in n) for _, has in _nodes())
 
 
 def one_line(error: Exception) -> str:
-    """The start of Ray's error message as one line; the rest is often pages of advice."""
+    """The first 300 characters of Ray's error message on one line; the rest is often pages of advice."""
     return " ".join(str(error).split())[:300]

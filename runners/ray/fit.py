@@ -12,7 +12,7 @@ from hermes_lab.analysis.fitting.likelihood import Counts
 from hermes_lab.runners.ray.cluster import ray_cluster
 
 _DRAWS = 200
-"""Draws per Ray task: a few tenths of a second."""
+"""Draws per Ray task, which takes a few tenths of a second."""
 
 
 @contextmanager

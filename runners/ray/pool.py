@@ -1,4 +1,4 @@
-"""Rollouts on a Ray cluster. The driver plans, logs and learns as in a local run; only the rollouts are elsewhere."""
+"""Rollouts on a Ray cluster. The driver plans, logs and learns as in a local run; only the rollouts are remote."""
 
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -23,10 +23,10 @@ from hermes_lab.runners.ray.cluster import one_line, ray_cluster, room_for, what
 async def open_pool(
     config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str], say: Say
 ) -> AsyncIterator[RunEpisode]:
-    """Workers on the cluster that `config` names, for the time of the block. `adapters` are what the models of
-    `contexts` were opened under.
+    """Runs workers on the cluster of `config` within the block, and yields the function that runs rollouts on them.
+    `adapters` are the names that the models of `contexts` were opened with.
 
-    Raises `ConfigError` where there is no such cluster or no room in it, `WorkerError` where no worker comes up.
+    Raises `ConfigError` if the cluster cannot be reached or is too small, and `WorkerError` if no worker starts.
     """
     with ray_cluster(config.run.ray.address):
         async with anyio.create_task_group() as tasks:
@@ -42,10 +42,10 @@ async def open_pool(
 
 
 class RayWorker(Worker):
-    """The class of the actors."""
+    """The Ray actor class."""
 
     async def where(self) -> tuple[str, str]:
-        """Host and process, for a person, and the id of the node."""
+        """Host and process, for messages, and the node id."""
         return f"{os.uname().nodename}, process {os.getpid()}", ray.get_runtime_context().get_node_id()
 
 
@@ -55,11 +55,11 @@ class _Starter:
     def __init__(self, config: RunConfig, setup: Any) -> None:
         self._config = config.run
         self._setup = setup
-        # A vLLM of our own serves this machine alone.
+        # A vLLM server that we start only serves this machine.
         self._here = ray.get_runtime_context().get_node_id() if config.model.provider == "vllm" else ""
 
     def wanted(self) -> int:
-        """How many workers there are to be. Raises `ConfigError` where the cluster has no room for them."""
+        """The number of workers to start. Raises `ConfigError` if they do not fit on the cluster."""
         room = room_for(self._config.ray.cpus, self._config.ray.resources, self._here)
         wanted = self._config.ray.workers or min(room, self._config.concurrency)
         if not room:
@@ -70,7 +70,7 @@ class _Starter:
         return wanted
 
     async def start(self, place: str) -> Connection:
-        """See `Start`; a place is the id of a node."""
+        """See `Start`; `place` is a node id."""
         node, soft = self._here or place, not self._here
         named = dict(self._config.ray.resources)
         actor: Any = (
@@ -80,7 +80,7 @@ class _Starter:
                 num_gpus=named.pop("GPU", 0.0),
                 memory=named.pop("memory", None),
                 resources=named,
-                max_concurrency=self._config.concurrency + 8,  # the calls that close it must come through
+                max_concurrency=self._config.concurrency + 8,  # leaves slots for the calls that close the worker
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=soft) if node else "SPREAD",
             )
             .remote(self._setup)
@@ -109,7 +109,7 @@ class _RayConnection(Connection):
         except anyio.get_cancelled_exc_class():
             ray.cancel(reply)
             raise
-        except (RayActorError, ObjectLostError) as error:  # a large reply lay on the node that is gone
+        except (RayActorError, ObjectLostError) as error:  # a large reply is lost with the node that holds it
             raise WorkerGone(one_line(error)) from None
         except RayError as error:
             raise WorkerError(one_line(error)) from None

@@ -75,7 +75,7 @@ def _functions(backend: str) -> tuple[Function, ...]:
     return tuple(
         Function(
             row["name"],
-            # BFCL does the same for models whose schemas cannot describe results.
+            # As BFCL does for models whose schemas cannot describe results.
             f"{row['description']} The response field has the following schema: {json.dumps(row['response'])}",
             _json_schema(row["parameters"]),
             backend,

@@ -1,4 +1,4 @@
-"""Mutants of a function: one small edit of the source each, located by the syntax tree."""
+"""Mutants of a function. Each is one small edit of the source, located with the syntax tree."""
 
 import ast
 import re
@@ -33,8 +33,8 @@ class Edit(NamedTuple):
 
 
 def edits(source: str, since: int) -> tuple[Edit, ...]:
-    """All possible edits from line `since` on (from 1), in source order."""
-    if not source.isascii():  # offsets of the tree are in bytes
+    """All possible edits from line `since` (1-based) on, in source order."""
+    if not source.isascii():  # the tree's offsets are in bytes
         return ()
     lines = [0]
     for line in source.splitlines(keepends=True):
@@ -67,7 +67,7 @@ def _edits_of(node: ast.AST, source: str, lines: list[int]) -> Iterator[Edit]:
 def _between(
     left: ast.AST, right: ast.AST, swap: tuple[str, str] | None, source: str, lines: list[int]
 ) -> Iterator[Edit]:
-    """The operator between two operands; only brackets and blanks may surround it."""
+    """The edit that swaps the operator between two operands. Only brackets and blanks may surround it."""
     start, end = _span(left, lines)[1], _span(right, lines)[0]
     if swap and (match := re.fullmatch(rf"[\s)]*({re.escape(swap[0])})[\s(]*", source[start:end])):
         yield Edit(start + match.start(1), *swap)

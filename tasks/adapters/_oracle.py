@@ -21,19 +21,19 @@ from hermes_lab.types import Episode, Message, Task, ToolCall, ToolResult
 
 
 class Part(NamedTuple):
-    """What the solution does between two user messages: its calls, one per reply, then an answer."""
+    """The part of a solution between two user messages: tool calls, one per reply, then an answer."""
 
     calls: tuple[Action, ...]
     answer: str = "Done."
 
 
 Script = Callable[[Task], tuple[Part, ...]]
-"""An adapter's `script`: the packaged solution of one of its tasks, which it may generate."""
+"""An adapter's `script` function: returns the packaged solution of a task, or generates it."""
 
 
 def oracle() -> TaskAwarePolicy:
-    """`model.name: hermes_lab.tasks.adapters._oracle:oracle`. Follows the adapter's script; without parts it answers at
-    once."""
+    """`model.name: hermes_lab.tasks.adapters._oracle:oracle`. Follows the adapter's script; answers at once if that is
+    empty."""
     return TaskAwarePolicy(_policy)
 
 
@@ -43,7 +43,7 @@ def _policy(task: Task) -> Policy:
 
 
 def _next(parts: tuple[Part, ...], messages: Sequence[Message]) -> Message:
-    """The next message; the conversation tells how far the script has run."""
+    """The next message. The conversation so far determines the position in the script."""
     said = [n for n, m in enumerate(messages) if m.role == "user" and not m.results and m.content != CONCLUDE]
     replies = sum(message.role == "assistant" for message in messages[said[-1] :])
     part = parts[len(said) - 1] if len(said) <= len(parts) else Part(())
@@ -55,7 +55,7 @@ def _next(parts: tuple[Part, ...], messages: Sequence[Message]) -> Message:
 
 
 def flaw(task: Task) -> str:
-    """Why the package has no solution for a task; empty if it has one."""
+    """Why the package has no valid solution for a task, or ""."""
     tell: Callable[[Task], str] = getattr(
         importlib.import_module(f"hermes_lab.tasks.adapters.{task.suite}"), "flaw", lambda _: ""
     )
@@ -71,27 +71,27 @@ class Proof:
 
     @property
     def total(self) -> int:
-        """The tasks."""
+        """The number of tasks."""
         return len(self.rows)
 
     @property
     def solved(self) -> int:
-        """The tasks whose solutions the suite accepts."""
+        """The number of tasks whose solutions the suite accepts."""
         return sum(bool(episode.success) for _, episode in self.rows)
 
     @property
     def calls(self) -> int:
-        """Successful tool calls."""
+        """The number of successful tool calls."""
         return sum(result.ok for _, episode in self.rows for result in _results(episode))
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Tasks that are not accepted although the package has a solution, with the reason."""
+        """Tasks whose packaged solution is rejected, with the reason."""
         return tuple(f"{t.id}: {_why(episode)}" for t, episode in self.rows if not episode.success and not flaw(t))
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """Tasks that are not accepted because the package has no solution, with the reason."""
+        """Rejected tasks for which the package has no valid solution, with the reason."""
         return tuple(f"{t.id}: {flaw(t)}" for t, episode in self.rows if not episode.success and flaw(t))
 
     def sentence(self) -> str:

@@ -1,6 +1,6 @@
-"""The code of a workspace: small modules as people write them, one of them with a broken function.
+"""Generates the code of a workspace: small, realistic modules, one of them with a broken function.
 
-This module knows no convention, so it cannot give one away.
+It does not use the conventions, so it cannot leak them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +14,9 @@ from hermes_lab.tasks.words import load_words
 
 TESTS = "python3 -m unittest discover tests"
 MOST_LINES = 20
-"""Lines that a fix may add and remove."""
+"""Maximum number of lines that a fix may add and remove."""
 CALLS = 8
-"""Hidden calls of the broken function."""
+"""Number of hidden calls of the broken function."""
 
 COMMON = load_words(__file__, str, "common", "modules")
 HELPERS = load_words(__file__, tuple[str, ...], "helpers", "modules")
@@ -26,7 +26,7 @@ TEST = load_words(__file__, str, "test", "modules")
 
 @dataclass(frozen=True)
 class Defect:
-    """A broken function: its name, the module's constant, and two calls that come out wrong."""
+    """A broken function: its name, the module's constant, and two calls with wrong results."""
 
     type: str
     """A key of `TOPICS`."""
@@ -35,16 +35,16 @@ class Defect:
     broken: str
     """Its body."""
     complaint: str
-    """What a user reports: the right result of one of the calls."""
+    """The bug report: the right result of one of the calls."""
     reported: tuple[Args, Args]
 
     @property
     def topic(self) -> Topic:
-        """What the function is about."""
+        """The topic of the function."""
         return TOPICS[self.type]
 
     def plain(self, calls: Iterable[Args]) -> list[Json]:
-        """The right results of calls where no convention holds."""
+        """The right results of calls without a convention."""
         return [self.topic.plain(self.constant, *args) for args in calls]
 
     @property
@@ -67,23 +67,23 @@ class BugTask(FixTask):
     """The seed of the hidden calls."""
 
     def mended(self, body: str = "") -> str:
-        """The file with another body of the function; without one, with the obvious fix."""
+        """The file with `body` as the body of the function; by default with the naive fix."""
         return self.files[self.path].replace(self.defect.broken, body or self.defect.topic.plain_code)
 
     def plain_calls(self, family: str) -> list[Args]:
-        """The reported calls and hidden ones, all with an unambiguous right result."""
+        """The reported calls and hidden ones. All have an unambiguous right result."""
         return [*self.defect.reported, *draw_plain_calls(self.defect, CALLS, Draws(family, "calls", self.key))]
 
 
 def draw_defect(type_: str, split: str, draws: Draws) -> Defect:
-    """A bug of that topic, in the words of a split."""
+    """Draws a bug of a topic, in the words of a split."""
     topic = TOPICS[type_]
     constant = topic.constants(draws)
     first = second = topic.report(draws, constant)
     while second == first:
         second = topic.report(draws, constant)
     function = draws.choice(topic.names[split])
-    # All fixes agree on the reported calls, so this reveals no convention.
+    # All conventions agree on the reported calls, so these do not reveal one.
     want = repr(topic.plain(constant, *first))
     complaint = draws.choice(topic.complaints[split]).format(call=write_call(function, first), want=want)
     return Defect(type_, function, constant, draws.choice(topic.broken_code), complaint, (first, second))
@@ -95,7 +95,7 @@ def write_call(function: str, args: Args) -> str:
 
 
 def write_module(about: str, common: str, functions: Sequence[str], constant: str = "") -> str:
-    """A module's text, which imports from the module `common` what its functions use."""
+    """A module's text. It imports the helpers that its functions use from the module `common`."""
     text = "\n\n".join(functions)
     imports = ", ".join(name for name in ("numbered", "titled") if f"{name}(" in text)
     head = (f'"""{about}."""\n', f"from {common} import {imports}\n" if imports else "", constant)
@@ -103,7 +103,7 @@ def write_module(about: str, common: str, functions: Sequence[str], constant: st
 
 
 def write_test(imports: str, module: str, defect: Defect) -> str:
-    """Two tests of the reported calls, which fail until the function is fixed."""
+    """Two tests of the reported calls. They fail until the function is fixed."""
     first, second = defect.reported
     first_want, second_want = map(repr, defect.plain(defect.reported))
     return TEST.format(
@@ -119,7 +119,7 @@ def write_test(imports: str, module: str, defect: Defect) -> str:
 
 
 def write_changelog(parts: Sequence[str], draws: Draws) -> str:
-    """The last two releases."""
+    """A changelog with the last two releases."""
     major, minor = draws.integer(1, 4), draws.integer(3, 9)
     releases = [
         f"## {major}.{minor - n}\n\n"
@@ -130,13 +130,13 @@ def write_changelog(parts: Sequence[str], draws: Draws) -> str:
 
 
 def draw_plain_calls(defect: Defect, count: int, draws: Draws) -> list[Args]:
-    """Different calls with an unambiguous right result."""
+    """Distinct calls with an unambiguous right result."""
     topic = defect.topic
     return distinct_calls(lambda: topic.call(draws, defect.constant, draws.choice(topic.rules)), count)
 
 
 def draw_agreed_calls(defect: Defect, count: int, draws: Draws) -> list[Args]:
-    """Different calls for which no convention of the topic changes the result."""
+    """Distinct calls for which no convention of the topic changes the result."""
     topic = defect.topic
 
     def draw() -> Args | None:
@@ -149,7 +149,7 @@ def draw_agreed_calls(defect: Defect, count: int, draws: Draws) -> list[Args]:
 
 
 def distinct_calls(draw: Callable[[], Args | None], count: int) -> list[Args]:
-    """`count` different calls; `draw` returns None to reject one."""
+    """`count` distinct calls; `draw` returns None to reject one."""
     found: dict[str, Args] = {}
     while len(found) < count:
         args = draw()

@@ -1,4 +1,5 @@
-"""What the families of this domain have in common: the work is one script, whose lines follow the site's rule."""
+"""Base class of the families in this domain: the solution is one script, and the site's rule changes some of its
+lines."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,8 +15,8 @@ W = TypeVar("W")
 
 
 def write_script(template: str, slots: Mapping[str, str]) -> str:
-    """A command that pipes the script to python. A line `<slot>` becomes the lines of the slot, or none; inside a line
-    it becomes the slot's text."""
+    """A command that pipes the script to Python. A line `<slot>` is replaced by the lines of the slot, or removed;
+    within a line, `<slot>` is replaced by the slot's text."""
     lines: list[str] = []
     for line in template.strip().splitlines():
         bare = line.strip()
@@ -30,11 +31,11 @@ def write_script(template: str, slots: Mapping[str, str]) -> str:
 
 
 class Counting(DataFamily[H, S], Generic[H, S, W]):
-    """A family that counts what files say. Its rules change the strategy `W`, how the harness counts, and the lines of
-    `script.txt`, in the folder of the module: see `write_script`."""
+    """A family that computes figures from files. Its rules change the strategy `W` by which the verifier computes them,
+    and the lines of `script.txt` in the module's folder (see `write_script`)."""
 
     thought: str
-    """What somebody thinks before running the script."""
+    """The thought before the script runs."""
 
     def __init__(
         self,
@@ -52,20 +53,20 @@ class Counting(DataFamily[H, S], Generic[H, S, W]):
         return self._draw_shape(draws, self.words[entity.split])
 
     def strategy(self, rule: Rule | None) -> W:
-        """How to count where `rule` holds."""
+        """The strategy under `rule`."""
         return strategy_of(self.conventions, rule, self.plain)
 
     @abstractmethod
     def slots(self, instance: S) -> Mapping[str, str]:
-        """The slots of the script of someone who believes that no rule holds."""
+        """The slots of the naive script."""
 
     def solve(self, instance: S, rule: Rule | None) -> tuple[Action, ...]:
-        """One script."""
+        """One command that runs the script."""
         slots = {**self.slots(instance), **slots_of(self.conventions, rule)}
         return (shell(write_script(self._script, slots), self.thought),)
 
     def explore(self, instance: S) -> tuple[Action, ...]:
-        """The list of the files, and the top of each."""
+        """Lists the input files and shows the top of each."""
         files = " ".join(instance.inputs)
         return (
             shell(f"ls -l {files}", "First a look at what is there."),
@@ -73,6 +74,6 @@ class Counting(DataFamily[H, S], Generic[H, S, W]):
         )
 
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
-        """The rule, and the lines of Python that do it."""
+        """The rule, and the lines of Python that implement it."""
         code = "\n".join(slots_of(self.conventions, rule).values())
         return f"{self.statement(rule)} In Python:\n\n```python\n{code}\n```"

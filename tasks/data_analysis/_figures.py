@@ -1,4 +1,4 @@
-"""The figures of an `answer.json`, and how each is judged. None of it runs or opens anything of the workspace."""
+"""The figures in `answer.json`, and how each is judged. Does not run or open anything else in the workspace."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from hermes_lab.tasks.family import Criterion, TaskInstance, criterion
 
 ANSWER = "answer.json"
 CENT = 0.005
-"""The tolerance of amounts and means, which are told to two decimals at least."""
+"""The tolerance of amounts and means, which have at least two decimals."""
 
 
 class Figure(Protocol):
-    """One figure: `key` is its name in the answer, `name` that of its criterion."""
+    """One figure: `key` is its key in the answer, `name` the name of its criterion."""
 
     @property
     def name(self) -> str: ...
@@ -24,15 +24,15 @@ class Figure(Protocol):
 
     @property
     def form(self) -> str:
-        """What it has to be, whatever the rule."""
+        """The required form, regardless of the rule, for the reason of the criterion `schema`."""
         ...
 
     def fits(self, value: object) -> bool:
-        """Whether a value has that form."""
+        """Whether a value has the required form."""
         ...
 
     def share(self, value: object) -> float:
-        """The part of a fitting value that is right."""
+        """The share of a well-formed value that is right."""
         ...
 
 
@@ -47,7 +47,7 @@ class Number:
     form: str = "a number"
 
     def fits(self, value: object) -> bool:
-        """A finite number, no text."""
+        """Whether it is a finite number, not a string."""
         return is_number(value)
 
     def share(self, value: object) -> float:
@@ -57,7 +57,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers by keys."""
+    """A mapping from keys to numbers."""
 
     name: str
     key: str
@@ -66,11 +66,11 @@ class Table:
     form: str = "an object of numbers"
 
     def fits(self, value: object) -> bool:
-        """An object of finite numbers with any keys."""
+        """Whether it is an object of finite numbers, with any keys."""
         return isinstance(value, dict) and bool(value) and all(map(is_number, value.values()))
 
     def share(self, value: object) -> float:
-        """Right entries over all that are there or should be."""
+        """The number of right entries, divided by that of all given or expected ones."""
         given = value if isinstance(value, dict) else {}
         right = sum(_near(given[key], self.right[key], self.tolerance) for key in given.keys() & self.right.keys())
         return right / len(given.keys() | self.right.keys())
@@ -78,7 +78,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Text:
-    """A text, for which several may be right."""
+    """A string. Several values may be right."""
 
     name: str
     key: str
@@ -86,7 +86,7 @@ class Text:
     form: str = "a text"
 
     def fits(self, value: object) -> bool:
-        """A text with something in it."""
+        """Whether it is a non-empty string."""
         return isinstance(value, str) and bool(value)
 
     def share(self, value: object) -> float:
@@ -95,7 +95,7 @@ class Text:
 
 
 async def judge_figures(instance: TaskInstance, workspace: Workspace, figures: Sequence[Figure]) -> Sequence[Criterion]:
-    """A criterion for each figure, and those that no rule decides."""
+    """The criteria: one per figure, and those that no rule decides."""
     found = await read_json(workspace, ANSWER, limit=100_000)
     given = found if isinstance(found, dict) else {}
     fits = {figure.key: figure.fits(given.get(figure.key)) for figure in figures}
@@ -113,5 +113,5 @@ def _judged(figure: Figure, share: float) -> Criterion:
 
 
 def _near(value: object, right: float, tolerance: float) -> bool:
-    # A hair more than the tolerance, since 1.005 - 1.0 is not 0.005 in floats.
+    # Slightly more than the tolerance, since 1.005 - 1.0 is not 0.005 in floating point.
     return isinstance(value, int | float) and abs(value - right) <= tolerance + 1e-9

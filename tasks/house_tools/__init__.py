@@ -1,1 +1,1 @@
-"""Families whose work is one call of a program of the house: little is asked but to know the rule."""
+"""Families whose tasks need one call of an in-house tool; the only difficulty is to know the rule."""

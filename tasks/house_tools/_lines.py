@@ -1,7 +1,7 @@
-"""What the families here share: a table of rows becomes lines of text, and a site's rule changes them.
+"""Base class of the families in this domain: a tool writes a table as lines of text, and a site's rule changes them.
 
-A family is a folder with `words.yaml`, `rules.yaml` and `tool.yaml`. The program in the workspace is made of the last
-two. Its judge makes the lines itself, by the behaviors in Python: the two share no code, and a test compares them.
+A family is a folder with `words.yaml`, `rules.yaml` and `tool.yaml`. The program in the workspace is generated from the
+last two. The verifier computes the lines with separate Python code; a test compares the two.
 """
 
 import json
@@ -26,7 +26,7 @@ MakeLines = Callable[[Sequence[R], Literals], list[str]]
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """The kinds of rows of a site: every one is in every file."""
+    """The kinds of rows of a site. Every file contains all of them."""
 
     kinds: tuple[str, ...]
 
@@ -36,44 +36,44 @@ LineConvention = Convention[SiteConfig, MakeLines[R]]
 
 
 class Lines(Generic[R]):
-    """Makes behaviors from the line of a row where no rule holds."""
+    """Creates rule behaviors, given the function that formats a row if no rule holds."""
 
     def __init__(self, line: Line[R]) -> None:
         self._line = line
 
     def plain(self, rows: Iterable[R]) -> list[str]:
-        """The lines where no rule holds."""
+        """The lines without a rule."""
         return [self._line(row) for row in rows]
 
     def those(self, which: Callable[[R, Literals], bool]) -> LineBehavior[R]:
-        """Only some of the rows."""
+        """Keeps only some rows."""
         return Behavior(lambda rows, rule: self.plain(row for row in rows if which(row, rule)))
 
     def by(self, key: Callable[[R, Literals], Any]) -> LineBehavior[R]:
-        """Sorted rows."""
+        """Sorts the rows."""
         return Behavior(lambda rows, rule: self.plain(sorted(rows, key=lambda row: key(row, rule))))
 
     def each(self, line: Callable[[R, Literals], str]) -> LineBehavior[R]:
-        """Another line for each row."""
+        """Formats each row differently."""
         return Behavior(lambda rows, rule: [line(row, rule) for row in rows])
 
     def all(self, change: Callable[[list[str], Literals], list[str]]) -> LineBehavior[R]:
-        """A change to the plain lines as a whole."""
+        """Changes the plain lines as a whole."""
         return Behavior(lambda rows, rule: change(self.plain(rows), rule))
 
 
 def twice_each(draws: Draws, values: Sequence[str], count: int) -> list[str]:
-    """`count` of the `values`, at least two of each."""
+    """`count` draws from `values`, with at least two of each."""
     return draws.shuffled([*values, *values, *(draws.choice(values) for _ in range(count - 2 * len(values)))])
 
 
 def spread(draws: Draws, count: int, some: Sequence[int], low: int, high: int) -> list[int]:
-    """`count` whole numbers: `some`, and others of low..high."""
+    """`count` integers: `some`, and others from [low, high]."""
     return draws.shuffled([*some, *(draws.integer(low, high) for _ in range(count - len(some)))])
 
 
 def unsorted(*columns: Sequence[Any]) -> bool:
-    """Whether no column is in order, so that sorting by any of them makes a difference."""
+    """Whether none of the columns is sorted, so that sorting by any of them makes a difference."""
     return all(list(column) != sorted(column) for column in columns)
 
 
@@ -86,13 +86,13 @@ class Table(ToolInstance, Generic[R]):
 
 @dataclass(frozen=True)
 class Tool:
-    """What `tool.yaml` says: the parts of the program, and two of its calls."""
+    """The content of `tool.yaml`: the parts of the program, and two calls of it."""
 
     about: str
     verb: str
     answer: str
     items: str
-    """What the rows are, in the name of their file."""
+    """The noun for the rows, used in the file name."""
     does: str
     file: str
     out: str
@@ -101,13 +101,13 @@ class Tool:
     function: str
     made: str
     body: str
-    """The code that makes `lines` of the rows, by the options `asked`."""
+    """The code that computes `lines` from the rows, given the options `asked`."""
 
 
 class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
-    """A family whose tool reads a CSV file with `columns` and writes lines, which are compared as they are.
+    """A family whose tool reads a CSV file with `columns` and writes lines. The verifier compares the exact lines.
 
-    Besides its vocabularies, `words.yaml` has `kinds` by split. Prompts are over `{place}`, `{file}` and `{command}`.
+    `words.yaml` also has `kinds`, by split. The placeholders of prompts are `{place}`, `{file}` and `{command}`.
     """
 
     conventions: Mapping[str, LineConvention[R]]
@@ -124,28 +124,28 @@ class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
         self._columns, self._lines, self._items = columns, lines, tool.items
         self._kinds = load_phrases(module_file, "kinds")
         self.tool_text = render_tool(self.tool, tool, conventions)
-        """The program as it lies in every workspace."""
+        """The program that is in every workspace."""
 
     def draw_rows(self, kinds: Sequence[str], draws: Draws) -> tuple[R, ...] | None:
-        """The rows of one file, on which every rule of the site makes a difference; None to draw again."""
+        """Draws the rows of one file. Every rule of the site must change the result; None to draw again."""
         raise NotImplementedError
 
     def file_of(self, entity: Entity) -> str:
-        """The name of every file that a site sends."""
+        """The name of the files that a site sends."""
         return f"{entity.slug(self._items)}.csv"
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """Three kinds."""
+        """Draws three kinds of rows."""
         return SiteConfig(tuple(draws.sample(self._kinds[entity.split], 3)))
 
     def right(self, instance: Table[R], rule: Rule | None) -> list[str]:
-        """The lines where `rule` holds."""
+        """The right lines under `rule`."""
         if rule is None:
             return self._lines.plain(instance.rows)
         return self.conventions[rule.type].apply(instance.rows, dict(rule.literals))
 
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Table[R]:
-        """A request, the file and the tool."""
+        """Draws a request and its file, and adds the tool."""
         file, rows = self.file_of(entity), None
         while rows is None:
             rows = self.draw_rows(site_config.kinds, draws)
@@ -163,7 +163,7 @@ class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
     async def judge(
         self, instance: Table[R], rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
-        """Compares the lines with those that the harness makes itself, not with the tool's."""
+        """Compares the lines with those that the verifier computes itself, without the tool."""
         text = await read_text(workspace, self.answer, LIMIT)
         found = [line.rstrip() for line in text.splitlines() if line.strip()] if text else []
         return (
@@ -174,7 +174,7 @@ class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
 
 
 def render_tool(name: str, tool: Tool, conventions: Mapping[str, LineConvention[Any]]) -> str:
-    """The program of a family: the frame that all share, with the parts of `tool.yaml` and an option for each rule."""
+    """The program of a family: the shared `tool.txt`, filled with the parts of `tool.yaml` and an option per rule."""
     slots = {"tool": name, **vars(tool)}
     slots["body"] = indent(tool.body, "    ").rstrip()
     slots["options"] = "".join(_option(each.texts) for each in conventions.values())

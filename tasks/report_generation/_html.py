@@ -1,4 +1,4 @@
-"""Parses HTML into a tree of elements with text and attributes. Runs and fetches nothing."""
+"""Parses HTML into a tree of elements with text and attributes. Does not run scripts or fetch anything."""
 
 import re
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ class _Builder(HTMLParser):
         self._count += 1
         if self._count > MOST:
             raise _TooMuch
-        # Of two attributes with one name the first counts, as in browsers.
+        # If an attribute occurs twice the first one counts, as in browsers.
         element = Element(tag, {name: value or "" for name, value in reversed(attrs)})
         self._open[-1].inside.append(element)
         return element

@@ -1,4 +1,4 @@
-"""Parses headings, tables and lines of Markdown reports, and ignores everything else."""
+"""Parses the headings, tables and lines of Markdown reports. Ignores everything else."""
 
 import re
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def share_right(found: Sequence[Row], right: Sequence[Row]) -> tuple[float, str]
 
 
 def _heading(line: str) -> Part | None:
-    """A new part if the line is a heading. Headings may end with hashes."""
+    """A new part, if the line is a heading. Headings may end with hashes."""
     level = len(line) - len(line.lstrip("#"))
     title = line[level:]
     if not 1 <= level <= 6 or title[:1] not in (" ", "\t"):

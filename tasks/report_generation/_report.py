@@ -1,4 +1,4 @@
-"""The base of the families in this domain: reports written by one script."""
+"""Base class of the families in this domain: the solution is one script that writes a report."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class Script:
 
 
 class Report(DataFamily[H, T], Generic[H, T, C]):
-    """A family whose rules change how a report is made: each replaces `default` with a `C` made from its literals.
+    """A family whose rules change the form of a report: each replaces `default` with a `C` built from its literals.
 
-    `words.yaml` and `script.yaml` are in the folder of the module, which passes its `__file__`.
+    `words.yaml` and `script.yaml` are in the folder of `module_file`, the calling module's `__file__`.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Report(DataFamily[H, T], Generic[H, T, C]):
         self._script = load_words(module_file, Script, name="script")
 
     def strategy(self, rule: Rule | None) -> C:
-        """How the report is made under `rule`."""
+        """The strategy under `rule`."""
         return strategy_of(self._conventions, rule, self._default)
 
     def slots(self, instance: T) -> Mapping[str, str]:
-        """The slots that rules do not change: texts of the instance by name, and those of its site as `site_NAME`."""
+        """The slots that rules do not change: texts of the instance by name, and of its site as `site_NAME`."""
         return {**texts(instance), **{f"site_{name}": text for name, text in texts(instance.site_config).items()}}
 
     def solve(self, instance: T, rule: Rule | None) -> tuple[Action, ...]:

@@ -1,7 +1,7 @@
-"""Reads the cells of workbooks, with number formats and formulas. Evaluates nothing.
+"""Reads the cells of workbooks, with number formats and formulas. Does not evaluate formulas.
 
-Rejects archives that unpack to too much data, are encrypted, contain a file twice or have leading bytes, and XML with a
-document type, so that no entity is declared or expanded.
+Rejects archives that are too large when unpacked, are encrypted, contain a file twice or have leading bytes, and XML
+with a document type, so that entities are never declared or expanded.
 """
 
 import io
@@ -68,18 +68,18 @@ def _unpack(data: bytes) -> dict[str, bytes]:
         files = [info for info in archive.infolist() if not info.is_dir()]
         names = {info.filename for info in files}
         if len(files) > MOST_FILES or len(names) < len(files) or sum(info.file_size for info in files) > LARGEST:
-            raise ValueError("too much")
+            raise ValueError("too large")
         if min(info.header_offset for info in files):
-            raise ValueError("something before the archive")
+            raise ValueError("leading bytes before the archive")
         parts = {}
         for info in files:
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError("an unusual compression")
+                raise ValueError("unsupported compression")
             with archive.open(info) as file:
-                # The sizes in the directory of the archive may be false.
+                # The sizes in the archive's directory may be wrong.
                 parts[info.filename] = file.read(LARGEST + 1)
             if len(parts[info.filename]) != info.file_size:
-                raise ValueError("a false size")
+                raise ValueError("wrong size in the archive's directory")
         return parts
 
 
@@ -114,9 +114,9 @@ def _formats(styles: ElementTree.Element) -> list[str]:
 
 def _rows(sheet: ElementTree.Element, shared: list[str], formats: list[str]) -> tuple[tuple[Cell, ...], ...]:
     cells: dict[tuple[int, int], Cell] = {}
-    for row, column, element in _places(sheet):
+    for row, column, element in _positions(sheet):
         if (row, column) in cells or row > LAST_ROW or column > LAST_COLUMN:
-            raise ValueError("a cell stands twice, or far away")
+            raise ValueError("a duplicate cell, or one that is too far away")
         cells[row, column] = _cell(element, shared, formats)
     cells = {site: cell for site, cell in cells.items() if cell.value is not None or cell.formula}
     height = max((row for row, _ in cells), default=0)
@@ -128,7 +128,7 @@ def _rows(sheet: ElementTree.Element, shared: list[str], formats: list[str]) -> 
     )
 
 
-def _places(sheet: ElementTree.Element) -> Iterator[tuple[int, int, ElementTree.Element]]:
+def _positions(sheet: ElementTree.Element) -> Iterator[tuple[int, int, ElementTree.Element]]:
     """Every cell with its row and column, from 1. Adjacent cells may omit their references."""
     row = 0
     for line in sheet.iterfind("{*}sheetData/{*}row"):

@@ -1,4 +1,4 @@
-"""Lists a folder of the workspace: kinds, modes, links and sizes, as `find` reports them."""
+"""Lists a folder of the workspace: the types, modes, links and sizes that `find` reports."""
 
 import shlex
 from collections.abc import Iterable
@@ -29,13 +29,13 @@ class Node(NamedTuple):
 async def survey(workspace: Workspace, paths: Iterable[str]) -> dict[str, Node]:
     """Everything at and below `paths`, by path; empty if the listing is too long or times out.
 
-    The command runs in the initial environment while processes of the agent are stopped. The program and its libraries
-    are the system's, so no file of the workspace can affect it.
+    The command runs in the initial environment while the agent's processes are stopped. It only uses the system's
+    program and libraries, so no file in the workspace can affect it.
     """
     where = " ".join(map(shlex.quote, paths))
-    told = await workspace.exec(f"/usr/bin/find {where} -printf '{_FORM}' 2>/dev/null", SECONDS, fresh=True)
-    fields = told.output.split("\0")
-    if told.timed_out or told.truncated or len(fields) % _FIELDS != 1:
+    listing = await workspace.exec(f"/usr/bin/find {where} -printf '{_FORM}' 2>/dev/null", SECONDS, fresh=True)
+    fields = listing.output.split("\0")
+    if listing.timed_out or listing.truncated or len(fields) % _FIELDS != 1:
         return {}
     found = {}
     for first in range(0, len(fields) - 1, _FIELDS):

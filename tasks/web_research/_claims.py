@@ -43,7 +43,7 @@ class Claim(NamedTuple):
 
 
 class Cite(NamedTuple):
-    """How a source is cited: its URL, and its quote between two marks."""
+    """A citation of a source: its URL, and its quote between two marks."""
 
     url: str
     source: Source
@@ -56,7 +56,7 @@ class Cite(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A claim as `answer.json` must state it. `exact`: the value is compared as text, not as a number."""
+    """A claim in the form required in `answer.json`. `exact`: the value is compared as text, not as a number."""
 
     value: str
     cites: tuple[Cite, ...]
@@ -69,9 +69,9 @@ def written(claim: Claim) -> Written:
 
 
 Selections = Mapping[str, Convention[Any, Callable[[Any, Literals], Claim]]]
-"""Rules about what counts: each makes the claim from a task instance and the literals of the rule."""
+"""Rules about which facts count. Each computes the claim from a task instance and the literals of the rule."""
 Forms = Mapping[str, Convention[Any, Callable[[Claim, Literals], Written]]]
-"""Rules about how an answer is written."""
+"""Rules about the form of an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Question(TaskInstance):
     outputs: tuple[str, ...] = (ANSWER,)
     query: str
     reads: tuple[tuple[str, ...], ...]
-    """The URLs to read, call by call: earlier pages link to later ones."""
+    """The URLs to read, per call. Earlier pages link to later ones."""
 
 
 H = TypeVar("H")
@@ -89,13 +89,13 @@ Q = TypeVar("Q", bound=Question)
 
 
 class Research(DataFamily[H, Q]):
-    """A family whose tasks are questions over a corpus. A rule is one of its `selections` or `forms`.
+    """A family whose tasks are questions about a corpus of pages. A rule is one of its `selections` or `forms`.
 
-    `words.yaml` is in the folder of the module, which passes its `__file__`.
+    `words.yaml` is in the folder of `module_file`, the calling module's `__file__`.
     """
 
     results = 10
-    """Results per search: enough to include the pages to read."""
+    """Results per search; enough to include the pages to read."""
 
     def __init__(self, module_file: str, selections: Selections, forms: Forms) -> None:
         super().__init__(module_file, {**rule_types(selections), **rule_types(forms)})
@@ -104,7 +104,7 @@ class Research(DataFamily[H, Q]):
         self._lines = load_words(module_file, dict[str, str], "lines")
 
     def ask(self, entity: Entity, draws: Draws, *paths: str, complaint: str = "", **names: Any) -> str:
-        """The prompt: a request, and how to deliver the answer."""
+        """The prompt: a request, and instructions for delivering the answer."""
         request = super().ask(entity, draws, *paths, complaint=complaint, **names)
         return f"{request} {delivery(entity, draws, self._lines)}"
 
@@ -149,14 +149,14 @@ class Research(DataFamily[H, Q]):
         )
 
     def steps(self, instance: Q, rule: Rule | None) -> list[tuple[str, ...]]:
-        """The URLs to read, call by call; the last call reads what is cited and not read yet."""
+        """The URLs to read, per call. The last call reads the cited pages that have not been read yet."""
         steps = list(instance.reads)
         seen = {url for step in steps for url in step}
         left = [cite.source.url for cite in self.find(instance, rule).cites if cite.source.url not in seen]
         return steps + ([tuple(left)] if left else [])
 
     def explore(self, instance: Q) -> tuple[Action, ...]:
-        """Nothing: `solve` begins with a search."""
+        """No calls, since `solve` starts with a search."""
         return ()
 
 
@@ -182,24 +182,24 @@ def _is_text(value: object) -> bool:
 
 
 def _quoted(given: Sequence[tuple[str, str]], pages: Sequence[Page]) -> Criterion:
-    """Whether every quote is verbatim from a line of its page, whatever marks surround it and however the URL is
-    written."""
+    """Whether every quote is verbatim from a line of its page, regardless of the quotation marks and the form of the
+    URL."""
     wrong = 0
     for url, quote in given:
         page = _page(url, pages)
         inner = quote.strip("«»„“”‹›[]<> ")
-        wrong += page is None or not _stands(inner, page.text)
+        wrong += page is None or not _is_line_in(inner, page.text)
     return criterion("quotes", bool(given) and not wrong, "a quote does not stand in the page that it is from")
 
 
 def _page(cited: str, pages: Sequence[Page]) -> Page | None:
-    """The page whose URL is in `cited`; of several the one with the longest URL."""
+    """The page whose URL is in `cited`; if there are several, the one with the longest URL."""
     held = [page for page in pages if page.status < 400 and page.url.partition("://")[2] in cited]
     return max(held, key=lambda page: len(page.url), default=None)
 
 
-def _stands(quote: str, text: str) -> bool:
-    # A quote without line breaks that is in the text is in one line of it.
+def _is_line_in(quote: str, text: str) -> bool:
+    # A quote without line breaks is within one line of the text.
     return len(quote) >= _SHORTEST_QUOTE and "\n" not in quote and quote in text
 
 

@@ -1,4 +1,4 @@
-"""Rules about how an answer is written. Each changes every answer."""
+"""Rules about the form of an answer. Each changes every answer."""
 
 from collections.abc import Callable, Mapping
 from datetime import date

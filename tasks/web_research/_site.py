@@ -1,4 +1,4 @@
-"""Publishers of web pages: one town per site, so that no two sites share a URL, and the pages that each has."""
+"""Publishers of web pages. Each site has its own town, so that no two sites share a URL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ FIGURES = tuple(
     for tens in range(2, 8)
     for units in (2, 3, 4, 6, 7, 8)
 )
-"""Four-digit numbers that rounding to tens, hundreds and thousands changes to different numbers."""
+"""Four-digit numbers whose roundings to tens, hundreds and thousands all differ."""
 
 
 class Standing(NamedTuple):
@@ -107,7 +107,7 @@ def draw_day(draws: Draws, first_year: int, last_year: int) -> date:
 
 
 def draw_some(draws: Draws, items: Sequence[T], count: int) -> list[T]:
-    """`count` different ones of many `items`; `Draws.sample` would shuffle all of them."""
+    """`count` distinct ones of many `items`, without shuffling all of them as `Draws.sample` does."""
     found: dict[T, None] = {}
     while len(found) < count:
         found[draws.choice(items)] = None
@@ -118,5 +118,5 @@ FORM = '{"value": "...", "sources": [{"url": "...", "quote": "..."}]}'
 
 
 def delivery(entity: Entity, draws: Draws, lines: Mapping[str, str]) -> str:
-    """How to deliver the answer; `lines` says what to quote, by split."""
+    """The instructions for delivering the answer; `lines` says what to quote, by split."""
     return entity.phrase(draws, _DELIVERIES).replace("FORM", FORM).replace("LINE", lines[entity.split])

@@ -41,6 +41,13 @@ async def test_every_acknowledged_episode_is_read_back(tmp_path: Path) -> None:
     assert sorted(read_episodes(tmp_path), key=lambda e: e.task_id) == sorted(written, key=lambda e: e.task_id)
 
 
+def test_a_record_is_the_same_bytes_wherever_it_was_sent() -> None:
+    """Worker processes send episodes as msgpack; counts stay whole numbers."""
+    one = record(metrics={"api_calls": 2, "first_call_ok": 1.0})
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(one), type=Episode)
+    assert msgspec.json.encode(sent) == msgspec.json.encode(one)
+
+
 @pytest.mark.anyio
 async def test_a_later_attempt_supersedes_an_errored_one(tmp_path: Path) -> None:
     await write(tmp_path, episode("a", status="errored", score=None), episode("b"))

@@ -288,7 +288,7 @@ def test_a_placebo_costs_the_same_and_says_nothing() -> None:
     [
         ({"ruled": -1}, "suite.options.ruled"),
         ({"ruled": 99}, "suite.options: a world has at most"),
-        ({"ruled": 0, "plain": 0}, "suite.options: a world has at least"),
+        ({"ruled": 0, "plain": 0}, "suite.options: a world needs at least"),
         ({"nope": 1}, "suite.options: ledger: .*nope"),
     ],
 )

@@ -182,7 +182,7 @@ def test_the_rubric_of_a_run_is_counted_from_its_episodes(tmp_path: Path) -> Non
         ),
         (("show", "ledger", "--split", "test"), "--split: ledger has no split 'test'; choose from train, validation"),
         (("check", "ledger", "--split", "test"), "--split: ledger has no split 'test'"),
-        (("show", "ledger", "-c", "suite.options.pieces=9"), "suite.options.pieces: a task is about 9 places of 7"),
+        (("show", "ledger", "-c", "suite.options.pieces=9"), "suite.options.pieces: 9 per task, but only 7 sites"),
         (("show", "ledger", "-c", "suite.name=repair"), "suite: given as the argument"),
         (("show", "none.jsonl"), "suite.path: none.jsonl cannot be read"),
         (("check",), "give a suite, a JSONL file"),
@@ -199,8 +199,8 @@ def test_a_mistake_is_one_line_on_stderr(args: tuple[str, ...], message: str) ->
 def test_a_task_beyond_the_end_of_a_file_names_the_option(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"prompt": "Go."}\n')
     refused = tasks("show", tmp_path / "rows.jsonl", "--task", "99", code=2).stderr
-    assert "--task: 100 tasks are wanted, but " in refused
-    assert "holds 1; the first is task 0" in refused
+    assert "--task: 100 tasks requested, but " in refused
+    assert "has 1; the first is task 0" in refused
 
 
 def test_play_needs_an_oracle(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_seed_zero_keeps_the_order_and_others_shuffle(tmp_path: Path) -> None:
 
 def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, {"prompt": "a"})
-    with pytest.raises(ConfigError, match=r"suite\.count: 2 tasks are wanted, but .*rows\.jsonl holds 1"):
+    with pytest.raises(ConfigError, match=r"suite\.count: 2 tasks requested, but .*rows\.jsonl has 1"):
         load(suite, count=2)
     with pytest.raises(ConfigError, match=r"suite\.split: .*'train', not 'test'"):
         load(suite, split="test")
@@ -110,8 +110,8 @@ def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> Non
             ":2: object contains unknown field `promt`; a row is an object with the fields",
         ),
         ({"prompt": "p", "id": 3}, ":2: field id: expected `str`, got `int`"),
-        ({"prompt": "p", "id": "a|b"}, ":2: field id: 'a|b' holds"),
-        ({"prompt": "p", "id": "a/b"}, ":2: field id: 'a/b' holds"),
+        ({"prompt": "p", "id": "a|b"}, ":2: field id: 'a|b' contains"),
+        ({"prompt": "p", "id": "a/b"}, ":2: field id: 'a/b' contains"),
         ({"prompt": "p", "id": "first"}, ":2: field id: 'first' is also line 1; ids are unique"),
         ({"prompt": "p", "files": {"a": 1}}, ":2: field files[...]: expected `str`, got `int`"),
         ({"prompt": "p", "files": {"/a": ""}}, ":2: field files: '/a' is not a plain relative path"),
@@ -122,11 +122,11 @@ def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> Non
         ({"prompt": "p", "files": {"a/": ""}}, ":2: field files: 'a/' is not"),
         (
             {"prompt": "p", "files": {"a": "", "a/b": ""}},
-            ":2: field files: 'a/b' lies in a folder that is itself",
+            ":2: field files: 'a/b' is in a folder that is itself",
         ),
         ({"prompt": "p", "verify": 1}, ":2: field verify: expected `str | array | null`, got `int`"),
         ({"prompt": "p", "verify": ["true", ""]}, ":2: field verify: an empty command"),
-        ({"prompt": "p", "verify": "a\0"}, ":2: field verify: a command holds a NUL"),
+        ({"prompt": "p", "verify": "a\0"}, ":2: field verify: a command contains a NUL"),
         ({"prompt": "p", "setup": ["mkdir a", " "]}, ":2: field setup: an empty command"),
         ({"prompt": "p", "setup": {}}, ":2: field setup: expected `str | array`, got `object`"),
         ({"prompt": "p", "pages": [{"url": "u"}]}, ":2: field pages[0]: object missing required field"),
@@ -143,7 +143,7 @@ def test_a_broken_row_is_named_by_file_line_and_field(tmp_path: Path, row: Any, 
 
 
 def test_a_file_without_tasks_or_without_reading_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no task"):
+    with pytest.raises(ConfigError, match="no tasks; write one"):
         suite_of(tmp_path, "")
     with pytest.raises(ConfigError, match=r"suite\.path: .*none\.jsonl cannot be read: No such file"):
         JsonlSuite(tmp_path / "none.jsonl")
@@ -202,11 +202,11 @@ async def test_rows_that_are_no_tasks_are_refused_each_in_a_line(open_sandbox: O
         ({"prompt": "Please go touch b.", "setup": "touch b", "verify": "test -f b"}, "passes as it stands"),
         (
             {"prompt": "Be lucky with x.", "files": {"a": ""}, "verify": ["mkdir x", "false"]},
-            "is judged otherwise at a second",
+            "is flaky: repeated verdicts",
         ),
         (
             {"prompt": "Try to make a.", "setup": "exit 3", "verify": "test -f a"},
-            "cannot be laid out: row-000009: setup command 'exit 3' failed with exit code 3: no output",
+            "cannot be set up: row-000009: setup command 'exit 3' failed with exit code 3: no output",
         ),
         (
             {"prompt": "Say how many, and leave a.", "files": {"a": ""}, "verify": "test -f a", "expected_output": "1"},

@@ -257,7 +257,7 @@ def test_an_ordinary_mistake_at_a_plain_place_blames_no_skill_and_teaches_nothin
 
 @pytest.mark.parametrize("rates", [{"capture": 1.2}, {"capture": -0.1}, {"slip": 20}, {"slip": "much"}])
 def test_a_rate_that_is_no_probability_is_refused(rates: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match=r"model.options: \w+ is a probability, from 0 to 1, not "):
+    with pytest.raises(ConfigError, match=r"model.options: \w+ must be a probability from 0 to 1, not "):
         load_policy("hermes_lab.tasks.learner:learner", rates)
 
 
@@ -301,4 +301,4 @@ async def test_a_family_whose_tools_are_not_there_is_an_error_that_names_the_too
     episode = await run_episode(lab, job, Knowledge())
     assert episode.error is not None
     assert episode.error.kind == "model"
-    assert re.search(r"works with `\w+_file`: add `file` to agent.toolsets", episode.error.message), episode.error
+    assert re.search(r"needs `\w+_file`: add `file` to agent.toolsets", episode.error.message), episode.error

@@ -34,7 +34,7 @@ def measured(**changes: Any) -> Measured:
 def test_repeatability_is_the_share_of_repetitions_that_came_out_the_same() -> None:
     rubric = grade([GOOD, measured(repeats=(True, False, False))])
     assert rubric.repeatability.value == pytest.approx(4 / 6)
-    assert rubric.repeatability.reason == "4 of 6 repetitions came out the same"
+    assert rubric.repeatability.reason == "4 of 6 repetitions gave the same result"
 
 
 @pytest.mark.parametrize(("changes", "value"), [({"met": 0.5}, 0.5), ({"named": 0.0}, 0.0), ({"length": 0.25}, 0.25)])
@@ -56,7 +56,7 @@ def test_an_error_counts_where_a_second_attempt_mends_it() -> None:
     lost, smooth = measured(mended=False), measured(erred=False, mended=False)
     assert grade([GOOD, lost, smooth, smooth]).error_scenarios == (
         0.25,
-        "2 of 4 tasks go wrong at first, 1 are mended",
+        "2 of 4 tasks fail at first, 1 are then fixed",
     )
 
 
@@ -136,12 +136,12 @@ def test_runs_give_the_same_marks() -> None:
     assert rubric.repeatability == (pytest.approx(1 / 3), "1 of 3 pairs of samples agree")
     assert rubric.clarity.value == 0.5
     assert rubric.tool_diversity.value == 0.0
-    assert rubric.error_scenarios == (0.5, "2 of 4 met an error or a rejection, 2 recovered")
+    assert rubric.error_scenarios == (0.5, "2 of 4 had an error or a rejection, 2 recovered")
     assert rubric.lines()[0] == "repeatability 0.33: 1 of 3 pairs of samples agree"
     assert rubric.report()["tool_diversity"]["value"] == 0.0
 
 
 def test_runs_without_samples_or_verdicts_say_so() -> None:
-    assert "give run.samples at least 2" in grade_runs([episode("a", True)]).repeatability.reason
+    assert "set run.samples to at least 2" in grade_runs([episode("a", True)]).repeatability.reason
     with pytest.raises(ValueError, match="no episode was judged"):
         grade_runs([episode("a")])

@@ -87,7 +87,7 @@ def alike(kind: type[WorldSuite], **spec: Any) -> WorldSuite:
 @anyio_test
 async def test_an_unnoticed_edit_and_a_followed_link_are_failures(open_sandbox: OpenSandbox) -> None:
     failures = (await check(alike(Lenient), open_sandbox, count=1)).failures
-    assert any("an edited ledger is not noticed" in failure for failure in failures)
+    assert any("an edit of ledger is not detected" in failure for failure in failures)
     assert any("a link in place of answer.json is followed" in failure for failure in failures)
 
 
@@ -142,7 +142,7 @@ class Trusting(WorldSuite):
 @anyio_test
 async def test_a_verdict_by_the_words_of_the_answer_is_a_failure(open_sandbox: OpenSandbox) -> None:
     failures = (await check(alike(Trusting), open_sandbox, count=1)).failures
-    assert any("the verdict depends on the words of the answer" in failure for failure in failures)
+    assert any("the verdict depends on the text of the answer" in failure for failure in failures)
 
 
 class Tell(WorldSuite):
@@ -156,7 +156,7 @@ class Tell(WorldSuite):
 async def test_a_rule_that_costs_nothing_is_a_failure(open_sandbox: OpenSandbox) -> None:
     report = await check(alike(Tell), open_sandbox)
     assert [bool(row.failures) for row in report.rows] == [bool(row.triggers) for row in report.rows]
-    assert too_little([report]) == ["ledger (heldout): the rules are worth 0 points; it takes 30"]
+    assert too_little([report]) == ["ledger (heldout): the rules are worth 0 points; at least 30 are required"]
 
 
 class Drifting(WorldSuite):
@@ -176,7 +176,7 @@ async def test_tasks_that_change_between_loads_are_a_failure(open_sandbox: OpenS
 @anyio_test
 async def test_a_suite_without_an_oracle_cannot_be_proved(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"prompt": "p"}')
-    with pytest.raises(ConfigError, match="cannot be proved"):
+    with pytest.raises(ConfigError, match="cannot be checked"):
         await check_suite(
             JsonlSuite(tmp_path / "a.jsonl"), split="train", count=1, seed=0, world=0, open_sandbox=open_sandbox
         )
@@ -205,8 +205,8 @@ class Gossip(Ledger):
 @anyio_test
 async def test_a_rejection_that_tells_the_answer_is_a_failure(open_sandbox: OpenSandbox) -> None:
     failures = (await check(suite_of(Gossip(), plain=0), open_sandbox, count=3)).failures
-    assert any("the rejection tells a part of the answer" in failure for failure in failures)
-    assert any("the naive way fails correct, which no rule decides" in failure for failure in failures)
+    assert any("the rejection leaks part of the answer" in failure for failure in failures)
+    assert any("the naive solution fails correct, which no rule decides" in failure for failure in failures)
 
 
 class Chatty(Ledger):
@@ -242,7 +242,7 @@ class Careless(Ledger):
 @anyio_test
 async def test_a_verifier_that_takes_any_other_rule_is_a_failure(open_sandbox: OpenSandbox) -> None:
     failures = (await check(suite_of(Careless(), plain=0), open_sandbox, count=1)).failures
-    assert any("to believe " in failure and "is right where" in failure for failure in failures)
+    assert any("following " in failure and "is accepted although" in failure for failure in failures)
 
 
 class Mute(Ledger):
@@ -294,10 +294,10 @@ class Few(Ledger):
 
 def test_the_law_of_families_is_told_in_words() -> None:
     assert law(Few()) == [
-        "1 types of rules; it takes 8",
-        "0 types of rules are unseen; it takes 2 to 4",
-        "rule only is told in 1 ways; it takes 3",
-        "rule only: the recipe begins small, and ends without a full stop",
+        "1 rule types; at least 8 are required",
+        "0 unseen rule types; 2 to 4 are required",
+        "rule only: 1 paraphrases; at least 3 are required",
+        "rule only: the instruction must start in lower case and end without a full stop",
     ]
 
 
@@ -338,7 +338,7 @@ class Blabbing(Ledger):
 def test_words_of_a_rule_in_a_file_are_a_leak_whatever_the_literals() -> None:
     suite = suite_of(Blabbing())
     (task,) = spread(suite, "train", 1, 0, 0)
-    assert "ledger: file README tells the recipe of rule drop" in list(telltales(task, suite.families))
+    assert "ledger: file README contains the instruction of rule drop" in list(telltales(task, suite.families))
     assert not list(telltales(next(iter(spread(suite_of(), "train", 1, 0, 0))), (FAMILY,)))
 
 
@@ -372,7 +372,10 @@ def test_a_path_in_other_capitals_is_a_problem() -> None:
     (problem,) = miscased(task)
     assert "the prompt says " in problem
     assert not list(miscased(next(iter(spread(suite_of(), "train", 1, 0, 0)))))
-    assert any("in other capitals" in problem for problem in examine(suite_of(Shouting()), count=2).problems)
+    assert any(
+        "differs in case from a path of the task" in problem
+        for problem in examine(suite_of(Shouting()), count=2).problems
+    )
 
 
 class Mumbling(Ledger):
@@ -387,7 +390,7 @@ class Mumbling(Ledger):
 
 def test_a_clause_that_does_not_tell_two_rules_of_a_type_apart_is_a_problem() -> None:
     problems = examine(suite_of(Mumbling()), count=2).problems
-    told = "rule drop: the clause 'one kind of entry is left out here' does not tell its literals apart"
+    told = "rule drop: the paraphrase 'one kind of entry is left out here' is the same for different literals"
     assert any(told in problem for problem in problems)
 
 
@@ -401,7 +404,7 @@ class Repeating(Ledger):
 def test_tasks_that_are_like_another_are_counted() -> None:
     static = examine(suite_of(Repeating()), count=8)
     assert static.distinct < 0.99
-    assert any("of the tasks of train are like another" in problem for problem in static.problems)
+    assert any("of the train tasks are duplicates" in problem for problem in static.problems)
 
 
 class Single(Ledger):
@@ -411,21 +414,21 @@ class Single(Ledger):
 
 def test_a_place_that_cannot_drift_and_a_skill_that_does_not_tell_are_failures() -> None:
     problems = examine(suite_of(Single()), count=2).problems
-    assert any("a place has one rule only" in problem for problem in problems)
+    assert any("a site has only one rule" in problem for problem in problems)
 
     class Silent(Ledger):
         def skill_body(self, entity: Entity, site_config: SiteConfig, rule: Rule) -> str:
             return "Ask somebody."
 
     problems = examine(suite_of(Silent()), count=2).problems
-    assert any("rule drop: a skill about it does not tell it" in problem for problem in problems)
+    assert any("rule drop: its skill body does not state it" in problem for problem in problems)
 
 
 @anyio_test
 async def test_the_rubric_of_a_check_counts_what_was_played(open_sandbox: OpenSandbox) -> None:
     report = await check(suite_of(plain=0), open_sandbox, 2)
     rubric = rubric_of([report])
-    assert rubric.repeatability == (1.0, "6 of 6 repetitions came out the same")
-    assert rubric.error_scenarios == (1.0, "2 of 2 tasks go wrong at first, 2 are mended")
-    assert rubric.tool_diversity.reason == "2 kinds of action, 1.9 in effect: ledger, head"
+    assert rubric.repeatability == (1.0, "6 of 6 repetitions gave the same result")
+    assert rubric.error_scenarios == (1.0, "2 of 2 tasks fail at first, 2 are then fixed")
+    assert rubric.tool_diversity.reason == "2 kinds of action, effectively 1.9: ledger, head"
     assert rubric.clarity.value == 1.0

@@ -111,7 +111,7 @@ def test_a_lock_with_sections_says_what_each_field_means(full: Path) -> None:
 def test_steps_that_make_no_whole_rounds_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "source.yaml"
     source.write_text(LOCK.read_text() + SECTIONS.replace("steps_per_round: 5", "steps_per_round: 7"))
-    with pytest.raises(ConfigError, match="grpo: total_steps is 150, no multiple of steps_per_round 7"):
+    with pytest.raises(ConfigError, match="grpo: total_steps is 150, not a multiple of steps_per_round 7"):
         write_lock(source, tmp_path / "lock.yaml")
 
 
