@@ -182,6 +182,9 @@ def test_a_study_given_to_experiment_is_run_with_a_hint(command: str, study: Pat
     done = lab(command, study, "--plan", "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [f"{study} is a study; run it with `hermes-lab study {study}`"]
+    refused = lab("experiment", study, "--round-size", "3", "--plan")
+    assert refused.returncode == 2
+    assert f"--round-size: {study} is a study; use -c learning.round_size=3" in refused.stderr
     assert json.loads(done.stdout) == json.loads(study_command(study, "--plan", "--json").stdout)
 
 

@@ -28,6 +28,16 @@ def test_a_domain_is_a_suite_of_all_its_families() -> None:
         assert {site.family.name for site in sites if site.ruled} == set(families)
 
 
+def test_a_domain_of_chosen_families_has_their_worlds_alone() -> None:
+    config = SuiteConfig(name="data_analysis", options={"families": ["joins", "ledger"], "plain": 1})
+    suite = load_suite(config)
+    assert isinstance(suite, WorldSuite)
+    assert [family.name for family in suite.families] == ["joins", "ledger"]
+    assert suite.spec == WorldSpec(ruled=4, plain=1)
+    with pytest.raises(ConfigError, match=r"data_analysis has no family 'leger', did you mean 'ledger'\?; there are"):
+        load_suite(SuiteConfig(name="data_analysis", options={"families": ["leger"]}))
+
+
 def test_listing_imports_no_family() -> None:
     code = "import sys, tasks; tasks.list_suites(); print([m for m in sys.modules if m.startswith('tasks.data_')])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
