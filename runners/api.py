@@ -133,7 +133,7 @@ def fit(
     if by not in get_args(Grouping):
         raise ConfigError(f"by: give one of {', '.join(get_args(Grouping))}, not {by!r}")
     frame, phase = _of_one_phase(episodes)
-    if by == "series" and frame["suite"].nunique() > 1:
+    if by == "series" and "suite" in frame and frame["suite"].nunique() > 1:
         suites = ", ".join(sorted(frame["suite"].unique()))
         raise ConfigError(
             f"fit: the frame mixes the suites {suites}; fit each alone, or use by='domain' or by='family'"
@@ -276,7 +276,7 @@ def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Lit
         frame = episodes
     else:
         raise ConfigError(f"give a run, or a frame from `load`, not a {type(episodes).__name__}")
-    if missing := {"phase", "arm", "suite", "success", "experience"} - set(frame.columns):
+    if missing := {"phase", "arm", "success", "experience"} - set(frame.columns):
         raise ConfigError(f"the frame lacks {', '.join(sorted(missing))}; load it without `columns`")
     phases = set(frame["phase"])
     if len(phases) > 1:
