@@ -22,7 +22,7 @@ def write_groups(groups: Iterable[ScoredGroup], path: Path) -> int:
         try:
             validate_group(group)
         except ConfigError as error:
-            raise ConfigError(f"{path}: line {number} would not be a valid group: {error}") from None
+            raise ConfigError(f"{path}: row {number} is not a valid group; nothing was written: {error}") from None
         lines.append(_encoder.encode(group) + b"\n")
     write_atomic(path, b"".join(lines))
     return len(lines)

@@ -129,7 +129,7 @@ class SqliteMemory:
         except sqlite3.DatabaseError as error:
             name = getattr(error, "sqlite_errorname", "")
             if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-                raise ConfigError(f"{self.path}: not a database of memories, or damaged; move the file away") from None
+                raise ConfigError(f"{self.path}: not a memory database, or damaged; move the file away") from None
             raise
 
     def _migrate(self, db: sqlite3.Connection) -> None:

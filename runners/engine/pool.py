@@ -151,7 +151,7 @@ class Pool:
             return
         self._workers.remove(worker)
         self._failure = ""  # of a worker before it
-        self._say(f"the worker on {worker.where} is gone; what it ran begins again on another")
+        self._say(f"{worker.where}: the worker died; its rollouts restart on another worker")
         worker.kill()  # it may be out of reach alone
         self._tasks.start_soon(self._add, worker.place)
 

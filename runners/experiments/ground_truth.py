@@ -139,7 +139,7 @@ def _rule_ids(world: int, rules: Sequence[str] | frozenset[str]) -> Iterator[str
 
 class LeakScan(Struct, frozen=True, kw_only=True):
     """The search of each lane's final library for answers of its held-out tasks. Of `tasks`, `answers` have a known
-    answer, and `findable` have one with a literal that a leak could be recognised by."""
+    answer, and `findable` have one with a literal specific enough to detect a leak."""
 
     lanes: int
     tasks: int

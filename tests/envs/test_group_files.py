@@ -106,7 +106,9 @@ def test_a_broken_group_is_neither_written_nor_read(tmp_path: Path, broken: dict
     assert write_groups([group(), group()], out) == 2
     before = out.read_bytes()
     name = r"group s\|t\|main\|0 of (digest|no policy): .*"
-    with pytest.raises(ConfigError, match=rf"groups.jsonl: line 2 would not be a valid group: {name}{why}"):
+    with pytest.raises(
+        ConfigError, match=rf"groups.jsonl: row 2 is not a valid group; nothing was written: {name}{why}"
+    ):
         write_groups([group(), group(**broken)], out)
     assert (out.read_bytes(), list(tmp_path.iterdir())) == (before, [out])
 

@@ -131,7 +131,7 @@ def test_a_rollout_that_kills_its_workers_is_errored_and_the_others_are_not(
     assert error.kind == "worker"
     assert error.message.startswith("3 workers died while they ran it, the last one on process ")
     assert "a warning from a worker" in done.stderr
-    assert "is gone; what it ran begins again on another" in done.stderr
+    assert "died; its rollouts restart on another worker" in done.stderr
     assert "Traceback" not in done.stderr
 
 
