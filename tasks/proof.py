@@ -11,7 +11,7 @@ from hermes_lab.protocols import ExecResult, Sandbox, Suite, Workspace
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
-from hermes_lab.tasks.family import Action, Criterion
+from hermes_lab.tasks.family import Action, Criterion, Rule
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.rubric import Measured, action_kinds, fit_length, is_knowledge, named_outputs, succeeded
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
@@ -218,10 +218,16 @@ async def _mislead(played: _Played, sandbox: Sandbox) -> None:
     for subtask in played.subtasks:
         rule = redraw(subtask.site, draws) if subtask.site.ruled else subtask.site.drawn
         actions += subtask.solve(rule)
-        believed.append(rule.type)
+        believed.append(" ".join([rule.type, *_literals(rule)]))
     verdict = await played.after(actions, sandbox)
-    held = ", ".join(played.task.triggers) or "no rule"
+    sites = [subtask.site for subtask in played.subtasks if subtask.site.ruled]
+    held = ", ".join(" ".join([site.trigger, *_literals(site.drawn)]) for site in sites) or "no rule"
     played.fail(verdict.score > 0.0, f"to believe {' and '.join(believed)} is right where {held} holds")
+
+
+def _literals(rule: Rule) -> list[str]:
+    """`limit=25`: the literals of a rule, which tell it from others of its type."""
+    return [f"{name}={value}" for name, value in rule.literals]
 
 
 async def _contents(played: _Played, sandbox: Sandbox) -> set[str]:
