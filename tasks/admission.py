@@ -63,7 +63,7 @@ def examine(suite: WorldSuite, *, count: int, seed: int = 0, world: int = 0, els
     problems += repeats(suite, min(count, 40), seed, world, elsewhere=elsewhere)
     speed, distinct = _distinct(suite, 10 * count, seed, world)
     if distinct < LEAST_DISTINCT:
-        problems.append(f"{1 - distinct:.0%} of the tasks of train are like another; draw more of what they show")
+        problems.append(f"{1 - distinct:.0%} of the tasks of train duplicate another one; draw more of their content")
     return Static(tuple(problems), speed, distinct, {split: templates(each) for split, each in tasks.items()})
 
 
@@ -89,14 +89,15 @@ def law(family: AnyFamily) -> list[str]:
     problems = []
     unseen = [name for name, kind in family.rules.items() if kind.unseen]
     if len(family.rules) < LEAST_TYPES:
-        problems.append(f"{len(family.rules)} types of rules; it takes {LEAST_TYPES}")
+        problems.append(f"{len(family.rules)} types of rules; at least {LEAST_TYPES} are required")
     if not UNSEEN_TYPES[0] <= len(unseen) <= UNSEEN_TYPES[1]:
-        problems.append(f"{len(unseen)} types of rules are unseen; it takes {UNSEEN_TYPES[0]} to {UNSEEN_TYPES[1]}")
+        low, high = UNSEEN_TYPES
+        problems.append(f"{len(unseen)} types of rules are unseen; {low} to {high} are required")
     for name, kind in family.rules.items():
         if len(kind.paraphrases) < LEAST_CLAUSES:
-            problems.append(f"rule {name} is told in {len(kind.paraphrases)} ways; it takes {LEAST_CLAUSES}")
+            problems.append(f"rule {name}: {len(kind.paraphrases)} of at least {LEAST_CLAUSES} paraphrases")
         if kind.instruction[:1].isupper() or kind.instruction.endswith("."):
-            problems.append(f"rule {name}: the recipe begins small, and ends without a full stop")
+            problems.append(f"rule {name}: the instruction must begin in lower case and end without a full stop")
     return problems
 
 
@@ -117,24 +118,24 @@ def _of_worlds(suite: WorldSuite, split: str, count: int, world: int) -> Iterato
 
 def _of_place(site: Site, split: str) -> Iterator[str]:
     if site.drawn.type not in site.family.kinds(site.site_config):
-        yield f"rule {site.drawn.type} cannot be at a place of its own shape"
+        yield f"rule {site.drawn.type} cannot hold at a site that was configured for it"
     try:
         redraw(site, Draws("redraw", site.entity.name))
     except ValueError as error:
         yield str(error)
     if not site.drawn.stated_in(known_skill(site, site.drawn).text):
-        yield f"rule {site.drawn.type}: its skill does not tell it"
+        yield f"rule {site.drawn.type}: the suite's skill for it does not state it"
     told: dict[str, Rule] = {}
     worded: dict[tuple[str, str], Rule] = {}
     for rule in possible(site, split):
         for paraphrase in rule.paraphrases:
             if worded.setdefault((rule.type, paraphrase), rule).instruction != rule.instruction:
-                yield f"rule {rule.type}: the clause {paraphrase!r} does not tell its literals apart"
+                yield f"rule {rule.type}: the paraphrase {paraphrase!r} does not distinguish its literals"
         same = told.setdefault(rule.instruction.lower(), rule)
         if (same.type, same.literals) != (rule.type, rule.literals):
-            yield f"{same.type} and {rule.type} are told by one recipe, {rule.instruction!r}"
+            yield f"rules {same.type} and {rule.type} have the same instruction, {rule.instruction!r}"
         if same is rule and not rule.stated_in(site.family.skill_body(site.entity, site.site_config, rule)):
-            yield f"rule {rule.type}: a skill about it does not tell it"
+            yield f"rule {rule.type}: the family's skill for it does not state it"
 
 
 def miscased(task: Task) -> Iterator[str]:
@@ -149,7 +150,7 @@ def miscased(task: Task) -> Iterator[str]:
     for token in task.prompt.split():
         word = token.strip(".,:;!?()\"'`").rstrip("/")
         if ("/" in word or "." in word) and word not in paths and word.lower() in small:
-            yield f"{task.id}: the prompt says {word}, a path of the task in other capitals"
+            yield f"{task.id}: the prompt has {word}, a path of the task with different capitalisation"
 
 
 # No leak
@@ -188,16 +189,16 @@ def telltales(task: Task, families: Sequence[AnyFamily]) -> Iterator[str]:
     for subtask in subtasks_of(task.truth):
         for rule in possible(subtask.site, task.split):
             if any(words.lower() in small for words in (rule.instruction, *rule.paraphrases)) and rule.stated_in(text):
-                yield f"{subtask.site.family.name}: a task tells {rule.instruction!r}"
+                yield f"{subtask.site.family.name}: a task states {rule.instruction!r}"
     for family in families:
         for name, kind in family.rules.items():
             for what, pattern in _patterns(name, kind):
                 if pattern.search(text):
                     where = next((at for at, each in shown.items() if pattern.search(each)), "task")
-                    yield f"{family.name}: {where} tells the {what} of rule {name}"
+                    yield f"{family.name}: {where} contains the {what} of rule {name}"
             for phrase in _phrases(kind):
                 if f" {phrase} " in flat:
-                    yield f"{family.name}: a task says {phrase!r}, words of rule {name}"
+                    yield f"{family.name}: a task contains {phrase!r}, words of rule {name}"
 
 
 def possible(site: Site, split: str) -> Iterator[Rule]:
@@ -210,8 +211,8 @@ def possible(site: Site, split: str) -> Iterator[Rule]:
 @lru_cache(maxsize=1024)
 def _patterns(name: str, kind: RuleType) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Of clauses and recipes with so many words of their own that no other sentence is made like them."""
-    told = [("clause", paraphrase, PHRASE) for paraphrase in kind.paraphrases] + [
-        ("recipe", kind.instruction, SHORTEST)
+    told = [("paraphrase", paraphrase, PHRASE) for paraphrase in kind.paraphrases] + [
+        ("instruction", kind.instruction, SHORTEST)
     ]
     patterns = []
     for what, template, least in told:

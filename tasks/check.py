@@ -134,7 +134,7 @@ def _problems(tasks: list[Task], again: list[Task]) -> list[str]:
     if len({task.id for task in tasks}) < len(tasks):
         problems.append("two tasks share an id")
     if any("|" in task.id or "/" in task.id for task in tasks):
-        problems.append("an id holds '|' or '/'")
+        problems.append("an id contains '|' or '/'")
     return problems
 
 
@@ -142,7 +142,7 @@ def too_little(reports: Sequence[CheckReport]) -> list[str]:
     """Families whose rules are worth too little to be learnt."""
     parts = [report.of(family) for report in reports for family in report.families]
     return [
-        f"{part.suite} ({part.split}): the rules are worth {100 * part.headroom:.0f} points; it takes {LEAST_HEADROOM}"
+        f"{part.suite} ({part.split}): the rules are worth {100 * part.headroom:.0f} points, not {LEAST_HEADROOM}"
         for part in parts
         if 100 * part.headroom < LEAST_HEADROOM
     ]

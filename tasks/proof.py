@@ -160,7 +160,7 @@ async def _look_only(played: _Played, sandbox: Sandbox) -> float:
     verdict = await played.verdict(sandbox, BOAST)
     played.fail(verdict.score != 0.0, f"doing nothing scores {verdict.score}, not 0")
     for subtask in played.subtasks:
-        played.fail(subtask.site.drawn.stated_in(verdict.feedback), "doing nothing is told the rule")
+        played.fail(subtask.site.drawn.stated_in(verdict.feedback), "the rejection of doing nothing states the rule")
     return verdict.score
 
 
@@ -190,7 +190,10 @@ async def _judge_naive(played: _Played, verdict: Verdict, sandbox: Sandbox) -> f
         for subtask in ruled:
             rule = subtask.site.drawn
             wanted = spec.salience != "symptom"
-            played.fail(rule.stated_in(told.feedback) != wanted, f"a rejection does not tell the rule: {told.feedback}")
+            played.fail(
+                rule.stated_in(told.feedback) != wanted,
+                f"a rejection should {'state' if wanted else 'not state'} the rule: {told.feedback}",
+            )
             literals = [str(value) for _, value in rule.literals if len(str(value)) >= 3]
             # What is said under another rule too, such as the column that is wrong, tells nothing of this one.
             other = replace(
@@ -222,7 +225,7 @@ async def _mislead(played: _Played, sandbox: Sandbox) -> None:
     verdict = await played.after(actions, sandbox)
     sites = [subtask.site for subtask in played.subtasks if subtask.site.ruled]
     held = ", ".join(" ".join([site.trigger, *_literals(site.drawn)]) for site in sites) or "no rule"
-    played.fail(verdict.score > 0.0, f"to believe {' and '.join(believed)} is right where {held} holds")
+    played.fail(verdict.score > 0.0, f"following {' and '.join(believed)} is accepted where {held} holds")
 
 
 def _literals(rule: Rule) -> list[str]:
@@ -248,7 +251,7 @@ def _feedback_tells_no_answer(played: _Played, rejected: Verdict, answers: set[s
         known += "\n".join((*subtask.site.drawn.paraphrases, subtask.site.drawn.instruction))
     given = {token.strip(".:") for token in _TOKEN.findall("\n".join((rejected.feedback, *rejected.reasons.values())))}
     told = sorted(token for token in given & answers if token not in known)
-    played.fail(bool(told), f"the rejection tells a part of the answer: {', '.join(told)}")
+    played.fail(bool(told), f"the rejection contains a part of the answer: {', '.join(told)}")
 
 
 class _Clocked:

@@ -204,7 +204,7 @@ def redraw(site: Site, draws: Draws) -> Rule:
         rule = draw_rule(kind, family.rules[kind], draws, site.site_config)
         if rule.instruction != site.drawn.instruction:
             return rule
-    raise ValueError(f"{family.name}: a place has one rule only ({site.drawn.instruction}), so it cannot drift")
+    raise ValueError(f"{family.name}: a site has only one possible rule ({site.drawn.instruction}), so it cannot drift")
 
 
 def draw_sites(sites: Sequence[Site], spec: WorldSpec, draws: Draws) -> list[Site]:

@@ -53,8 +53,8 @@ async def test_the_example_of_a_family_is_a_sound_suite(
         report = await check_suite(suite, split=split, count=2, seed=0, world=0, open_sandbox=open_sandbox)
         assert report.failures == ()
     assert law(suite.families[0])[:2] == [
-        "3 types of rules; it takes 8",
-        "0 types of rules are unseen; it takes 2 to 4",
+        "3 types of rules; at least 8 are required",
+        "0 types of rules are unseen; 2 to 4 are required",
     ]
 
 
