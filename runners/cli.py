@@ -84,7 +84,7 @@ def version(
 
 def main() -> None:
     """The entry point of the console script."""
-    # SIGTERM, e.g. from a scheduler, acts as Ctrl-C: finished work is kept and nothing is left running. Background
+    # SIGTERM, e.g. from a scheduler, acts as Ctrl-C: finished episodes are kept and nothing is left running. Background
     # jobs of a shell start with SIGINT ignored, so its handler is set too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
@@ -118,7 +118,9 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, HermesLabError):
         return _fail(str(error), 2)
     if isinstance(error, OSError):
-        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error} (finished work is kept)", 3)
+        return _fail(
+            f"{error.filename or 'cannot write to disk'}: {error.strerror or error}; finished episodes are kept", 3
+        )
     raise error
 
 

@@ -64,7 +64,15 @@ class LiveTable(Quiet):
 
     def _table(self) -> Table:
         table = Table(title=Text(self._headline()), title_justify="left", title_style="")
-        names = ["arm", "episodes", "solved at once", "parsed first calls", "skills written", "errored", "tokens"]
+        names = [
+            "arm",
+            "episodes",
+            "solved at the\nfirst submission",
+            "parsed first calls",
+            "skills written",
+            "errored",
+            "tokens",
+        ]
         if unanswered := bool(self.tally.endings()):
             names.append("ended without an answer")
         for name in names:

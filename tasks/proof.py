@@ -11,7 +11,7 @@ from hermes_lab.protocols import ExecResult, Sandbox, Suite, Workspace
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
-from hermes_lab.tasks.family import Action, Criterion
+from hermes_lab.tasks.family import Action, Criterion, Rule
 from hermes_lab.tasks.play import play
 from hermes_lab.tasks.rubric import Measured, action_kinds, fit_length, is_knowledge, named_outputs, succeeded
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
@@ -220,10 +220,16 @@ async def _check_wrong_rule(check: _Check, sandbox: Sandbox) -> None:
     for subtask in check.subtasks:
         rule = redraw(subtask.site, draws) if subtask.site.ruled else subtask.site.drawn
         actions += subtask.solve(rule)
-        believed.append(rule.type)
+        believed.append(_with_literals(rule.type, rule))
     verdict = await check.after(actions, sandbox)
-    held = ", ".join(check.task.triggers) or "no rule"
+    sites = [subtask.site for subtask in check.subtasks if subtask.site.ruled]
+    held = ", ".join(_with_literals(site.trigger, site.drawn) for site in sites) or "no rule"
     check.fail(verdict.score > 0.0, f"following {' and '.join(believed)} is accepted although {held} holds")
+
+
+def _with_literals(name: str, rule: Rule) -> str:
+    """`limit limit=25`: a rule with the literals that tell it from others of its type."""
+    return " ".join([name, *(f"{key}={value}" for key, value in rule.literals)])
 
 
 async def _contents(check: _Check, sandbox: Sandbox) -> set[str]:

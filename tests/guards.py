@@ -1,6 +1,6 @@
 """What must not change without new results: tasks, prompts and tool schemas, the results page, and old run folders.
 
-python tests/guards.py            # checks all of it, about two minutes
+python tests/guards.py            # checks all of it: 3 to 5 minutes
 python tests/guards.py prompts    # only what a model sees
 """
 

@@ -51,7 +51,5 @@ def _open(folder: Path) -> OpenRun:
     manifest = read_manifest(folder)
     status = Counter(status for (status,) in read_columns(folder, ["status"]))
     if not status:
-        raise ConfigError(
-            f"{folder}: 0 of {manifest.wanted} episodes finished; wait for the first, or continue with --resume"
-        )
+        raise ConfigError(f"{folder}: none of {manifest.wanted} episodes has finished yet; wait, or use --resume")
     return OpenRun(folder, manifest, status["ok"], status["errored"])

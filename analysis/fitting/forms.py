@@ -132,7 +132,9 @@ def _doubt(forms: tuple[Form, ...]) -> str:
     needed = MIN_EVIDENCE if best.fit.runs >= MIN_RUNS else OVERWHELMING
     if lead >= needed:
         return ""
-    return f"{best.name} leads {rival.name} by delta AICc {lead:.1f} over {best.fit.over} ({needed:.0f} needed)"
+    allowed = f", {lead:.1f} after allowing for differences between lanes," if dispersion > 1 else ""
+    ahead = f"{best.name} leads {rival.name} by delta AICc {rival.difference:.1f}{allowed}"
+    return f"{ahead} over {best.fit.over} ({needed:.0f} needed)"
 
 
 def _contains(curve: Curve, fit: Fit) -> bool:

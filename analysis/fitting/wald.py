@@ -79,7 +79,9 @@ def smooth_place(fit: Fit, parameter: str) -> int:
         raise ConfigError(f"{fit.curve.name} has no parameter {parameter!r}; it has {', '.join(names)}")
     place = names.index(parameter)
     if fit.curve.parameters[place].kind == "changepoint":
-        raise ConfigError(f"the likelihood is not smooth in {parameter}, so it has no such interval: use the bootstrap")
+        raise ConfigError(
+            f"the likelihood is not smooth in {parameter}, so a Wald interval does not exist: use the bootstrap"
+        )
     return place
 
 

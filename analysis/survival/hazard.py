@@ -142,7 +142,7 @@ def _count(solved_per_trial: npt.ArrayLike, at_risk: int, left_per_trial: npt.Ar
         raise ConfigError(f"left_per_trial: give {solved_T.size} non-negative integers, one per trial")
     outcomes = float(solved_T.sum() + left_T.sum())
     if at_risk < max(outcomes, 1):
-        raise ConfigError(f"at_risk: {at_risk} tasks cannot have {outcomes:.0f} outcomes")
+        raise ConfigError(f"at_risk: {outcomes:.0f} outcomes for only {at_risk} tasks")
     left_T[-1] += at_risk - outcomes
     return Counts(solved_T, left_T)
 

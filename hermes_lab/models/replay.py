@@ -47,7 +47,7 @@ class ReplayModel:
                 before = episode.trajectory.messages
                 self._add(episode.review.trajectory, before + episode.review.trajectory.messages)
         if identity is None:
-            raise ConfigError("model.name: the run has no episode with replies to repeat")
+            raise ConfigError("model.name: the run has no recorded replies to replay")
         self.identity: ModelIdentity = identity
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:

@@ -66,7 +66,7 @@ def check(suite: Annotated[str, typer.Argument(help="A suite's name.", show_defa
     env = gymnasium.make(name, render_mode="ansi").unwrapped
     check_env(env)
     env.close()
-    typer.echo(f"{name}: passes gymnasium's check_env")
+    typer.echo(f"{name}: passed Gymnasium's environment checker")
 
 
 def serve(

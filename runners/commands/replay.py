@@ -151,7 +151,7 @@ def _planned_rollout(
                 if spec.key == recorded.key:
                     review: ReviewWhen = "always" if recorded.review else "never"
                     return replace(spec, review=review), weights_of(command, config)[lane.weights]
-    raise ConfigError(f"--episode: the suite no longer generates the task of {recorded.key}")
+    raise ConfigError(f"--episode: the task of {recorded.key} no longer exists in the suite")
 
 
 def _messages(episode: Episode) -> list[Message]:

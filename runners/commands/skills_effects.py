@@ -12,6 +12,7 @@ from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.skills_health import COUNTS
 from hermes_lab.runners.engine.reload import config_of
 from hermes_lab.runners.experiments.ground_truth import LeakScan, library_claims, scan_leaks
 from hermes_lab.runners.tables import counted, table
@@ -51,8 +52,8 @@ def effects(
         return
     for title, lines in (
         ("Capture: rules in force that the skills state", _capture(caught)),
-        ("Chain: episodes in which the right skill reached each stage", _chain(chain)),
-        ("Course: by iteration", _course(frame)),
+        ("Stages: episodes in which the right skill was listed, loaded and followed", _chain(chain)),
+        ("Over time, by task number", _course(frame)),
         ("Transfer: held-out tasks", _transfer(frame)),
         ("Drift", _drift(frame, config)),
         ("Lanes: how much they differ", _lane_variance(frame)),
@@ -124,14 +125,15 @@ def _capture(caught: Sequence[Capture] | None) -> Lines:
         for arm, lanes in _in_order(arms)
     ]
     if rows:
-        yield from table(("ARM", "LANES", "SKILLS", "PRECISION", "RECALL OF MET", "RECALL", "NO RULE STATED"), rows)
+        yield from table(
+            ("ARM", "LANES", "SKILLS", "PRECISION", "RECALL (RULES MET)", "RECALL", "STATES NO RULE"), rows
+        )
     untrue = [f"{each.lane}: {name}" for each in last.values() for name in each.untrue]
     if untrue:
         yield f"state a wrong rule: {', '.join(untrue[:6])}{f' and {len(untrue) - 6} more' * (len(untrue) > 6)}"
 
 
 def _chain(chain: Sequence[Funnel]) -> Lines:
-    names = ("eligible", "listed", "loaded", "followed", "solved", "helped", "hurt", "astray")
     arms: dict[str, list[Funnel]] = defaultdict(list)
     for funnel in chain:
         arms[funnel.arm].append(funnel)
@@ -140,9 +142,9 @@ def _chain(chain: Sequence[Funnel]) -> Lines:
         return
     rows = []
     for arm, skills in _in_order(arms):
-        counts = [[count for each in skills if (count := getattr(each, name)) is not None] for name in names]
+        counts = [[count for each in skills if (count := getattr(each, name)) is not None] for name in COUNTS]
         rows.append((arm, str(len(skills)), *(str(sum(found)) if found else "-" for found in counts)))
-    yield from table(("ARM", "SKILLS", *(name.upper() for name in names)), rows)
+    yield from table(("ARM", "SKILLS", *COUNTS.values()), rows)
 
 
 def _course(frame: "pd.DataFrame") -> Lines:
@@ -256,12 +258,12 @@ def _leaks(scan: LeakScan | None, *, asked: bool) -> Lines:
             yield f"{lane}: {leak.skill} contains {', '.join(leak.literals[:3])} from {leak.task_id}"
     if not scan.findable:
         tasks = counted(scan.tasks, "held-out task")
-        yield f"not measured: none of {tasks} has an answer that a leak could be recognised by"
+        yield f"not measured: none of {tasks} has an answer specific enough to detect a leak"
         return
     found = counted(sum(map(len, scan.leaks.values())), "leak")
     yield (
         f"{found} in {counted(scan.lanes, 'library').replace('librarys', 'libraries')}; {scan.findable} of "
-        f"{counted(scan.tasks, 'held-out task')} have an answer that a leak could be recognised by"
+        f"{counted(scan.tasks, 'held-out task')} have an answer specific enough to detect a leak"
     )
 
 

@@ -16,8 +16,8 @@ from hermes_lab.runners.engine.libraries import LibraryRef, find_all
 from hermes_lab.runners.tables import counted, printable, table
 from hermes_lab.skills.storage.index import Entry
 
-COUNTS = (*STAGES, "helped", "hurt", "astray")
-"""Columns of the funnel table."""
+COUNTS = {name: name.upper() for name in (*STAGES, "helped", "hurt")} | {"astray": "WRONG SKILL"}
+"""Columns of the funnel table: the heading of each count."""
 
 
 def health(
@@ -89,7 +89,7 @@ def _show(title: str, entries: Sequence[Entry], broken: Mapping[str, str]) -> No
 
 
 def _funnel_table(came: Sequence[Funnel]) -> list[str]:
-    header = ("ARM", "SKILL", *(stage.upper() for stage in COUNTS), "WITH IT", "WITHOUT IT")
+    header = ("ARM", "SKILL", *COUNTS.values(), "WITH IT", "WITHOUT IT")
     rows = [
         (
             funnel.arm,

@@ -89,7 +89,7 @@ class Tally:
         parts = [f"{finished}/{wanted} episodes in {clock(elapsed)}"]
         parts += [f"{share.used / share.limit:.0%} of budget.{name}" for name, share in self.budget.shares.items()]
         if scored := self.total("scored"):
-            parts.append(f"{self.total('solved') / scored:.0%} solved at once")
+            parts.append(f"{self.total('solved') / scored:.0%} solved at the first submission")
         if endings := self.endings():
             parts.append(endings)
         if errored:

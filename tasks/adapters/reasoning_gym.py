@@ -1,6 +1,6 @@
 """reasoning-gym (Apache-2.0): seeded puzzle generators with scorers.
 
-They are controls: nothing learned on one puzzle helps with the next, so skills should not raise these scores.
+They are controls: what is learned on one puzzle does not help on the next, so skills should not raise these scores.
 """
 
 import importlib

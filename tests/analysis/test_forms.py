@@ -65,7 +65,7 @@ def test_flat_success_is_no_form_of_learning(seed: int) -> None:
 
 def test_lanes_that_disagree_make_a_lead_count_for_less() -> None:
     def lead(forms: Forms) -> float:
-        return float(forms.reason.split("AICc ")[1].split()[0])
+        return float(forms.reason.split(" after allowing for differences between lanes")[0].split()[-1])
 
     forms = choose("exponential", (0.35, 0.65, 0.08), 25, spread=0.3)
     assert not forms.identified

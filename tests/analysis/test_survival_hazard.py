@@ -140,7 +140,7 @@ def test_prediction_follows_the_counts() -> None:
         ([math.inf, 3], 50, None, "non-negative integers"),
         ([2.5, 3], 50, None, "non-negative integers"),
         ([5, 1], 10, [math.nan, 0], "left_per_trial"),
-        ([5, 6], 10, None, "10 tasks cannot have 11 outcomes"),
+        ([5, 6], 10, None, "11 outcomes for only 10 tasks"),
         ([0], 0, None, "0 tasks"),
         ([5, 1], 10, [1], "give 2 non-negative integers"),
     ],

@@ -39,7 +39,7 @@ def test_a_line_counts_all_starts_and_paces_this_one(tally: Tally, monkeypatch: 
         tally.add(finished(number, success=False))
     now = 102.0
     assert tally.headline() == (
-        "14/20 episodes in 0:02, 71% solved at once, 2.0 episodes/s, 200 tokens/s, about 0:03 left"
+        "14/20 episodes in 0:02, 71% solved at the first submission, 2.0 episodes/s, 200 tokens/s, about 0:03 left"
     )
 
 
@@ -62,7 +62,7 @@ def ended(number: int, stop: str) -> EpisodeSummary:
 def test_episodes_without_an_answer_are_told_in_lines_and_in_the_table(tally: Tally) -> None:
     for number, stop in enumerate(["answered", "length", "length", "unparsed"]):
         tally.add(ended(number, stop))
-    assert "0% solved at once, 2 reply cut, 1 tool call not parsed" in tally.headline()
+    assert "0% solved at the first submission, 2 reply cut, 1 tool call not parsed" in tally.headline()
     out = io.StringIO()
     with LiveTable(tally, Console(file=out, width=180, force_terminal=True)):
         pass

@@ -217,7 +217,7 @@ def test_an_empty_run_is_one_line(source: Path, uplift: Path, tmp_path: Path) ->
         ("skills", "uplift", empty_uplift),
         ("audit", empty),
     ):
-        with pytest.raises(ConfigError, match=r"empty(-uplift)?: 0 of \d+ episodes finished;"):
+        with pytest.raises(ConfigError, match=r"empty(-uplift)?: none of \d+ episodes has finished yet;"):
             looked(*args)
     assert not (tmp_path / "out").exists()
 

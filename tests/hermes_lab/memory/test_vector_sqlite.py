@@ -84,7 +84,7 @@ def test_off_is_no_store(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "memories.db"
     path.write_text("my diary " * 100)
-    with pytest.raises(ConfigError, match=r"memories\.db: not a database of memories.*move the file away"):
+    with pytest.raises(ConfigError, match=r"memories\.db: not a memory database.*move the file away"):
         SqliteMemory(path).count()
     assert path.read_text() == "my diary " * 100
 

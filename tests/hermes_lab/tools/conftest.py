@@ -23,9 +23,10 @@ async def context() -> AsyncIterator[ToolContext]:
 
 
 @pytest.fixture
-def use(context: ToolContext) -> Use:
-    """Calls a tool, with all of them enabled, and gives its answer."""
-    toolbox = Toolbox(("core",), context)
+def use(context: ToolContext, request: pytest.FixtureRequest) -> Use:
+    """Calls a tool of `core` and returns its result. For other toolsets:
+    `@pytest.mark.parametrize("use", [("words",)], indirect=True)`."""
+    toolbox = Toolbox(getattr(request, "param", ("core",)), context)
 
     async def use(tool: str, /, **arguments: Any) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads((await toolbox.run(ToolCall("c1", tool, arguments))).content)
