@@ -81,6 +81,19 @@ class _Metrics(Struct, frozen=True):
     first_call_ok: float | None = None
 
 
+class _Vote(Struct, frozen=True):
+    usage: Usage = Usage()
+    cost: float = 0.0
+
+
+class _Judgement(Struct, frozen=True):
+    votes: tuple[_Vote, ...] = ()
+
+
+class _Rescored(Struct, frozen=True):
+    problem: str = ""
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """A view of an `Episode` without its conversation; other fields are skipped, not decoded.
 
@@ -113,6 +126,8 @@ class Line(Struct, frozen=True, kw_only=True):
     metrics: _Metrics = _Metrics()
     phase: Phase = "learn"
     block: int = 0
+    judgements: tuple[_Judgement, ...] = ()
+    rescored: _Rescored | None = None
 
 
 _KEY = ("v", "suite", "task_id", "lane", "round", "sample")
