@@ -37,7 +37,7 @@ def rescore_run(
     run: options.Run,
     config: options.Config = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The new run folder.", show_default="RUN-rescored")
+        Path | None, typer.Option("--out", "-o", help="The new run folder; default: RUN-rescored.", show_default=False)
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the rescoring in --out; retries episodes that errored.")
