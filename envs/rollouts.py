@@ -17,6 +17,7 @@ from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
+from hermes_lab.verification import open_judge
 from hermes_lab.web import open_web
 
 Executor = Callable[[RunConfig, Sequence[RolloutContext], Sequence[str], Say], AbstractAsyncContextManager[RunEpisode]]
@@ -77,8 +78,12 @@ async def open_rollouts(
     opened = open_model(
         config.model, tool_format=config.agent.tool_format, log=log, concurrency=config.run.concurrency, say=say
     )
-    async with opened as model, open_auxiliary(config, say=say) as auxiliary:
+    async with (
+        opened as model,
+        open_auxiliary(config, say=say) as auxiliary,
+        open_judge(config, say=say) as judge,
+    ):
         sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
-        context = RolloutContext(config, config_digest(config), suite, model, sandbox, web, auxiliary)
+        context = RolloutContext(config, config_digest(config), suite, model, sandbox, web, auxiliary, judge)
         async with executor(config, [context], [config.model.adapter], say) as run:
             yield Rollouts(context, library or Library(), run)

@@ -14,6 +14,13 @@ WITHOUT_OBJECTS = "2:"
 """Begins a digest of tasks that leaves out objects of the lab's own classes. Earlier ones had their names in it."""
 
 
+class RescoredRun(msgspec.Struct, frozen=True):
+    """The run that `hermes-lab rescore` read, and the digest of the verifier that it applied."""
+
+    run: str
+    verifier: str
+
+
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest of a run. `config` is resolved, with all defaults; `wanted` counts the episodes of the whole run.
 
@@ -30,6 +37,7 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int
     created_at: str
     versions: dict[str, str]
+    rescored: RescoredRun | None = None
 
 
 def read_manifest(run: Path) -> RunManifest:

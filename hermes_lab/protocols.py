@@ -92,6 +92,14 @@ class Sandbox(Workspace, Protocol):
         """Writes a file below `seen_skills`, as `write` does. Commands can read and run it, but not change it."""
         ...
 
+    async def pack(self, limit: int) -> bytes:
+        """The workspace as an archive. Raises as `hermes_lab.sandbox.archive.pack`."""
+        ...
+
+    async def unpack(self, data: bytes) -> None:
+        """Fills an empty workspace from an archive of `pack`. No command may have run yet."""
+        ...
+
     def sibling(self) -> "Sandbox":
         """A second sandbox over the same workspace, with its own directory, variables and processes.
 

@@ -1,11 +1,10 @@
 """One task -> one Episode: the single code path of the runner, the environments and training."""
 
-import sysconfig
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from hermes_lab.agent.loop import Agent, summariser_of
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.config.schema import RunConfig, SkillsConfig
-from hermes_lab.errors import InfraError, SandboxError, VerifierError
+from hermes_lab.errors import InfraError, SandboxError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
@@ -39,6 +38,8 @@ from hermes_lab.types import (
     Child,
     Episode,
     EpisodeError,
+    Judgement,
+    KeptWorkspace,
     MemoryUse,
     Message,
     Observation,
@@ -52,6 +53,9 @@ from hermes_lab.types import (
     Verdict,
 )
 from hermes_lab.types.episode import Phase, episode_key
+from hermes_lab.verification import Grader, Submission, judge_submission, traceback_of
+from hermes_lab.verification.judge import JudgeError
+from hermes_lab.verification.workspaces import keep_workspace
 from hermes_lab.web import WebProvider
 
 
@@ -68,6 +72,10 @@ class RolloutContext:
     """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None
     """The model that writes summaries (`auxiliary`), if it differs from `model`."""
+    judge: Grader | None = None
+    """What grades answers by a rubric (`judge`)."""
+    workspaces: Path | None = None
+    """Where workspaces are kept (`run.keep_workspaces`)."""
 
     def model_for(self, task: Task) -> ModelClient:
         """The model as it works on that task."""
@@ -84,6 +92,15 @@ class RolloutContext:
 
 
 ReviewWhen = Literal["never", "due", "always"]
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """How the submissions of a rollout were judged."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    workspaces: tuple[KeptWorkspace, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +131,7 @@ class Outcome:
     """The results of a finished rollout."""
 
     trajectory: Trajectory
-    verdicts: tuple[Verdict, ...]
+    submissions: Submissions
     skills: SkillUse
     memory: MemoryUse
     observation: Observation
@@ -131,10 +148,12 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     started_at = now()
     started = time.monotonic()
     outcome, error = None, None
+    failed: tuple[Judgement, ...] = ()
     try:
         outcome = await _roll_out(context, spec, knowledge)
     except InfraError as failure:
-        error = EpisodeError(kind=failure.kind, message=str(failure), detail=_verifier_traceback(failure))
+        error = EpisodeError(kind=failure.kind, message=str(failure), detail=traceback_of(failure))
+        failed = (failure.judgement,) if isinstance(failure, JudgeError) else ()
     except Exception as failure:
         error = EpisodeError(
             kind="internal", message=f"{type(failure).__name__}: {failure}", detail=traceback.format_exc()
@@ -142,7 +161,7 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     seconds = time.monotonic() - started
     if outcome and outcome.review:
         seconds -= outcome.review.seconds
-    return _record(context, spec, knowledge, outcome, error, started_at, seconds)
+    return _record(context, spec, knowledge, outcome, error, started_at, seconds, failed)
 
 
 async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Outcome:
@@ -174,7 +193,8 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
         summariser = summariser_of(config, context.auxiliary)
         agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price, summariser=summariser)
         delegation.serve(agent, toolbox)
-        trajectory, verdicts = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, session)
+        trajectory, judged = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, session)
+        verdicts = judged.verdicts
         observation = observe(trajectory, verdicts, config.skills)
         review_record = None
         if _review_is_due(spec, knowledge, trajectory, observation, config.skills):
@@ -191,7 +211,7 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
     if review_record:
         review_record = msgspec.structs.replace(review_record, writes=_with_triggers(review_record.writes, task))
     remembered = MemoryUse(knowledge.notes_snapshot, tuple(notes.writes))
-    return Outcome(trajectory, verdicts, used, remembered, observation, delegation.children, review_record)
+    return Outcome(trajectory, judged, used, remembered, observation, delegation.children, review_record)
 
 
 def now() -> str:
@@ -239,13 +259,13 @@ async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
 
 async def _submissions(
     context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, session: TaskSession | None
-) -> tuple[Trajectory, tuple[Verdict, ...]]:
+) -> tuple[Trajectory, Submissions]:
     """Submits the work and retries with the feedback until it is accepted, or no attempts or feedback are left.
 
     A success with feedback is retried too.
     """
     verify = session.verify if session else partial(context.suite.verify, task)
-    verdicts: list[Verdict] = []
+    judged = Submissions()
     while True:
         stop = await agent.submit(prompt)
         while session and stop in ("answered", "empty"):
@@ -254,44 +274,20 @@ async def _submissions(
             toolbox.bring(turn.tools)
             stop = await agent.submit(turn.message)
         trajectory = agent.trajectory(stop)
-        try:
-            verdict = await verify(toolbox.context.sandbox, trajectory.final_response, len(verdicts) + 1)
-        except InfraError:
-            raise
-        except Exception as error:
-            raise VerifierError(f"{type(error).__name__}: {error} ({_location(error)})") from error
+        sandbox, submission = toolbox.context.sandbox, Submission(trajectory.final_response, len(judged.verdicts) + 1)
+        if context.workspaces:  # before the verifier, which may leave files such as caches
+            kept = await keep_workspace(sandbox, context.workspaces, context.config.run.workspace_mb)
+            judged = replace(judged, workspaces=(*judged.workspaces, kept))
+        verdict, judgement = await judge_submission(context.suite, task, sandbox, submission, verify, context.judge)
+        if judgement:
+            judged = replace(judged, judgements=(*judged.judgements, judgement))
         if verdict is None:
-            return trajectory, tuple(verdicts)
-        verdicts.append(verdict)
+            return trajectory, judged
+        judged = replace(judged, verdicts=(*judged.verdicts, verdict))
         accepted = verdict.success and not verdict.feedback
-        if accepted or stop != "answered" or len(verdicts) >= task.attempts:
-            return trajectory, tuple(verdicts)
+        if accepted or stop != "answered" or len(judged.verdicts) >= task.attempts:
+            return trajectory, judged
         prompt = verdict.feedback
-
-
-def _verifier_traceback(failure: InfraError) -> str:
-    """The traceback of an exception in a verifier; "" for other failures, where a traceback does not help."""
-    if not isinstance(failure, VerifierError) or failure.__cause__ is None:
-        return ""
-    return "".join(traceback.format_exception(failure.__cause__))[-_MAX_DETAIL:]
-
-
-_MAX_DETAIL = 20_000
-"""Characters kept of a traceback; the end is kept, which names the line."""
-
-
-def _location(error: Exception) -> str:
-    """`file:line` of the innermost frame in the user's own code, or of the innermost frame if there is none.
-
-    Frames of this package, the standard library and installed packages are skipped.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    paths = sysconfig.get_paths()
-    others = [Path(__file__).parent, *(Path(paths[name]) for name in ("stdlib", "purelib", "platlib"))]
-    files = [frame for frame in frames if not frame.filename.startswith("<")]  # skips `<string>` and the like
-    own = [frame for frame in files if not any(Path(frame.filename).is_relative_to(other) for other in others)]
-    last = (own or frames)[-1]
-    return f"{last.filename}:{last.lineno}"
 
 
 def _toolsets(context: RolloutContext, spec: RolloutSpec) -> Sequence[str]:
@@ -346,9 +342,11 @@ def _record(
     error: EpisodeError | None,
     started_at: str,
     seconds: float,
+    failed: tuple[Judgement, ...] = (),
 ) -> Episode:
     task = spec.task
-    first = outcome.verdicts[0] if outcome and outcome.verdicts else None
+    judged = outcome.submissions if outcome else Submissions(judgements=failed)
+    first = judged.verdicts[0] if judged.verdicts else None
     return Episode(
         suite=task.suite,
         task_id=task.id,
@@ -368,15 +366,17 @@ def _record(
         error=error,
         score=first.score if first else None,
         success=first.success if first else None,
-        reward=compute_reward(context.config.reward, outcome.trajectory, outcome.verdicts) if outcome else None,
-        verdicts=outcome.verdicts if outcome else (),
+        reward=compute_reward(context.config.reward, outcome.trajectory, judged.verdicts) if outcome else None,
+        verdicts=judged.verdicts,
         trajectory=outcome.trajectory if outcome else None,
         skills=outcome.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),
         memory=outcome.memory if outcome else MemoryUse(snapshot=knowledge.notes_snapshot),
         observation=outcome.observation if outcome else None,
         children=outcome.children if outcome else (),
         review=outcome.review if outcome else None,
-        metrics=_metrics(outcome.trajectory, len(outcome.verdicts)) if outcome else {},
+        metrics=_metrics(outcome.trajectory, len(judged.verdicts)) if outcome else {},
+        judgements=judged.judgements,
+        workspaces=judged.workspaces,
     )
 
 

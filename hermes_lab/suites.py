@@ -31,6 +31,15 @@ class RuleAwareSuite(Suite, Protocol):
         ...
 
 
+@runtime_checkable
+class JudgedSuite(Suite, Protocol):
+    """A suite with tasks whose answer a model grades, after `verify`."""
+
+    def judge_rubric(self, task: Task) -> str:
+        """What the judge goes by; "" for a task without a judge."""
+        ...
+
+
 class Turn(NamedTuple):
     """What the user says after an answer.
 

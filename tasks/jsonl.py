@@ -1,17 +1,27 @@
 """JSONL suites: one task per line; only `prompt` is required."""
 
+import re
+import secrets
+import shlex
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
-from hermes_lab.errors import ConfigError
-from hermes_lab.protocols import Workspace
+from hermes_lab.errors import ConfigError, VerifierError
+from hermes_lab.protocols import ExecResult, Workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.types import Page, Task, Verdict
 
 SPLIT = "train"
+_CANNOT_RUN = (126, 127)
+"""Bash's exit codes for a command that is not executable, or not found. A script of the agent may end so, too."""
+_SEARCHED = re.compile(r"(?:exec: )?(?P<what>.+): (?:command )?not found")
+_WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "time", "timeout"})
+"""Commands that run another one, and hide from bash that it cannot be found."""
+_SHOWN = 80
+"""Characters of a command in an error."""
 _MOST_NESTED = 100
 """Maximum nesting of `metadata`. It is copied to the episodes, which are encoded and decoded with less stack left."""
 
@@ -20,9 +30,10 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of the file.
 
     `expected_output` is compared with the final answer; runs of whitespace count as one space. `verify` is one or more
-    bash commands that run in the workspace after the agent; exit code 0 is success. If both are given, both must hold;
-    if neither is given, the task is not scored. `files` maps paths in the workspace to their text; the bash commands of
-    `setup` then create anything else. `pages` are the web pages that the agent can search.
+    bash commands that run in the workspace after the agent; exit code 0 is success. `judge` is a rubric by which a
+    model grades the final answer (`judge` in the run's configuration). All that are given must hold; if none is, the
+    task is not scored. `files` maps paths in the workspace to their text; the bash commands of `setup` then create
+    anything else. `pages` are the web pages that the agent can search.
     """
 
     prompt: str
@@ -32,6 +43,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setup: str | list[str] = []
     pages: list[Page] = []
     verify: str | list[str] | None = None
+    judge: str | None = None
     domain: str = "open_ended"
     metadata: dict[str, Any] = {}
 
@@ -61,18 +73,27 @@ class JsonlSuite:
         return tasks[: count or None]
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
-        """One criterion for the expected output and one per command; all must hold. None if the row has neither."""
+        """One criterion for the expected output and one per command; all must hold. None if the row has neither.
+
+        Raises `VerifierError` for a command that cannot run: that is not the agent's failure.
+        """
         criteria: dict[str, float] = {}
         expected: str | None = task.truth["expected_output"]
         if expected is not None:
             criteria["expected_output"] = float(answer is not None and answer.split() == expected.split())
         for number, command in enumerate(task.truth["verify"], 1):
             result = await workspace.exec(command, fresh=True)
+            if result.exit_code in _CANNOT_RUN and (why := await _cannot_run(command, result, task, workspace)):
+                raise VerifierError(f"{self.path}:{task.truth['line']}: {why}")
             criteria[f"verify_{number}"] = float(result.exit_code == 0 and not result.timed_out)
         if not criteria:
             return None
         success = all(criteria.values())
         return Verdict(score=float(success), success=success, criteria=criteria)
+
+    def judge_rubric(self, task: Task) -> str:
+        """See `JudgedSuite`."""
+        return str(task.truth.get("judge", ""))
 
     def _read(self) -> list[Task]:
         tasks: list[Task] = []
@@ -111,9 +132,59 @@ class JsonlSuite:
             files=row.files,
             setup=tuple(_listed(row.setup)),
             pages=tuple(row.pages),
-            truth={"expected_output": row.expected_output, "verify": _listed(row.verify), "line": number},
+            truth={"expected_output": row.expected_output, "verify": _listed(row.verify), "line": number}
+            | ({"judge": row.judge} if row.judge else {}),  # without it as before, for the digest of the tasks
             metadata=row.metadata,
         )
+
+
+async def _cannot_run(command: str, result: ExecResult, task: Task, workspace: Workspace) -> str:
+    """Why the row's own command cannot run; "" if it ran something of the agent's that ended with this code.
+
+    Bash says what it cannot run under a name that no script of the agent knows. What the task has the agent write is
+    the agent's: without it the task is not solved.
+    """
+    name = f"verify-{secrets.token_hex(8)}"
+    again = await workspace.exec(f"BASH_ARGV0={name}\n{command}", fresh=True)
+    said = re.findall(rf"^{name}: line \d+: (.+)$", again.output, re.MULTILINE)
+    why = said[-1] if said else await _not_found(command, workspace)
+    if not why or _is_agents(why, result.exit_code, task):
+        return ""
+    shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}..."
+    return f"verify command {shown!r} cannot run (exit code {result.exit_code}): {why}"
+
+
+async def _not_found(command: str, workspace: Workspace) -> str:
+    """Whether the first program of a command is missing, where bash says nothing: behind `timeout`, or with its
+    messages discarded."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    wrapped = False
+    for word in words:
+        if word in _WRAPPERS:
+            wrapped = True
+        elif re.fullmatch(r"\w+=.*", word) or (wrapped and re.match(r"-|[\d.]+[smhd]?$", word)):
+            continue
+        elif "/" in word or not re.fullmatch(r"[\w.+-]+", word):
+            return ""
+        else:
+            found = await workspace.exec(f"type {shlex.quote(word)} >/dev/null 2>&1", fresh=True)
+            return "" if found.exit_code == 0 else f"{word}: command not found"
+    return ""
+
+
+def _is_agents(why: str, code: int, task: Task) -> bool:
+    """Whether what cannot run is the agent's work: a path in the workspace that the task names."""
+    path = why.partition(": ")[0]
+    if _SEARCHED.fullmatch(why) or path.startswith("/"):
+        return False
+    given = task.files.get(str(PurePosixPath(path)))
+    if code == _CANNOT_RUN[0] and given is not None and not given.startswith("#!"):
+        return False  # the row's file was never executable
+    known = (task.prompt, *task.files, *task.files.values(), *task.setup)
+    return any(PurePosixPath(path).name in text for text in known)
 
 
 def _decode(line: bytes, where: str) -> Row:
@@ -145,6 +216,8 @@ def _check(row: Row, where: str) -> None:
         raise ConfigError(f"{where}: field prompt: is empty; say what the agent should do")
     if any(c in "|/" or not c.isprintable() for c in row.id):
         raise ConfigError(f"{where}: field id: {row.id!r} contains '|', '/' or a control character; remove it")
+    if row.judge is not None and not row.judge.strip():
+        raise ConfigError(f"{where}: field judge: is empty; say what makes an answer right, or leave the field out")
     if row.verify == []:
         raise ConfigError(f"{where}: field verify: an empty list verifies nothing; leave the field out")
     for name, commands in (("verify", row.verify), ("setup", row.setup)):

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import anyio
 
-from hermes_lab.errors import SandboxError
+from hermes_lab.errors import SandboxError, VerifierError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.jsonl import SPLIT, JsonlSuite
@@ -41,9 +41,11 @@ async def check_rows(suite: JsonlSuite, open_sandbox: OpenSandbox, count: int = 
 
 async def objection_to(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox) -> str:
     """Why a row is rejected; "" for a good one. The task itself is not solved, since rows have no oracle."""
-    expected, commands = task.truth["expected_output"], task.truth["verify"]
-    if expected is None and not commands:
-        return "is vague: nothing can judge it; give `verify`, or `expected_output`"
+    expected, commands, rubric = task.truth["expected_output"], task.truth["verify"], suite.judge_rubric(task)
+    if expected is None and not commands and not rubric:
+        return "is vague: nothing can judge it; give `verify`, `expected_output` or `judge`"
+    if rubric and len(rubric.split()) < FEWEST_WORDS:
+        return f"is vague: its rubric `judge` has fewer than {FEWEST_WORDS} words; say what makes an answer right"
     if len(task.prompt.split()) < FEWEST_WORDS:
         return f"is vague: its prompt has fewer than {FEWEST_WORDS} words; say what to do with what"
     if not commands and is_knowledge(task):
@@ -58,15 +60,19 @@ async def objection_to(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox)
         )
     judged = mentioned(commands)
     known = "\n".join((task.prompt, *task.files, *task.files.values(), *task.setup, *(p.text for p in task.pages)))
-    if expected is None and judged and not _names(known, judged):
+    if expected is None and not rubric and judged and not _names(known, judged):
         return f"is vague: neither prompt nor files name what `verify` looks at: {', '.join(judged)}"
     try:
         verdicts = [*await _verdicts(suite, task, open_sandbox, 2), *await _verdicts(suite, task, open_sandbox, 1)]
     except SandboxError as error:
         return f"cannot be set up: {error}"
+    except VerifierError as error:
+        where = f"{suite.path}:{task.truth['line']}: "
+        return f"cannot be judged: {str(error).removeprefix(where)}"
     if any(verdict != verdicts[0] for verdict in verdicts):
         return "is flaky: repeated verdicts on the untouched workspace differ"
-    if verdicts[0]["success"]:
+    # What a judge would say of the answer is not asked: it costs money, and it is no proof.
+    if verdicts[0]["success"] and not rubric:
         return "passes as it stands: `verify` succeeds in the untouched workspace"
     return ""
 
@@ -98,5 +104,6 @@ async def _verdicts(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox, ti
 
 async def _verdict(suite: JsonlSuite, task: Task, sandbox: Sandbox) -> dict[str, float]:
     verdict = await suite.verify(task, sandbox, BOAST)
-    assert verdict is not None, "the row has `verify` or `expected_output`"
+    if verdict is None:  # only a model judges it
+        return {"success": 0.0}
     return {**verdict.criteria, "success": verdict.success}

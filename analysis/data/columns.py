@@ -72,6 +72,19 @@ def _review_calls(line: Line) -> int:
     return len(line.review.trajectory.steps) if line.review and line.review.trajectory else 0
 
 
+def _judge_votes(line: Line) -> int:
+    return sum(len(judgement.votes) for judgement in line.judgements)
+
+
+def _judge_tokens(line: Line) -> int:
+    usages = [vote.usage for judgement in line.judgements for vote in judgement.votes]
+    return sum(usage.prompt_tokens + usage.completion_tokens for usage in usages)
+
+
+def _judge_cost(line: Line) -> float:
+    return sum(vote.cost for judgement in line.judgements for vote in judgement.votes)
+
+
 def _first_call_ok(line: Line) -> bool | None:
     ok = line.metrics.first_call_ok
     return None if ok is None or line.status == "errored" else bool(ok)
@@ -132,6 +145,10 @@ _COLUMNS: Mapping[str, _Column] = {
     "review_tokens": _Column("review", lambda e: _review_usage(e).prompt_tokens + _review_usage(e).completion_tokens),
     "review_completion_tokens": _Column("review", lambda e: _review_usage(e).completion_tokens),
     "review_calls": _Column("review", _review_calls),
+    "judge_votes": _Column("judgements", _judge_votes),
+    "judge_tokens": _Column("judgements", _judge_tokens),
+    "judge_cost": _Column("judgements", _judge_cost),
+    "rescore_problem": _Column("rescored", lambda e: e.rescored.problem if e.rescored else ""),
     "started_at": _plain("started_at"),
     "seconds": _plain("seconds"),
     "skills_listed": _Column("skills", lambda e: len(e.skills.listed)),

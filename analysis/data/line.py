@@ -81,6 +81,19 @@ class _Metrics(Struct, frozen=True):
     first_call_ok: float | None = None
 
 
+class _Vote(Struct, frozen=True):
+    usage: Usage = Usage()
+    cost: float = 0.0
+
+
+class _Judgement(Struct, frozen=True):
+    votes: tuple[_Vote, ...] = ()
+
+
+class _Rescored(Struct, frozen=True):
+    problem: str = ""
+
+
 class Line(EpisodeResult[_Task], frozen=True, kw_only=True):
     """A view of an `Episode` without its conversation; other fields are skipped, not decoded.
 
@@ -96,6 +109,8 @@ class Line(EpisodeResult[_Task], frozen=True, kw_only=True):
     metrics: _Metrics = _Metrics()
     phase: Phase = "learn"
     block: int = 0
+    judgements: tuple[_Judgement, ...] = ()
+    rescored: _Rescored | None = None
 
 
 def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> list[T]:

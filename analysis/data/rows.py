@@ -94,6 +94,14 @@ class EpisodeRow(Struct, frozen=True):
     """Completion tokens of the review."""
     review_calls: int
     """Model calls of the review."""
+    judge_votes: int
+    """Replies of a model as a judge."""
+    judge_tokens: int
+    """Its prompt and completion tokens, which no other column includes."""
+    judge_cost: float
+    """Its cost at `judge.model.price`."""
+    rescore_problem: str
+    """Why `hermes-lab rescore` could not apply its verifier, or ""."""
     started_at: str
     """ISO 8601, UTC."""
     seconds: float

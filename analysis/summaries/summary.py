@@ -20,7 +20,9 @@ def summarize(run: Path) -> dict[str, Any]:
     `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a correct first submission;
     `success_rate` and `mean_score` are null if nothing was scored. Tokens and seconds are sums over episodes without
     reviews. `skills_dropped` are those of `skills_written` that the merge after the round discarded, because another
-    episode wrote the same skill first.
+    episode wrote the same skill first. `judge_votes`, `judge_tokens` and `judge_cost` are those of a model as a judge,
+    errored episodes included, and in no other sum. `rescored` is null unless `hermes-lab rescore` wrote the run: `from`
+    is the run it read, `verifier` a digest, and `not_possible` counts the reasons of episodes without a new verdict.
 
     `stop_reasons` counts finished episodes by `StopReason`; some have keys of their own:
     `truncated` (stop reason `length`: the last reply was cut), `unparsed`, `refused`, `filtered`, `empty`, `repeated`
@@ -44,9 +46,11 @@ def summarize(run: Path) -> dict[str, Any]:
         group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
         for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
             tally.add(row, dropped[row.key])
+    made = manifest.rescored
     content = {
         "wanted": manifest.wanted,
         **total.amounts(),
+        "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},
         "groups": [
             {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
             | groups[arm, model, adapter, digest].report()
@@ -85,6 +89,10 @@ class _Row(NamedTuple):
     review_tokens: int
     review_seconds: float
     skills_written: int
+    judge_votes: int
+    judge_tokens: int
+    judge_cost: float
+    rescore_problem: str
     score: float | None
     success: bool | None
     accepted: bool | None
@@ -120,6 +128,8 @@ class _Tally:
         self._sums: Counter[str] = Counter()
         self._seconds = 0.0
         self._review_seconds = 0.0
+        self._judge_cost = 0.0
+        self._rescore_problems: Counter[str] = Counter()
         self._hits: Counter[str] = Counter()
         self._tries: Counter[str] = Counter()
         self._scores: Counter[float] = Counter()
@@ -135,12 +145,14 @@ class _Tally:
         self._seconds += row.seconds
         self._sums["finished"] += finished
         self._sums["errored"] += not finished
-        for name in ("api_calls", "tool_calls", "review_tokens", "skills_written"):
+        for name in ("api_calls", "tool_calls", "review_tokens", "skills_written", "judge_votes", "judge_tokens"):
             self._sums[name] += getattr(row, name)
         self._sums["skills_dropped"] += dropped
         self._sums["reviews"] += row.reviewed
         self._sums["reviews_failed"] += bool(row.review_error)
         self._review_seconds += row.review_seconds
+        self._judge_cost += row.judge_cost
+        self._rescore_problems[row.rescore_problem] += bool(row.rescore_problem)
         self._sums["tokens"] += row.prompt_tokens + row.completion_tokens
         self._add_ends(row)
         for name, outcome in (
@@ -197,10 +209,16 @@ class _Tally:
             "review_stop_reasons": dict(sorted(self._review_stops.items())),
             "review_tokens": self._sums["review_tokens"],
             "review_seconds": self._review_seconds,
+            "judge_votes": self._sums["judge_votes"],
+            "judge_tokens": self._sums["judge_tokens"],
+            "judge_cost": self._judge_cost,
             "seconds": self._seconds,
             "skills_written": self._sums["skills_written"],
             "skills_dropped": self._sums["skills_dropped"],
         }
+
+    def rescore_problems(self) -> dict[str, int]:
+        return {why: count for why, count in sorted(self._rescore_problems.items()) if count}
 
     def _mean_score(self) -> float | None:
         # Exact sum, independent of the order in which episodes finished.

@@ -77,12 +77,13 @@ _OF_A_MODEL = (
     Rule("provider", ("vllm",), ("merge", "server")),
     Rule("provider", ("scripted",), ("options",)),
 )
-"""Rules for `model` and `auxiliary`. `name` and `price` always apply."""
+"""Rules for `model`, `auxiliary` and `judge.model`. `name` and `price` always apply."""
 
 RULES = (
     *(
         Rule(f"{section}.{rule.selector}", _but(rule.values, no), tuple(f"{section}.{field}" for field in rule.fields))
-        for section, no in (("model", ""), ("auxiliary", "vllm"))  # an auxiliary model is never served by us
+        # Only `model` is ever served by us.
+        for section, no in (("model", ""), ("auxiliary", "vllm"), ("judge.model", "vllm"))
         for rule in _OF_A_MODEL
     ),
     Rule("agent.tool_format", ("native",), ("model.tool_parser", "auxiliary.tool_parser")),
@@ -131,14 +132,14 @@ def _check_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) ->
 
 def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
     """Rejects fields that another configuration field, or the client itself, writes."""
-    for section in ("model", "auxiliary"):
+    for section in ("model", "auxiliary", "judge.model"):
         extra = _at(config, f"{section}.extra_body")
         for name in extra.value if extra and isinstance(extra.value, dict) else ():
             field = f"sampling.{name}" if name in SamplingConfig.model_fields else _WRITTEN_BY.get(name)
             own = _at(config, f"{section}.{field}") if field else None
             if name not in _WRITTEN and (own is None or not _is_set(own.value)):
                 continue
-            path = (section, "extra_body", name)
+            path = (*section.split("."), "extra_body", name)
             origin = origins.get(path) or origins.get(path[:-1])
             fix = f"set {own.field} instead" if own else "remove it"
             raise ConfigError(

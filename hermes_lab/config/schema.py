@@ -417,8 +417,46 @@ class RunSection(Section):
     """The number of processes of executor `processes`; 0: one per CPU."""
     ray: RayConfig = RayConfig()
     """The cluster for executor `ray`."""
+    keep_workspaces: bool = False
+    """Keep every workspace as it stood when it was verified, so that `hermes-lab rescore` can apply another verifier: a
+    compressed archive per submission, in the run folder. Not with executor `ray`, whose nodes lack the folder."""
+    workspace_mb: Annotated[float, Field(gt=0)] = 64.0
+    """keep_workspaces only: maximum size of a workspace in megabytes, before compression. A larger one is not kept, and
+    the episode's record says so."""
     out: OutputPath = ""
     """The run folder; overridden by `--out`."""
+
+    @model_validator(mode="after")
+    def _keeps_where_it_can(self) -> "RunSection":
+        if self.keep_workspaces and self.executor == "ray":
+            raise ValueError("`keep_workspaces` needs the run folder, which the nodes of executor `ray` do not have")
+        if not self.keep_workspaces and self.workspace_mb != type(self).model_fields["workspace_mb"].default:
+            raise ValueError("`workspace_mb` has no effect without `keep_workspaces: true`")
+        return self
+
+
+class JudgeConfig(Section):
+    """A model that grades answers, for tasks with a rubric (`judge` in a row of a JSONL suite)."""
+
+    model: ModelConfig = ModelConfig()
+    """The judge, at an endpoint."""
+    votes: Annotated[int, Field(ge=1)] = 1
+    """How often the judge is asked about an answer; an odd number, of which the majority decides. Votes at temperature
+    0 hardly differ: set `judge.model.sampling.temperature`."""
+
+    @field_validator("model")
+    @classmethod
+    def _is_not_started(cls, model: ModelConfig) -> ModelConfig:
+        if model.provider == "vllm":
+            raise ValueError("`vllm` is only supported for `model`; use an endpoint (`hermes-lab serve` starts one)")
+        return model
+
+    @field_validator("votes")
+    @classmethod
+    def _is_odd(cls, votes: int) -> int:
+        if votes % 2 == 0:
+            raise ValueError(f"{votes} votes may have no majority; give an odd number")
+        return votes
 
 
 Arm = Literal["off", "on", "frozen", "oracle", "placebo"]
@@ -523,6 +561,8 @@ class RunConfig(Section):
     """The model."""
     auxiliary: ModelConfig | None = None
     """A cheaper model at an endpoint that writes the summaries for compression; null: the model itself."""
+    judge: JudgeConfig | None = None
+    """A model that grades answers, for tasks with a rubric; null: none."""
     agent: AgentConfig = AgentConfig()
     """The agent loop."""
     sandbox: SandboxConfig = SandboxConfig()
@@ -577,10 +617,13 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
 def decisive(content: dict[str, Any]) -> dict[str, Any]:
     """The fields of a dumped configuration that affect results.
 
-    Left out are where the run is written, where and how concurrently it executes, how its model and search service are
-    reached and retried (a server may move), the budget, and the assumptions of the power calculation.
+    Left out are where the run is written, whether workspaces are kept, where and how concurrently it executes, how its
+    models and search service are reached and retried (a server may move), the budget, and the assumptions of the power
+    calculation.
     """
-    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary")}
+    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary", "judge")}
+    if judge := content.get("judge"):
+        rows["judge"] = judge | {"model": _decisive_model(judge["model"])}
     if auxiliary := content.get("auxiliary"):
         rows["auxiliary"] = _decisive_model(auxiliary)
     return rows | {
@@ -588,7 +631,9 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         "agent": _as_before("agent", content["agent"]),
         "learning": _without(content["learning"], "expect"),
         "web": _without(content.get("web", {}), *_REACHING),
-        "run": _without(content["run"], "out", "concurrency", "executor", "processes", "ray"),
+        "run": _without(
+            content["run"], "out", "concurrency", "executor", "processes", "ray", "keep_workspaces", "workspace_mb"
+        ),
     }
 
 

@@ -100,7 +100,7 @@ class SqliteMemory(VectorMemory):
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            with open_database(self.path, "database of memories", len(MIGRATIONS), _migrate) as db:
+            with open_database(self.path, "memory database", len(MIGRATIONS), _migrate) as db:
                 yield db
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from error

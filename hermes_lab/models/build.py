@@ -20,16 +20,31 @@ from hermes_lab.types.trajectory import ToolFormat
 @asynccontextmanager
 async def open_auxiliary(config: RunConfig, *, say: Say) -> AsyncIterator[ModelClient | None]:
     """Opens the model that writes summaries (`auxiliary`); yields None if none is configured."""
-    if config.auxiliary is None:
+    async with _open_second(config.auxiliary, "auxiliary", config.run.concurrency, say) as model:
+        yield model
+
+
+@asynccontextmanager
+async def open_judge_model(config: RunConfig, *, say: Say) -> AsyncIterator[ModelClient | None]:
+    """Opens the model that grades answers (`judge.model`); yields None if none is configured."""
+    model = config.judge.model if config.judge else None
+    async with _open_second(model, "judge.model", config.run.concurrency, say) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _open_second(
+    config: ModelConfig | None, section: str, concurrency: int, say: Say
+) -> AsyncIterator[ModelClient | None]:
+    if config is None:
         yield None
         return
-    log, at_once = Path(os.devnull), config.run.concurrency
     async with AsyncExitStack() as stack:
-        opened = open_model(config.auxiliary, tool_format="native", log=log, concurrency=at_once, say=say)
+        opened = open_model(config, tool_format="native", log=Path(os.devnull), concurrency=concurrency, say=say)
         try:
             model = await stack.enter_async_context(opened)
         except ConfigError as error:  # rename fields: the error refers to `model.`
-            raise ConfigError(re.sub(r"\bmodel\.(?=[a-z])", "auxiliary.", str(error))) from None
+            raise ConfigError(re.sub(r"\bmodel\.(?=[a-z])", f"{section}.", str(error))) from None
         yield model
 
 

@@ -15,6 +15,7 @@ from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.protocols import ExecResult
 from hermes_lab.sandbox import launch, meter
+from hermes_lab.sandbox.archive import pack, unpack
 from hermes_lab.sandbox.exchange import Exchange
 from hermes_lab.sandbox.folders import EpisodeFolders
 from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE, WorkspaceFolder
@@ -172,6 +173,15 @@ class WarmSandbox(ABC):
     async def provide(self, path: str, data: bytes) -> None:
         """See `Sandbox.provide`."""
         await self._skills.write_async(path, data)
+
+    async def pack(self, limit: int) -> bytes:
+        """See `Sandbox.pack`."""
+        return await anyio.to_thread.run_sync(pack, self.folders.workspace, limit)
+
+    async def unpack(self, data: bytes) -> None:
+        """See `Sandbox.unpack`."""
+        await anyio.to_thread.run_sync(unpack, data, self.folders.workspace, self.owner)
+        meter.watch(self)
 
     async def exec(self, command: str, timeout: float = 180.0, workdir: str = "", fresh: bool = False) -> ExecResult:
         """See `Workspace.exec`. `workdir` applies to this command only; a killed command leaves no state.

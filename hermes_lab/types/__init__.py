@@ -8,12 +8,16 @@ from hermes_lab.types.episode import (
     Child,
     Episode,
     EpisodeError,
+    Judgement,
+    KeptWorkspace,
     ModelIdentity,
     Observation,
+    Rescored,
     Review,
     SkillTrace,
     SkillUse,
     TaskInfo,
+    Vote,
 )
 from hermes_lab.types.group import ScoredGroup
 from hermes_lab.types.memory import MemoryUse, MemoryWrite
@@ -29,6 +33,8 @@ __all__ = [
     "Episode",
     "EpisodeError",
     "Generation",
+    "Judgement",
+    "KeptWorkspace",
     "MemoryUse",
     "MemoryWrite",
     "Message",
@@ -36,6 +42,7 @@ __all__ = [
     "Observation",
     "Page",
     "Recorded",
+    "Rescored",
     "Review",
     "Reward",
     "ScoredGroup",
@@ -53,4 +60,5 @@ __all__ = [
     "Trajectory",
     "Usage",
     "Verdict",
+    "Vote",
 ]

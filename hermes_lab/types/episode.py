@@ -5,6 +5,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct, field
 
 from hermes_lab.types.memory import MemoryUse, MemoryWrite
+from hermes_lab.types.message import Usage
 from hermes_lab.types.skill import SkillWrite
 from hermes_lab.types.task import Reward, Verdict
 from hermes_lab.types.trajectory import Trajectory
@@ -17,7 +18,8 @@ T = TypeVar("T")
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
-    """Why an episode has no score. `kind` names what failed: model, sandbox, verifier, worker, store or internal."""
+    """Why an episode has no score. `kind` names what failed: model, sandbox, verifier, judge, worker, store or
+    internal."""
 
     kind: str
     message: str
@@ -37,6 +39,58 @@ class ModelIdentity(Struct, frozen=True, omit_defaults=True):
     def policy(self) -> str:
         """Identifies the weights: the adapter's digest, or else the model's name."""
         return self.adapter_digest or self.adapter or self.name
+
+
+class Vote(Struct, frozen=True, omit_defaults=True):
+    """One reply of a judge. `grade` is C (correct) or I (incorrect); a vote without one has an `error`.
+
+    `reply` is the whole text, with any reasoning in it; `reasoning` came in a field of its own. `cost` is at
+    `judge.model.price`; `retries` counts failed tries.
+    """
+
+    prompt: str
+    reply: str = ""
+    reasoning: str = ""
+    grade: Literal["", "C", "I"] = ""
+    error: str = ""
+    usage: Usage = Usage()
+    cost: float = 0.0
+    seconds: float = 0.0
+    retries: int = 0
+
+
+class Judgement(Struct, frozen=True, omit_defaults=True):
+    """What a model as a judge said about one submission, counted from 1. `passed` is None if a vote has no grade."""
+
+    submission: int
+    model: ModelIdentity
+    passed: bool | None = None
+    votes: tuple[Vote, ...] = ()
+
+
+class KeptWorkspace(Struct, frozen=True, omit_defaults=True):
+    """The workspace as it stood at one submission: `file` in the run's folder `workspaces`, named by its sha256.
+
+    `problem` says why it was not kept.
+    """
+
+    file: str = ""
+    size: int = 0
+    problem: str = ""
+
+
+class Rescored(Struct, frozen=True, omit_defaults=True):
+    """How `hermes-lab rescore` judged an episode of another run. `score` and `success` are those of that run.
+
+    `verifier` is the digest of the new verifier. `problem` says why it could not be applied; such an episode has no
+    score. `problem_later` says why submissions after the first have no new verdict.
+    """
+
+    verifier: str
+    score: float | None = None
+    success: bool | None = None
+    problem: str = ""
+    problem_later: str = ""
 
 
 class TaskInfo(Struct, frozen=True, omit_defaults=True):
@@ -171,7 +225,9 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     episode's skill snapshot was frozen: the n of a learning curve. `place` is the index within its round, which fixes
     the order of merging. `seconds` is wall-clock time without the review. `phase` says whether the task is learned from
     or held out; held-out tasks run with the same frozen snapshot, are never reviewed, and add nothing to the library.
-    `block` is the index, from 0, of the task's world among those that the lane visits.
+    `block` is the index, from 0, of the task's world among those that the lane visits. `judgements` are by a model as a
+    judge, whose tokens and cost are counted nowhere else; `workspaces` has one entry per submission, with
+    `run.keep_workspaces`.
     """
 
     reward: Reward | None = None
@@ -185,6 +241,9 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     metrics: dict[str, int | float] = {}
     phase: Phase = "learn"
     block: int = 0
+    judgements: tuple[Judgement, ...] = ()
+    workspaces: tuple[KeptWorkspace, ...] = ()
+    rescored: Rescored | None = None
 
 
 def episode_key(suite: str, task_id: str, lane: str, round_: int, sample: int) -> str:

@@ -33,6 +33,7 @@ from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Child, Episode, Message, Trajectory
+from hermes_lab.verification import RecordedJudge, open_judge
 
 
 def register(app: typer.Typer) -> None:
@@ -123,14 +124,19 @@ async def _rerun(
     )
     if not live:
         model = ReplayModel([recorded], explains=True)
-        episode = await run_episode(context(model=model), spec, knowledge)
+        judge = RecordedJudge(recorded.judgements)
+        episode = await run_episode(context(model=model, judge=judge), spec, knowledge)
         if model.other_tools:
             say("the tool schemas have changed since this episode was recorded; replayed with its recorded replies")
         return episode
     asked = config.model.model_copy(update={"adapter": weights})
     opening = open_model(asked, tool_format=config.agent.tool_format, log=run / "server.log", concurrency=1, say=say)
-    async with opening as live_model, open_auxiliary(config, say=say) as auxiliary:
-        return await run_episode(context(model=live_model, auxiliary=auxiliary), spec, knowledge)
+    async with (
+        opening as live_model,
+        open_auxiliary(config, say=say) as auxiliary,
+        open_judge(config, say=say) as live_judge,
+    ):
+        return await run_episode(context(model=live_model, auxiliary=auxiliary, judge=live_judge), spec, knowledge)
 
 
 def _planned_rollout(

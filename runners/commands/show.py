@@ -16,7 +16,7 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.replay import find_episode
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories
 from hermes_lab.runners.tables import printable, table
-from hermes_lab.types import Child, Episode, MemoryWrite, Message, SkillWrite, Trajectory
+from hermes_lab.types import Child, Episode, Judgement, MemoryWrite, Message, SkillWrite, Trajectory
 from hermes_lab.types.episode import Phase
 
 _HEADER = ("#", "LANE", "ROUND", "RESULT", "LIBRARY", "LOADED", "WROTE", "TASK")
@@ -180,6 +180,14 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
     for verdict in episode.verdicts:
         criteria = ", ".join(f"{name} {value:g}" for name, value in verdict.criteria.items())
         yield f"\n[verdict] score {verdict.score:g}{f' ({criteria})' if criteria else ''}"
+        for name, why in verdict.reasons.items():
+            yield f"  {printable(name)}: {printable(why)}"
+    for judgement in episode.judgements:
+        yield from _judgement(judgement)
+    if (again := episode.rescored) and again.problem:
+        yield f"[rescored] not possible: {printable(again.problem)}; the old score was {_score(again.score)}"
+    elif again:
+        yield f"[rescored] by verifier {again.verifier[:8]}; the old score was {_score(again.score)}"
     for child in episode.children:
         yield from _child(child)
     if episode.review:
@@ -199,6 +207,21 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
         yield f"[write] {_write(write)} by {write.origin}: {write.snapshot} -> {write.after}{dropped}"
     for note in _notes(episode):
         yield f"[note] {note.action} in {note.target} by {note.origin}: {printable(note.text or note.old)}"
+
+
+def _judgement(judgement: Judgement) -> Iterator[str]:
+    """The votes of a judge, with its replies but not its prompts, which `--json` has."""
+    passed = {True: "passed", False: "not passed", None: "no verdict"}[judgement.passed]
+    yield f"\n[judge] submission {judgement.submission}, {printable(judgement.model.name)}: {passed}"
+    for number, vote in enumerate(judgement.votes, 1):
+        tokens = vote.usage.prompt_tokens + vote.usage.completion_tokens
+        yield f"(vote {number}: {vote.grade or printable(vote.error)}, {tokens:,} tokens)"
+        if vote.reply:
+            yield printable(vote.reply, keep="\n\t")
+
+
+def _score(score: float | None) -> str:
+    return "none" if score is None else f"{score:g}"
 
 
 def _child(child: Child) -> Iterator[str]:

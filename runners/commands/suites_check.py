@@ -211,11 +211,16 @@ def _figures(report: CheckReport) -> dict[str, Any]:
 def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:
     failures = anyio.run(check_rows, suite, partial(open_sandbox, sandbox), count)
     rows = min(count, suite.size) or suite.size
+    tasks = suite.load(split=suite.splits[0], count=rows, seed=0, world=0)
+    judged = sum(bool(suite.judge_rubric(task)) for task in tasks)
     if json:
-        typer.echo(msgspec.json.encode({"suite": suite.name, "rows": rows, "failures": failures}).decode())
+        typer.echo(
+            msgspec.json.encode({"suite": suite.name, "rows": rows, "judged": judged, "failures": failures}).decode()
+        )
         return 2 if failures else 0
     found = f"{len(failures)} refused" if failures else "none refused"
-    typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; solvability not checked (no oracle)")
+    model = f"{judged} graded by a model, which is not asked here; " if judged else ""
+    typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; {model}solvability not checked (no oracle)")
     for failure in failures:
         output.say(failure)
     return 2 if failures else 0

@@ -53,6 +53,14 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
     )
     for label, what in _troubles(content):
         typer.echo(f"  {label:<32} {what}")
+    if content["judge_votes"]:
+        cost = f", cost {content['judge_cost']:,.4g}" if content["judge_cost"] else ""
+        spent = f"{content['judge_votes']:,} votes; {_tokens(content['judge_tokens'])}{cost}"
+        typer.echo(f"  {'judge, not counted above':<32} {spent}")
+    if made := content["rescored"]:
+        typer.echo(f"  {'rescored from':<32} {made['from']}, verifier {made['verifier'][:8]}")
+        for why, count in made["not_possible"].items():
+            typer.echo(f"  {'not rescored, without a score':<32} {count:,}: {printable(why)}")
     for kind, error in content["errors"].items():
         typer.echo(f"  {f'errored: {kind}':<32} {error['count']}, most often: {printable(error['message'])}")
     for group in content["groups"]:

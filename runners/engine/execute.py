@@ -5,7 +5,7 @@ The commands, studies, GRPO rollout collection and `hermes_lab.run` all use it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +35,9 @@ from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_a
 from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
 from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.tools.distributions import check_tools
+from hermes_lab.types import Task
+from hermes_lab.verification import check_judge, open_judge
+from hermes_lab.verification.workspaces import FOLDER
 from hermes_lab.web import open_web
 
 T = TypeVar("T")
@@ -57,9 +60,13 @@ class RunPlan:
     library: str
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for an unavailable tool or sandbox before anything is written."""
+        """Raises `ConfigError` for an unavailable tool, sandbox or judge before anything is written."""
         check_tools(self.config.agent)
+        check_judge(self.config, self.suite, self._tasks())
         open_sandbox(self.config.sandbox)
+
+    def _tasks(self) -> Iterator[Task]:
+        return (task for lane in self.lanes for tasks in (*lane.rounds, *lane.heldout) for task in tasks)
 
     @property
     def wanted(self) -> int:
@@ -192,9 +199,17 @@ async def _run(
             concurrency=config.run.concurrency,
             say=say,
         )
-        async with opened as models, open_auxiliary(config, say=say) as auxiliary:
+        async with (
+            opened as models,
+            open_auxiliary(config, say=say) as auxiliary,
+            open_judge(config, say=say) as judge,
+        ):
             digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
-            contexts = [RolloutContext(config, digest, plan.suite, model, sandbox, web, auxiliary) for model in models]
+            kept = folder / FOLDER if config.run.keep_workspaces else None
+            contexts = [
+                RolloutContext(config, digest, plan.suite, model, sandbox, web, auxiliary, judge, kept)
+                for model in models
+            ]
             async with open_executor(config, contexts, adapters, say) as run_episode:
                 with listener.progress(tally) as progress, relay_logs(say, named=plan.wanted > 1):
                     await run_lanes(contexts, plan.lanes, folder, done, progress, tally.budget, run_episode)

@@ -84,6 +84,8 @@ def _suite_file(out: Path, config: RunConfig) -> Path:
 
 
 def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> None:
+    if earlier.rescored:
+        raise ConfigError(f"{out}: was written by `rescore`, which alone continues it; choose another --out")
     if earlier.command != now.command:
         was, is_ = (_COMMANDS.get(each.command, each.command) for each in (earlier, now))
         raise ConfigError(f"{out}: was started by `{was}`, not `{is_}`")

@@ -25,6 +25,7 @@ from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.types import ModelIdentity
+from hermes_lab.verification import open_judge
 from hermes_lab.web import open_web
 
 _log = logging.getLogger(__name__)
@@ -40,14 +41,16 @@ class Setup:
     suite: Suite
     models: tuple[tuple[str, ModelIdentity], ...]
     environment: Mapping[str, str]
+    workspaces: Path | None = None
 
 
 def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
     """The setup for workers that run `contexts`; `adapters` are the names their models were opened with."""
-    names = (config.model.api_key_env, config.web.api_key_env)
+    judge = map(str.strip, config.judge.model.key_variable.split(",")) if config.judge else ()
+    names = (config.model.api_key_env, config.web.api_key_env, *judge)
     environment = {name: value for name in names if name and (value := os.environ.get(name))}
     models = tuple((_absolute(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
-    return Setup(config, contexts[0].config_digest, contexts[0].suite, models, environment)
+    return Setup(config, contexts[0].config_digest, contexts[0].suite, models, environment, contexts[0].workspaces)
 
 
 def encode_request(spec: RolloutSpec, knowledge: Knowledge) -> bytes:
@@ -85,9 +88,13 @@ class Worker:
                 )
                 models = await stack.enter_async_context(opened)
                 auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.info))
+                judge = await stack.enter_async_context(open_judge(config, say=_log.info))
                 sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
+                setup = self._setup
                 self._contexts = [
-                    RolloutContext(config, self._setup.digest, self._setup.suite, model, sandbox, web, auxiliary)
+                    RolloutContext(
+                        config, setup.digest, setup.suite, model, sandbox, web, auxiliary, judge, setup.workspaces
+                    )
                     for model in models
                 ]
                 self._opened.set()

@@ -137,7 +137,12 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
     stop_reason = e.trajectory.stop_reason if e.trajectory else ""
     first_call_ok = e.metrics.get("first_call_ok")
     meta = {name: e.task.metadata.get(name) for name in ("family", "rule_type", "seen")}
+    votes = [vote for judgement in e.judgements for vote in judgement.votes]
     return EpisodeRow(
+        judge_votes=len(votes),
+        judge_tokens=sum(vote.usage.prompt_tokens + vote.usage.completion_tokens for vote in votes),
+        judge_cost=sum(vote.cost for vote in votes),
+        rescore_problem=e.rescored.problem if e.rescored else "",
         run=str(run),
         **{name: getattr(e, name) for name in AS_RECORDED},
         domain=e.task.domain,

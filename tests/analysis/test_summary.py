@@ -29,6 +29,7 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
     found = summarize(write_run(episodes, wanted=5))
     assert {name: value for name, value in found.items() if name not in ("groups", "warnings")} == {
         "wanted": 5,
+        "rescored": None,
         "finished": 3,
         "errored": 1,
         "scored": 2,
@@ -50,6 +51,9 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
         "review_stop_reasons": {},
         "review_tokens": 0,
         "review_seconds": 1.5,
+        "judge_votes": 0,
+        "judge_tokens": 0,
+        "judge_cost": 0.0,
         "seconds": 7.0,
         "skills_written": 0,
         "skills_dropped": 0,

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hermes_lab.config.applies import RULES
-from hermes_lab.config.schema import ModelConfig, RunConfig, Section
+from hermes_lab.config.schema import JudgeConfig, ModelConfig, RunConfig, Section
 from hermes_lab.config.sources import absolute_paths, load_config, load_section, read_values
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
@@ -182,7 +182,7 @@ def test_a_stored_configuration_is_not_checked_but_what_is_put_over_it_is() -> N
 
 
 def test_the_table_names_fields_and_values_that_exist() -> None:
-    config = RunConfig(auxiliary=ModelConfig()).model_dump()
+    config = RunConfig(auxiliary=ModelConfig(), judge=JudgeConfig()).model_dump()
     for rule in RULES:
         for name in (rule.selector, *rule.fields):
             value: Any = config

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, VerifierError
 from hermes_lab.protocols import Sandbox
+from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.jsonl_check import check_rows
 from hermes_lab.types import Page, Task, Verdict
@@ -182,7 +183,7 @@ async def test_all_commands_and_the_expected_output_must_hold(open_sandbox: Open
 @pytest.mark.anyio
 async def test_the_agents_path_and_folder_do_not_reach_the_commands(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
     work = "mkdir bin; printf '#!/bin/sh\n' > bin/check; chmod +x bin/check; export PATH=$PWD/bin:$PATH; cd /"
-    verdict = await judged(open_sandbox, tmp_path, {"verify": ["test -x bin/check", "check"]}, work=work)
+    verdict = await judged(open_sandbox, tmp_path, {"verify": ["test -x bin/check", "command -v check"]}, work=work)
     assert verdict is not None
     assert (verdict.criteria["verify_1"], verdict.criteria["verify_2"]) == (1.0, 0.0)
 
@@ -236,3 +237,85 @@ async def test_rows_that_are_no_tasks_are_refused_each_in_a_line(open_sandbox: O
         assert f": {reason}" in line
         assert "\n" not in line
     assert len(await check_rows(suite, open_sandbox, count=2)) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (
+            {"verify": "no-such-checker a"},
+            "'no-such-checker a' cannot run (exit code 127): no-such-checker: command",
+        ),
+        ({"verify": ["true", "cd / && no-such-checker 2>&1"]}, "no-such-checker: command not found"),
+        ({"verify": "timeout 5 no-such-checker a"}, "no-such-checker: command not found"),
+        ({"verify": "no-such-checker a 2>/dev/null"}, "no-such-checker: command not found"),
+        ({"verify": "exec no-such-checker"}, "no-such-checker: not found"),
+        ({"verify": "/opt/no-such-checker a"}, "/opt/no-such-checker: No such file or directory"),
+        ({"verify": "./check.sh", "files": {"check.sh": "exit 0\n"}}, "(exit code 126): ./check.sh: Permission denied"),
+        ({"verify": "./chekc.sh", "files": {"check.sh": "#!/bin/sh\n"}}, "./chekc.sh: No such file or directory"),
+    ],
+)
+async def test_a_command_that_cannot_run_is_the_verifiers_error(
+    open_sandbox: OpenSandbox, tmp_path: Path, row: dict[str, Any], why: str
+) -> None:
+    suite = suite_of(tmp_path, {"prompt": "Do it, please.", **row})
+    (task,) = load(suite)
+    async with open_sandbox() as sandbox:
+        await setup_workspace(task, sandbox)
+        with pytest.raises(VerifierError, match=re.escape(why)) as caught:
+            await suite.verify(task, sandbox, "done")
+    assert str(caught.value).startswith(f"{tmp_path / 'rows.jsonl'}:1: verify command ")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("verify", "work"),
+    [
+        ("./solve.sh", "true"),  # what was asked for is not there
+        ("./solve.sh", "echo true > solve.sh"),  # or not executable
+        ("./solve.sh", "printf '#!/bin/sh\\nno-such-program\\n' > solve.sh; chmod +x solve.sh"),
+        ("bash solve.sh", "echo no-such-program > solve.sh"),
+        ("bash solve.sh", "echo 'echo bash: line 1: no-such: command not found; exit 127' > solve.sh"),
+        ("python3 -c 'import sys; sys.exit(127)'", "true"),
+    ],
+)
+async def test_what_the_agent_was_to_write_is_its_own_failure(
+    open_sandbox: OpenSandbox, tmp_path: Path, verify: str, work: str
+) -> None:
+    row = {"prompt": "Write the program solve.sh.", "verify": verify}
+    verdict = await judged(open_sandbox, tmp_path, row, "done", work)
+    assert verdict == Verdict(score=0.0, success=False, criteria={"verify_1": 0.0})
+
+
+def test_a_rubric_is_kept_for_the_judge_and_changes_no_other_row(tmp_path: Path) -> None:
+    rows = {"prompt": "a"}, {"prompt": "b", "judge": "It is polite."}
+    suite = suite_of(tmp_path, *rows)
+    plain, judged_ = load(suite)
+    assert [suite.judge_rubric(task) for task in (plain, judged_)] == ["", "It is polite."]
+    assert plain.truth == {"expected_output": None, "verify": [], "line": 1}, "the digest of old runs' tasks"
+    with pytest.raises(ConfigError, match=r"rows\.jsonl:1: field judge: is empty"):
+        suite_of(tmp_path, {"prompt": "a", "judge": " "})
+
+
+@pytest.mark.anyio
+async def test_rows_with_a_rubric_are_checked_without_asking_the_judge(
+    open_sandbox: OpenSandbox, tmp_path: Path
+) -> None:
+    given = {"prompt": "Sum up the notes in a.txt.", "files": {"a.txt": "x\n"}}
+    suite = suite_of(
+        tmp_path,
+        given | {"judge": "It names every point of the notes."},
+        given | {"judge": "It names every point of the notes.", "verify": "test -f a.txt"},
+        given | {"judge": "Is good."},
+        {"prompt": "Tell me a long story.", "judge": "It is a story of some length."},
+        given | {"judge": "It names every point of the notes.", "verify": "no-such-checker a.txt"},
+    )
+    found = await check_rows(suite, open_sandbox)
+    assert [line.partition("rows.jsonl:")[2] for line in found] == [
+        "3: is vague: its rubric `judge` has fewer than 4 words; say what makes an answer right",
+        "4: is knowledge only: it can be answered without a tool, and its answer alone is judged; give it `files`, "
+        "or judge the workspace with `verify`",
+        "5: cannot be judged: verify command 'no-such-checker a.txt' cannot run (exit code 127): "
+        "no-such-checker: command not found",
+    ]
