@@ -5,7 +5,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Literal
 import anyio.to_thread
 import msgspec
 
+from hermes_lab.activity import Activities, Activity
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, summariser_of
 from hermes_lab.agent.prompt import system_prompt
@@ -67,6 +68,8 @@ class RolloutContext:
     """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None
     """The model that writes summaries (`auxiliary`), if it differs from `model`."""
+    activities: Activities = field(default_factory=Activities, repr=False, compare=False)
+    """What the rollouts are doing now."""
 
     def model_for(self, task: Task) -> ModelClient:
         """The model as it works on that task."""
@@ -131,7 +134,8 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     started = time.monotonic()
     outcome, error = None, None
     try:
-        outcome = await _roll_out(context, spec, knowledge)
+        with context.activities.episode(spec.key, spec.task.id, spec.lane) as activity:
+            outcome = await _roll_out(context, spec, knowledge, activity)
     except InfraError as failure:
         error = EpisodeError(kind=failure.kind, message=str(failure), detail=_verifier_traceback(failure))
     except Exception as failure:
@@ -144,7 +148,7 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     return _record(context, spec, knowledge, outcome, error, started_at, seconds)
 
 
-async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Outcome:
+async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge, activity: Activity) -> Outcome:
     config, task = context.config, spec.task
     model = context.model_for(task)
     name = model.identity.name
@@ -171,13 +175,22 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
             _toolsets(context, spec), tool_context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
         )
         summariser = summariser_of(config, context.auxiliary)
-        agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price, summariser=summariser)
+        agent = Agent(
+            model,
+            toolbox,
+            config.agent,
+            [system(toolbox)],
+            config.model.price,
+            summariser=summariser,
+            activity=activity,
+        )
         delegation.serve(agent, toolbox)
         trajectory, verdicts = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, session)
         observation = observe(trajectory, verdicts, config.skills)
         review_record = None
         if _review_is_due(spec, knowledge, trajectory, observation, config.skills):
             review_record = await review(agent, toolbox, verdicts, config.skills)
+        activity.wait_for("sandbox")
     names = tuple(skill.name for skill in listed)
     loaded = tuple(dict.fromkeys(skills.loaded))
     used = SkillUse(
@@ -253,6 +266,7 @@ async def _submissions(
             toolbox.bring(turn.tools)
             stop = await agent.submit(turn.message)
         trajectory = agent.trajectory(stop)
+        agent.activity.wait_for("verifier")
         try:
             verdict = await verify(toolbox.context.sandbox, trajectory.final_response, len(verdicts) + 1)
         except InfraError:

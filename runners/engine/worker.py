@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import cast
 
 import anyio
+import anyio.to_thread
 import msgspec
 
+from hermes_lab.activity import Activities
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
@@ -62,6 +64,7 @@ class Worker:
         os.environ.update(setup.environment)
         self._setup = setup
         self._contexts: list[RolloutContext] = []
+        self._activities = Activities()
         self._opened, self._closing, self._closed = anyio.Event(), anyio.Event(), anyio.Event()
         self._rollouts: set[anyio.CancelScope] = set()
         self._left = anyio.Event()
@@ -87,7 +90,16 @@ class Worker:
                 auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.info))
                 sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
                 self._contexts = [
-                    RolloutContext(config, self._setup.digest, self._setup.suite, model, sandbox, web, auxiliary)
+                    RolloutContext(
+                        config,
+                        self._setup.digest,
+                        self._setup.suite,
+                        model,
+                        sandbox,
+                        web,
+                        auxiliary,
+                        self._activities,
+                    )
                     for model in models
                 ]
                 self._opened.set()
@@ -117,6 +129,10 @@ class Worker:
                 self._rollouts.discard(scope)
                 self._left.set()
         return None
+
+    async def running(self) -> bytes:
+        """What its rollouts are doing now: a list of `Running`, as JSON."""
+        return await anyio.to_thread.run_sync(lambda: msgspec.json.encode(self._activities.now()))
 
     async def close(self) -> None:
         """Ends all rollouts, with their sandboxes, and closes the models."""
