@@ -37,6 +37,7 @@ from hermes_lab.runners.commands import (
     summary,
     tools,
     train,
+    view,
 )
 
 app = typer.Typer(
@@ -60,6 +61,7 @@ for module in (
     audit,
     power,
     report,
+    view,
     export,
     suites,
     tools,
