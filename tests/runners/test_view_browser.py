@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 from fakes.episodes import episode, trajectory
-from view_runs import add, in_progress, lesson, make_run, serving, set_running
+from fakes.openai_server import FakeOpenAIServer, running
+from view_runs import (
+    add,
+    hang,
+    in_progress,
+    lesson,
+    make_run,
+    options,
+    processes,
+    serving,
+    set_running,
+)
 
 from hermes_lab.types import Message, SkillUse, SkillWrite, ToolCall, ToolResult, Verdict
 
@@ -48,7 +59,8 @@ def open_page(browser: Any) -> Iterator[Open]:
         page.on("request", lambda asked: asked.url.startswith((address, "data:,")) or complaints.append(asked.url))
         page.goto(address + at)
         page.wait_for_selector("html[data-ready]", state="attached")
-        page.locator("#count", has_text=re.compile("^(?!reading|Reading)")).wait_for()
+        if page.locator(".run").count():
+            page.locator("#count", has_text=re.compile("^(?!reading|Reading)")).wait_for()
         return page
 
     yield open_
@@ -122,6 +134,24 @@ def test_the_episodes_of_a_killed_process_are_stopped(open_page: Open, address: 
     page.locator("#rows .row", has_text="cut").click()
     shown(page, "Half a", "#viewer")
     shown(page, "turn 2, was waiting for the model", "#viewer")
+
+
+def test_a_run_at_a_hanging_endpoint_is_named_and_stopped_once_it_is_killed(open_page: Open, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    with running(FakeOpenAIServer(hang)) as endpoint, processes() as start, serving(runs) as address:
+        page = open_page(address)
+        process = start(*options(runs, endpoint.base_url))
+        shown(page, "turn 1, waiting for the model for 0:", "#running")
+        page.locator("#running button").click()
+        shown(page, "Say it.", "#viewer")
+        process.kill()
+        process.wait()
+        shown(page, "turn 1, was waiting for the model", "#viewer")
+        page.keyboard.press("Escape")
+        shown(page, "stopped", "#runs")
+        assert page.locator("#now").is_hidden()
+        page.close()
 
 
 def test_damaged_lines_are_counted(open_page: Open, address: str, run: Path) -> None:
@@ -223,6 +253,7 @@ def test_ten_thousand_episodes_are_a_screen_of_rows(open_page: Open, tmp_path: P
         assert page.locator("#rows .row").count() < 60
         page.evaluate("document.querySelector('#grid').scrollTop = 1e9")
         shown(page, "t0", "#rows")
+        page.close()
 
 
 def test_hostile_texts_are_texts(open_page: Open, tmp_path: Path) -> None:
@@ -254,6 +285,7 @@ def test_hostile_texts_are_texts(open_page: Open, tmp_path: Path) -> None:
         assert page.evaluate("window.hacked") is None
         assert page.locator("iframe, main img, #viewer img, #viewer a, svg[onload]").count() == 0
         assert not re.search("[\u202e\x1b]", page.evaluate("document.body.textContent"))
+        page.close()
 
 
 def test_a_server_that_has_ended_is_said(browser: Any, run: Path) -> None:

@@ -5,18 +5,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import pytest
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
+from view_runs import hang, options, processes, wait_for
 
 from hermes_lab.activity import EPISODE_ROOM, MESSAGE_ROOM, ROOM, Activities
 from hermes_lab.runners.engine.running import STALE, RunningFile, read_running
@@ -24,12 +23,7 @@ from hermes_lab.runners.engine.tally import Tally
 from hermes_lab.runners.progress import Plain
 from hermes_lab.types import Message, ToolCall, ToolResult
 
-T = TypeVar("T")
 CALL = {"name": "terminal", "arguments": json.dumps({"command": "sleep 600"})}
-
-
-def hang(body: dict[str, object]) -> Reply:
-    return Reply("late", delay=600)
 
 
 def sleep_in_a_command(body: dict[str, object]) -> Reply:
@@ -42,40 +36,10 @@ def hanging() -> Iterator[FakeOpenAIServer]:
         yield server
 
 
-def options(folder: Path, url: str, *more: str) -> list[str]:
-    tasks = folder / "tasks.jsonl"
-    tasks.write_text(json.dumps({"id": "stuck", "prompt": "Say it.", "expected_output": "Done."}) + "\n")
-    chosen = (
-        *("model.provider=openai", f"model.base_url={url}", "model.name=fake"),
-        *("agent.toolsets=[terminal]", f"suite.path={tasks}", *more),
-    )
-    return ["run", *(word for one in chosen for word in ("-c", one)), "--out", str(folder / "run")]
-
-
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    started: list[subprocess.Popen[str]] = []
-
-    def start_(*args: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "hermes_lab", *args]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        started.append(process)
-        return process
-
-    yield start_
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def wait_for(found: Callable[[], T], process: subprocess.Popen[str]) -> T:
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        if result := found():
-            return result
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("it did not come")
+    with processes() as start_:
+        yield start_
 
 
 def test_a_waiting_episode_is_in_the_folder_and_in_the_terminal(

@@ -1,14 +1,19 @@
-"""Run folders and a server for the tests of `hermes-lab view`."""
+"""Run folders, runs and a server for the tests of `hermes-lab view`."""
 
+import json
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from anyio.from_thread import start_blocking_portal
 from fakes.episodes import RESULT, conversation, episode, trajectory
+from fakes.openai_server import Reply
 
 from hermes_lab.activity import Running, State
 from hermes_lab.config.schema import RunConfig
@@ -18,6 +23,8 @@ from hermes_lab.runners.engine import running as engine
 from hermes_lab.runners.view.runs import Runs
 from hermes_lab.runners.view.server import serve
 from hermes_lab.types import Episode, Message, TaskInfo
+
+T = TypeVar("T")
 
 
 def make_run(folder: Path, episodes: Sequence[Episode] = (), wanted: int = 0) -> Path:
@@ -70,3 +77,46 @@ def serving(folder: Path) -> Iterator[str]:
     """The address of the page on the runs of a folder."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(serve(Runs(folder))) as address:
         yield address
+
+
+def hang(body: dict[str, object]) -> Reply:
+    """The script of an endpoint that never answers."""
+    return Reply("late", delay=600)
+
+
+def options(folder: Path, url: str, *more: str) -> list[str]:
+    tasks = folder / "tasks.jsonl"
+    tasks.write_text(json.dumps({"id": "stuck", "prompt": "Say it.", "expected_output": "Done."}) + "\n")
+    chosen = (
+        *("model.provider=openai", f"model.base_url={url}", "model.name=fake"),
+        *("agent.toolsets=[terminal]", f"suite.path={tasks}", *more),
+    )
+    return ["run", *(word for one in chosen for word in ("-c", one)), "--out", str(folder / "run")]
+
+
+@contextmanager
+def processes() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `hermes-lab` in processes, which end with the block."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*args: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "hermes_lab", *args]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(found: Callable[[], T], process: subprocess.Popen[str]) -> T:
+    """What is found, once there is something."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        if result := found():
+            return result
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
