@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from hermes_lab.types import Message, ToolCall, ToolResult
+from hermes_lab.types.episode import Phase
 
 State = Literal["sandbox", "model", "command", "verifier", "review"]
 """What an episode waits for: its sandbox to start or stop, a reply, tool calls, the verdict, or its review."""
@@ -31,6 +32,7 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     state: State
     since: float
     started: float
+    phase: Phase = "learn"
     turn: int = 0
     left_out: int = 0
     messages: Sequence[Message] = ()
@@ -42,10 +44,10 @@ class Activity:
     `messages` is the agent's own list, which grows; `turn` counts its model calls.
     """
 
-    __slots__ = ("key", "lane", "messages", "since", "started", "state", "task", "turn")
+    __slots__ = ("key", "lane", "messages", "phase", "since", "started", "state", "task", "turn")
 
-    def __init__(self, key: str = "", task: str = "", lane: str = "") -> None:
-        self.key, self.task, self.lane = key, task, lane
+    def __init__(self, key: str = "", task: str = "", lane: str = "", phase: Phase = "learn") -> None:
+        self.key, self.task, self.lane, self.phase = key, task, lane, phase
         self.messages: list[Message] = []
         self.turn = 0
         self.state: State = "sandbox"
@@ -60,8 +62,18 @@ class Activity:
         """The episode now, with the newest messages, of about `room` characters."""
         messages = self.messages.copy() if room else []  # a copy, since another thread may add to it
         kept = _newest(messages, room)
-        left_out = len(messages) - len(kept)
-        return Running(self.key, self.task, self.lane, self.state, self.since, self.started, self.turn, left_out, kept)
+        return Running(
+            key=self.key,
+            task=self.task,
+            lane=self.lane,
+            state=self.state,
+            since=self.since,
+            started=self.started,
+            phase=self.phase,
+            turn=self.turn,
+            left_out=len(messages) - len(kept),
+            messages=kept,
+        )
 
 
 class Activities:
@@ -72,9 +84,9 @@ class Activities:
         self.elsewhere: Sequence[Running] = ()
 
     @contextmanager
-    def episode(self, key: str, task: str, lane: str) -> Iterator[Activity]:
+    def episode(self, key: str, task: str, lane: str, phase: Phase = "learn") -> Iterator[Activity]:
         """An episode, as long as it runs."""
-        activity = Activity(key, task, lane)
+        activity = Activity(key, task, lane, phase)
         self._here[id(activity)] = activity
         try:
             yield activity

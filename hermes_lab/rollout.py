@@ -134,7 +134,7 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     started = time.monotonic()
     outcome, error = None, None
     try:
-        with context.activities.episode(spec.key, spec.task.id, spec.lane) as activity:
+        with context.activities.episode(spec.key, spec.task.id, spec.lane, spec.phase) as activity:
             outcome = await _roll_out(context, spec, knowledge, activity)
     except InfraError as failure:
         error = EpisodeError(kind=failure.kind, message=str(failure), detail=_verifier_traceback(failure))

@@ -243,8 +243,9 @@ class RunReader:
 
 
 def running_row(episode: Running) -> list[Any]:
-    """Key, state, since, started, turn: what the list needs of a running episode."""
-    return [episode.key, episode.state, round(episode.since, 1), round(episode.started, 1), episode.turn]
+    """Key, state, since, started, turn and phase: what the list needs of a running episode."""
+    times = round(episode.since, 1), round(episode.started, 1)
+    return [episode.key, episode.state, *times, episode.turn, episode.phase]
 
 
 def running_transcript(episode: Running) -> dict[str, Any]:

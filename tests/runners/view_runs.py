@@ -69,7 +69,8 @@ def in_progress(task: str, state: State, seconds: float, *said: str, turn: int =
     lane = f"{arm}-r0-w0"
     now = time.time()
     turns = tuple(Message("assistant", text) for text in said)
-    return Running(f"made-up|{task}|{lane}|0|0", task, lane, state, now - seconds, now - seconds, turn, 0, turns)
+    key = f"made-up|{task}|{lane}|0|0"
+    return Running(key, task, lane, state, now - seconds, now - seconds, turn=turn, messages=turns)
 
 
 @contextmanager

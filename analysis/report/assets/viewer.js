@@ -118,7 +118,7 @@ const viewer = {
       if (n < 0) return el("div", { class: "side" }, choice);
       const outcome = store.get("outcome", n);
       return el("div", { class: "side" }, choice,
-        el("p", {}, el("b", { class: tone(outcome) }, outcome), ` · n = ${store.get("experience", n)} · ${duration(store.get("time", n))}${store.get("tokens", n) ? ` · ${count(store.get("tokens", n))} tokens` : ""}${trajectory?.stop ? ` · ended: ${trajectory.stop}` : ""}`),
+        el("p", {}, el("b", { class: tone(outcome) }, outcome), `${store.get("experience", n) === "" ? "" : ` · n = ${store.get("experience", n)}`} · ${duration(store.get("time", n))}${store.get("tokens", n) ? ` · ${count(store.get("tokens", n))} tokens` : ""}${trajectory?.stop ? ` · ended: ${trajectory.stop}` : ""}`),
         trajectory ? skillsOf(trajectory) : el("p", { class: "none" }, "This trajectory is not in the page: `hermes-lab show` has it whole."),
         trajectory?.left_out ? el("p", { class: "note" }, `The first ${trajectory.left_out} messages are shown once the episode has ended.`) : null,
         trajectory?.error ? el("pre", { class: "bad" }, trajectory.error) : null);

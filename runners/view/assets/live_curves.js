@@ -9,9 +9,14 @@ function shape(name, attributes, ...children) {
   return node;
 }
 
+/** As in the report: with skills first, then without. */
+function rank(arm) {
+  return ["on", "off"].includes(arm) ? ["on", "off"].indexOf(arm) : 2;
+}
+
 /** `arms`: by name, points of experience, successes, trials, and the ends of the interval. */
 function drawCurves(arms) {
-  const named = Object.entries(arms).filter(([, points]) => points.length);
+  const named = Object.entries(arms).filter(([, points]) => points.length).sort(([a], [b]) => rank(a) - rank(b));
   if (!named.length) {
     $("curves").replaceChildren(el("p", { class: "none" }, "No judged episode yet."));
     return;
@@ -25,7 +30,7 @@ function drawCurves(arms) {
     parts.push(shape("line", { x1: x(0), x2: x(last), y1: y(rate), y2: y(rate), class: "grid" }));
     parts.push(shape("text", { x: "7%", y: y(rate) + 4, class: "tick end" }, `${100 * rate}`));
   }
-  for (const n of [0, Math.round(last / 2), Math.round(last)]) parts.push(shape("text", { x: x(n), y: bottom + 18, class: "tick middle" }, `${n}`));
+  for (const n of new Set([0, Math.round(last / 2), Math.round(last)])) parts.push(shape("text", { x: x(n), y: bottom + 18, class: "tick middle" }, `${n}`));
   named.forEach(([arm, points], place) => {
     const group = shape("g", { class: `s${place % 6}`, transform: `translate(${3 * (place - (named.length - 1) / 2)} 0)` });
     points.forEach(([n, solved, trials, low, high], at) => {

@@ -57,9 +57,9 @@ const store = {
     const before = this.running;
     this.running = new Map();
     const stopped = state === "stopped";
-    for (const [key, waits, since, started, turn] of running) {
+    for (const [key, waits, since, started, turn, phase] of running) {
       const was = before.get(key);
-      const n = this.numbers.get(key) ?? this.put(this.unfinished(key));
+      const n = this.numbers.get(key) ?? this.put(this.unfinished(key, phase));
       if (this.over.has(`${key}|${started}`) || (this.ended[n] && this.ended[n] !== "errored")) continue;
       this.columns.outcome[n] = this.code("outcome", stopped ? "stopped" : "running");
       this.columns.time[n] = stopped ? 0 : Date.now() / 1000 - started;
@@ -77,11 +77,11 @@ const store = {
   },
 
   /** What the key of a running episode says of it. */
-  unfinished(key) {
+  unfinished(key, phase) {
     const [suite, task_id, lane, round, sample] = key.split("|");
     const place = /-r\d+-w(\d+)/.exec(lane);
     const series = lane.replace(/-r\d+-w\d+/, "");
-    return { suite, task_id, lane, series, phase: "learn", round: Number(round), sample: Number(sample), world: Number(place?.[1] ?? 0), experience: "", outcome: "running", skills_loaded: 0, skills_written: 0, tokens: 0, time: 0 };
+    return { suite, task_id, lane, series, phase, round: Number(round), sample: Number(sample), world: Number(place?.[1] ?? 0), experience: "", outcome: "running", skills_loaded: 0, skills_written: 0, tokens: 0, time: 0 };
   },
 
   /** Adds an episode, or replaces what was known of it; returns its place. */
