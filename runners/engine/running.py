@@ -74,8 +74,9 @@ def remove_running(run: Path) -> None:
 
 
 async def _write_often(path: Path, activities: Activities) -> None:
+    own = anyio.CapacityLimiter(1)  # tools that block must not hold it up
     while True:
-        seconds = await anyio.to_thread.run_sync(_write, path, activities)
+        seconds = await anyio.to_thread.run_sync(_write, path, activities, limiter=own)
         await anyio.sleep(min(max(PERIOD, seconds / _SHARE), STALE / 3))
 
 

@@ -73,7 +73,7 @@ class Runs:
         return rows
 
     def _look(self) -> None:
-        found = sorted(_run_folders(self.root), key=lambda run: (run / "run.json").stat().st_mtime, reverse=True)
+        found = sorted(_run_folders(self.root), key=_written, reverse=True)
         names = {_name(self.root, folder): folder for folder in found}
         self._readers = {name: self._readers.get(name) or RunReader(folder) for name, folder in names.items()}
         self._looked = time.monotonic()
@@ -81,6 +81,13 @@ class Runs:
 
 def _name(root: Path, folder: Path) -> str:
     return str(folder.relative_to(root)) if folder != root else folder.resolve().name
+
+
+def _written(run: Path) -> float:
+    try:
+        return (run / "run.json").stat().st_mtime
+    except OSError:  # removed meanwhile
+        return 0.0
 
 
 def _run_folders(root: Path) -> list[Path]:

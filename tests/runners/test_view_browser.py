@@ -43,8 +43,23 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Open]:
-    """Opens the view; at the end nothing was complained of, and nothing was asked of any other address."""
+def run(tmp_path: Path) -> Path:
+    """40 episodes in two arms, of 60."""
+    done = [lesson(n, arm, arm == "on" and n > 2) for n in range(20) for arm in ("off", "on")]
+    return make_run(tmp_path / "runs" / "lessons", done, wanted=60)
+
+
+@pytest.fixture
+def address(run: Path) -> Iterator[str]:
+    with serving(run.parent) as address:
+        yield address
+
+
+@pytest.fixture
+def open_page(browser: Any, address: str) -> Iterator[Open]:
+    """Opens the view, and closes it before the server of `address` ends. At the end nothing was complained of, and
+    nothing was asked of any other address."""
+    del address
     complaints: list[str] = []
     contexts = []
 
@@ -52,7 +67,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         context = browser.new_context(viewport={"width": width, "height": 844}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda said: complaints.append(f"console: {said.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
@@ -67,19 +82,6 @@ def open_page(browser: Any) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert complaints == []
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """40 episodes in two arms, of 60."""
-    done = [lesson(n, arm, arm == "on" and n > 2) for n in range(20) for arm in ("off", "on")]
-    return make_run(tmp_path / "runs" / "lessons", done, wanted=60)
-
-
-@pytest.fixture
-def address(run: Path) -> Iterator[str]:
-    with serving(run.parent) as address:
-        yield address
 
 
 def shown(page: Any, text: str, inside: str = "body") -> None:
@@ -116,6 +118,19 @@ def test_a_running_episode_appears_grows_and_ends_without_a_reload(open_page: Op
     assert "solved" in page.locator("#rows .row", has_text="t77").inner_text()
 
 
+def test_a_button_can_be_pressed_slowly_while_the_run_goes_on(open_page: Open, address: str, run: Path) -> None:
+    set_running(run, in_progress("t77", "model", 37, "I look at it."))
+    page = open_page(address)
+    page.locator("#running button").hover()
+    page.mouse.down()
+    set_running(run, in_progress("t77", "command", 3, "I look at it."))
+    with page.expect_response(re.compile("api/now")):
+        pass
+    page.wait_for_timeout(500)
+    page.mouse.up()
+    shown(page, "I look at it.", "#viewer")
+
+
 def test_the_longest_wait_is_first_in_the_panel_and_in_the_list(open_page: Open, address: str, run: Path) -> None:
     set_running(run, in_progress("short", "model", 3), in_progress("long", "verifier", 300))
     page = open_page(address)
@@ -137,7 +152,7 @@ def test_the_episodes_of_a_killed_process_are_stopped(open_page: Open, address: 
 
 
 def test_a_run_at_a_hanging_endpoint_is_named_and_stopped_once_it_is_killed(open_page: Open, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
+    runs = tmp_path / "others"
     runs.mkdir()
     with running(FakeOpenAIServer(hang)) as endpoint, processes() as start, serving(runs) as address:
         page = open_page(address)
@@ -246,8 +261,8 @@ def test_light_and_dark(open_page: Open, address: str) -> None:
 
 
 def test_ten_thousand_episodes_are_a_screen_of_rows(open_page: Open, tmp_path: Path) -> None:
-    make_run(tmp_path / "runs" / "large", [lesson(n, "on", True) for n in range(10_000)])
-    with serving(tmp_path / "runs") as address:
+    make_run(tmp_path / "others" / "large", [lesson(n, "on", True) for n in range(10_000)])
+    with serving(tmp_path / "others") as address:
         page = open_page(address)
         shown(page, "10.0k of 10.0k episodes", "#count")
         assert page.locator("#rows .row").count() < 60
@@ -257,7 +272,7 @@ def test_ten_thousand_episodes_are_a_screen_of_rows(open_page: Open, tmp_path: P
 
 
 def test_hostile_texts_are_texts(open_page: Open, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "runs" / "a <img src=x onerror=alert(1)>")
+    run = make_run(tmp_path / "others" / "a <img src=x onerror=alert(1)>")
     for number, attack in enumerate(ATTACKS):
         write = SkillWrite("create", attack, attack, "review", "e", "m", "s")
         turns = (

@@ -1,6 +1,7 @@
 """What runs is on the disk for other processes and named in the terminal, and what was killed does not count as
 running."""
 
+import io
 import json
 import os
 import signal
@@ -15,12 +16,13 @@ import msgspec
 import pytest
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
+from rich.console import Console
 from view_runs import hang, options, processes, wait_for
 
 from hermes_lab.activity import EPISODE_ROOM, MESSAGE_ROOM, ROOM, Activities
 from hermes_lab.runners.engine.running import STALE, RunningFile, read_running
 from hermes_lab.runners.engine.tally import Tally
-from hermes_lab.runners.progress import Plain
+from hermes_lab.runners.progress import LiveTable, Plain
 from hermes_lab.types import Message, ToolCall, ToolResult
 
 CALL = {"name": "terminal", "arguments": json.dumps({"command": "sleep 600"})}
@@ -182,3 +184,14 @@ def test_lines_name_a_waiting_episode_and_not_every_second(stack: ExitStack, mon
     monkeypatch.setattr(plain._ended, "wait", lambda seconds: next(beats, True))
     plain._beat()
     assert [line.startswith("oldest") for line in lines] == [True, False, True]
+
+
+def test_the_live_table_names_a_waiting_episode(stack: ExitStack) -> None:
+    tally = Tally([])
+    activity = stack.enter_context(tally.activities.episode("suite|[t]|on|0|0", "t", "on"))
+    activity.wait_for("review")
+    activity.since -= 60
+    out = io.StringIO()
+    with LiveTable(tally, Console(file=out, width=140, force_terminal=True)):
+        pass
+    assert "oldest: suite|[t]|on|0|0: waiting for its review for 1:00" in out.getvalue()

@@ -106,10 +106,12 @@ def processes() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         started.append(process)
         return process
 
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
 
 
 def wait_for(found: Callable[[], T], process: subprocess.Popen[str]) -> T:

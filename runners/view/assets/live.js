@@ -8,11 +8,13 @@ const live = {
   runs: [],
   chosen: "",
   turn: 0,
+  held: false, // a button that is replaced while it is pressed would not be clicked
 
   async tick() {
     const { turn } = this;
     try {
       const { runs, run } = await ask("now", { run: this.chosen, from: store.next, begun: store.begun });
+      for (let waited = 0; this.held && waited < 100; waited++) await new Promise((resume) => setTimeout(resume, 50));
       if (turn !== this.turn) return; // another run was chosen meanwhile
       $("connection").textContent = "";
       this.runs = runs;
@@ -152,6 +154,9 @@ function followHash() {
 }
 
 addEventListener("hashchange", followHash);
+addEventListener("pointerdown", () => (live.held = true));
+for (const end of ["click", "pointercancel", "dragend"]) addEventListener(end, () => (live.held = false));
+addEventListener("pointerup", () => setTimeout(() => (live.held = false)));
 store.open();
 table.open();
 filters.open();

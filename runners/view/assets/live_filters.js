@@ -61,7 +61,7 @@ const filters = {
   offer() {
     for (const name of FILTERS) {
       const select = $(`filter-${name}`);
-      const values = store.names[name]?.map((value) => value) ?? [...new Set(store.columns[name])].sort((a, b) => a - b).map(String);
+      const values = store.names[name] ?? [...new Set(store.columns[name])].sort((a, b) => a - b).map(String);
       const there = new Set([...select.options].map((option) => option.value));
       if (values.every((value) => there.has(value)) && values.length === there.size - 1) continue;
       const chosen = select.value;
@@ -83,6 +83,7 @@ const filters = {
     else if (query) wanted.push((n) => store.lower[store.columns.task_id[n]].includes(query));
     const found = Array.from({ length: store.count }, (_, n) => n).filter((n) => wanted.every((test) => test(n)));
     table.set(found);
-    $("count").textContent = `${store.complete ? "" : "reading; "}${count(found.length)} of ${count(store.count)} episodes`;
+    const told = `${store.complete ? "" : "reading; "}${count(found.length)} of ${count(store.count)} episodes`;
+    if ($("count").textContent !== told) $("count").textContent = told; // else it would be read out again
   },
 };
