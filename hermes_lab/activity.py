@@ -44,11 +44,12 @@ class Activity:
     `messages` is the agent's own list, which grows; `turn` counts its model calls.
     """
 
-    __slots__ = ("key", "lane", "messages", "phase", "since", "started", "state", "task", "turn")
+    __slots__ = ("_kept", "key", "lane", "messages", "phase", "since", "started", "state", "task", "turn")
 
     def __init__(self, key: str = "", task: str = "", lane: str = "", phase: Phase = "learn") -> None:
         self.key, self.task, self.lane, self.phase = key, task, lane, phase
         self.messages: list[Message] = []
+        self._kept: tuple[tuple[int, int, int], list[Message]] = (0, 0, 0), []  # most episodes wait between two looks
         self.turn = 0
         self.state: State = "sandbox"
         self.started = self.since = time.time()
@@ -61,7 +62,7 @@ class Activity:
     def at_once(self, room: int) -> Running:
         """The episode now, with the newest messages, of about `room` characters."""
         messages = self.messages.copy() if room else []  # a copy, since another thread may add to it
-        kept = _newest(messages, room)
+        kept = self._newest(messages, room) if room else []
         return Running(
             key=self.key,
             task=self.task,
@@ -74,6 +75,14 @@ class Activity:
             left_out=len(messages) - len(kept),
             messages=kept,
         )
+
+    def _newest(self, messages: Sequence[Message], room: int) -> list[Message]:
+        what = id(self.messages), len(messages), room
+        known, kept = self._kept
+        if known != what:
+            kept = _newest(messages, room)
+            self._kept = what, kept
+        return kept
 
 
 class Activities:
@@ -97,7 +106,8 @@ class Activities:
         """All running episodes, those of this process without `messages` if none are wanted. May be called in another
         thread than that of the episodes."""
         here = list(self._here.values())
-        room = min(EPISODE_ROOM, ROOM // max(len(here), 1)) if messages else 0
+        rounded = 1 << max(len(here) - 1, 0).bit_length()  # so that the room seldom changes
+        room = min(EPISODE_ROOM, ROOM // rounded) if messages else 0
         return [*(activity.at_once(room) for activity in here), *self.elsewhere]
 
 

@@ -39,11 +39,13 @@ def activity_rows(folder: Path) -> list[str]:
             one.wait_for("model")
         change = (time.perf_counter() - started) / 100_000
         path = folder / "running" / "1.json"
-        seconds = min(running._write(path, activities) for _ in range(5))
+        first, *rest = (running._write(path, activities) for _ in range(6))
+        seconds = min(rest)
     period = max(running.PERIOD, seconds / running._SHARE)
     return [
         f"a change of what an episode waits for: {1e6 * change:.2f} us",
-        f"one file of {AT_ONCE:,} episodes ({path.stat().st_size / 1e6:.1f} MB): {1e3 * seconds:.0f} ms of CPU, "
+        f"one file of {AT_ONCE:,} episodes ({path.stat().st_size / 1e6:.1f} MB): {1e3 * first:.0f} ms of CPU if all "
+        f"have new messages, {1e3 * seconds:.0f} ms if none has, "
         f"every {period:.1f} s: {seconds / period:.1%} of a core",
     ]
 
