@@ -4,7 +4,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Literal
 import anyio.to_thread
 import msgspec
 
+from hermes_lab.activity import Activities, Activity
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, summariser_of
 from hermes_lab.agent.prompt import system_prompt
@@ -76,6 +77,8 @@ class RolloutContext:
     """What grades answers by a rubric (`judge`)."""
     workspaces: Path | None = None
     """Where workspaces are kept (`run.keep_workspaces`)."""
+    activities: Activities = field(default_factory=Activities, repr=False, compare=False)
+    """What the rollouts are doing now."""
 
     def model_for(self, task: Task) -> ModelClient:
         """The model as it works on that task."""
@@ -150,7 +153,8 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     outcome, error = None, None
     failed: tuple[Judgement, ...] = ()
     try:
-        outcome = await _roll_out(context, spec, knowledge)
+        with context.activities.episode(spec.key, spec.task.id, spec.lane, spec.phase) as activity:
+            outcome = await _roll_out(context, spec, knowledge, activity)
     except InfraError as failure:
         error = EpisodeError(kind=failure.kind, message=str(failure), detail=traceback_of(failure))
         failed = (failure.judgement,) if isinstance(failure, JudgeError) else ()
@@ -164,7 +168,7 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
     return _record(context, spec, knowledge, outcome, error, started_at, seconds, failed)
 
 
-async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Outcome:
+async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge, activity: Activity) -> Outcome:
     config, task = context.config, spec.task
     model = context.model_for(task)
     name = model.identity.name
@@ -191,7 +195,15 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
             _toolsets(context, spec), tool_context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
         )
         summariser = summariser_of(config, context.auxiliary)
-        agent = Agent(model, toolbox, config.agent, [system(toolbox)], config.model.price, summariser=summariser)
+        agent = Agent(
+            model,
+            toolbox,
+            config.agent,
+            [system(toolbox)],
+            config.model.price,
+            summariser=summariser,
+            activity=activity,
+        )
         delegation.serve(agent, toolbox)
         trajectory, judged = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, session)
         verdicts = judged.verdicts
@@ -199,6 +211,7 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
         review_record = None
         if _review_is_due(spec, knowledge, trajectory, observation, config.skills):
             review_record = await review(agent, toolbox, verdicts, config.skills)
+        activity.wait_for("sandbox")
     names = tuple(skill.name for skill in listed)
     loaded = tuple(dict.fromkeys(skills.loaded))
     used = SkillUse(
@@ -275,6 +288,7 @@ async def _submissions(
             stop = await agent.submit(turn.message)
         trajectory = agent.trajectory(stop)
         sandbox, submission = toolbox.context.sandbox, Submission(trajectory.final_response, len(judged.verdicts) + 1)
+        agent.activity.wait_for("verifier")
         if context.workspaces:  # before the verifier, which may leave files such as caches
             kept = await keep_workspace(sandbox, context.workspaces, context.config.run.workspace_mb)
             judged = replace(judged, workspaces=(*judged.workspaces, kept))

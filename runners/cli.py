@@ -38,6 +38,7 @@ from hermes_lab.runners.commands import (
     summary,
     tools,
     train,
+    view,
 )
 
 app = typer.Typer(
@@ -62,6 +63,7 @@ for module in (
     audit,
     power,
     report,
+    view,
     export,
     suites,
     tools,

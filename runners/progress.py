@@ -14,10 +14,13 @@ from rich.text import Text
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.tally import Quiet, Tally, endings_of, share
 
+_BEAT = 15
+"""Seconds between two lines."""
+
 
 @dataclass
 class Plain(Quiet):
-    """Prints a line at every 10 % of the episodes, and every 15 seconds."""
+    """Prints a line at every 10 % of the episodes and every 15 seconds, and names episodes that wait long."""
 
     say: Callable[[str], None]
     _tenths: int = 0
@@ -43,8 +46,16 @@ class Plain(Quiet):
             self.say(self.tally.headline())
 
     def _beat(self) -> None:
-        while not self._ended.wait(15):
-            self.say(self.tally.headline())
+        beats = 0
+        told = -_BEAT
+        while not self._ended.wait(1):
+            beats += 1
+            if beats % _BEAT == 0:
+                self.say(self.tally.headline())
+            if beats - told >= _BEAT and (waiting := self.tally.waiting()):
+                told = beats
+                for line in waiting:
+                    self.say(line)
 
 
 class LiveTable(Quiet):
@@ -93,7 +104,7 @@ class LiveTable(Quiet):
     def _headline(self) -> str:
         error = f"\nlast error: {self.tally.last_error}" if self.tally.last_error else ""
         warning = f"\nwarning: {early}" if (early := self.tally.early_warning) else ""
-        return self.tally.headline() + error + warning
+        return "\n".join([self.tally.headline() + error + warning, *self.tally.waiting()])
 
 
 class NotebookTable(LiveTable):

@@ -35,7 +35,10 @@ from hermes_lab.records import read_episodes, write_atomic
 
 CAP = 50 * 1024 * 1024
 """Bytes of trajectories in a page."""
-SCRIPTS = ("text.js", "store.js", "align.js", "steps.js", "viewer.js", "table.js", "search.js", "app.js")
+SCRIPTS = (
+    *("text.js", "store.js", "align.js", "steps.js", "viewer.js", "columns.js", "table.js", "search.js", "keys.js"),
+    "app.js",
+)
 """Concatenated in this order into one script."""
 SECTIONS = {
     "verdict": "Verdict",

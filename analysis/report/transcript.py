@@ -24,7 +24,7 @@ def transcript(episode: Episode) -> dict[str, Any]:
         error=f"{episode.error.kind}: {episode.error.message}\n{episode.error.detail}".rstrip()
         if episode.error
         else "",
-        items=list(_conversation(episode.trajectory, episode.verdicts)),
+        items=list(conversation(episode.trajectory, episode.verdicts)),
         stop=episode.trajectory.stop_reason if episode.trajectory else "",
         triggers=episode.task.triggers,
         listed=skills.listed,
@@ -34,12 +34,12 @@ def transcript(episode: Episode) -> dict[str, Any]:
         writes=[_skill_write(write) for write in (*skills.writes, *(review.writes if review else ()))],
         notes=[_note(note) for note in (*episode.memory.writes, *(review.memory if review else ()))],
         children=[_child(child) for child in episode.children],
-        review=list(_conversation(review.trajectory)) if review else [],
+        review=list(conversation(review.trajectory)) if review else [],
         review_error=review.error.message if review and review.error else "",
     )
 
 
-def _conversation(trajectory: Trajectory | None, verdicts: tuple[Verdict, ...] = ()) -> Iterator[Item]:
+def conversation(trajectory: Trajectory | None, verdicts: tuple[Verdict, ...] = ()) -> Iterator[Item]:
     """Items of a conversation; each verdict precedes the turn with its feedback, the last ones are at the end."""
     told = 0
     steps = {step.message: step for step in trajectory.steps} if trajectory else {}
@@ -96,7 +96,7 @@ def _note(note: MemoryWrite) -> Item:
 def _child(child: Child) -> Item:
     return _filled(
         goal=child.goal,
-        items=list(_conversation(child.trajectory)),
+        items=list(conversation(child.trajectory)),
         error=child.error.message if child.error else "",
         children=[_child(grandchild) for grandchild in child.children],
     )

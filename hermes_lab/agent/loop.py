@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 import anyio
 import msgspec
 
+from hermes_lab.activity import Activity
 from hermes_lab.agent.compress import Context
 from hermes_lab.agent.repeats import Repeats
 from hermes_lab.agent.tokens import TokenTrace
@@ -48,7 +49,7 @@ class Agent:
 
     `messages` is the full conversation; `context` is the part that the model sees after compression by `summariser`.
     `cost` is the cost of all model calls at `model.price`. A child's spending also counts towards the budget of its
-    `parent`, and both budgets end together.
+    `parent`, and both budgets end together. `activity` says what it waits for.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Agent:
         price: PriceConfig | None = None,
         parent: "Agent | None" = None,
         summariser: Summariser | None = None,
+        activity: Activity | None = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
@@ -70,6 +72,8 @@ class Agent:
         self._deadline = time.monotonic() + config.max_seconds
         self._trace = TokenTrace()
         self.messages = list(messages)
+        self.activity = activity or Activity()
+        self.activity.messages = self.messages
         self.context = Context(self.messages, config)
         self.steps: list[Step] = []
         self.usage = Usage()
@@ -150,11 +154,14 @@ class Agent:
         return then.answers
 
     async def _run_live(self, calls: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        self.activity.wait_for("command")
         with anyio.move_on_after(self._deadline - time.monotonic()):
             return await self._toolbox.run_all(calls)
         return [_unanswered(call, "stopped: the time is used up", executed=True) for call in calls]
 
     async def _call_model(self) -> Generation:
+        self.activity.turn = len(self.steps) + 1
+        self.activity.wait_for("model")
         if self.context.is_large():
             await self.compress()
         try:

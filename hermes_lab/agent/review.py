@@ -57,6 +57,8 @@ async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], co
     started = time.monotonic()
     context = _review_context(toolbox.context, config)
     fork = agent.fork(toolbox.allow(REVIEW_TOOLS, context), max_iterations=config.review_iterations)
+    agent.activity.messages = fork.messages
+    agent.activity.wait_for("review")
     stop: StopReason = "failed"
     error = None
     try:

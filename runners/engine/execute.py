@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio.from_thread import start_blocking_portal
 
+from hermes_lab.activity import Activities
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import open_auxiliary, open_models
@@ -29,6 +30,7 @@ from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_fold
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.runners.engine.plan import Command, Lane, tasks_digest
+from hermes_lab.runners.engine.running import shown_running
 from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
@@ -206,11 +208,17 @@ async def _run(
         ):
             digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
             kept = folder / FOLDER if config.run.keep_workspaces else None
+            tally.activities = activities = Activities()
             contexts = [
-                RolloutContext(config, digest, plan.suite, model, sandbox, web, auxiliary, judge, kept)
+                RolloutContext(
+                    config, digest, plan.suite, model, sandbox, web, auxiliary, judge, kept, activities=activities
+                )
                 for model in models
             ]
-            async with open_executor(config, contexts, adapters, say) as run_episode:
+            async with (
+                open_executor(config, contexts, adapters, say) as run_episode,
+                shown_running(folder, activities),
+            ):
                 with listener.progress(tally) as progress, relay_logs(say, named=plan.wanted > 1):
                     await run_lanes(contexts, plan.lanes, folder, done, progress, tally.budget, run_episode)
 

@@ -2,15 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import anyio
 import anyio.abc
 import msgspec
 
+from hermes_lab.activity import Running
 from hermes_lab.errors import WorkerError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.weights import Say
 from hermes_lab.rollout import RolloutContext, RolloutSpec, errored_episode, now
+from hermes_lab.runners.engine.running import PERIOD
 from hermes_lab.runners.engine.worker import encode_request
 from hermes_lab.types import Episode
 
@@ -19,6 +22,8 @@ _TRIES = 3
 the workers, counts as errored; a resume runs it again."""
 _START_SECONDS = 120.0
 """How long to wait for the first worker."""
+_ANSWER_SECONDS = 5.0
+"""How long a worker may take to say what it does."""
 _CLOSE_SECONDS = 15.0
 """How long workers may take to close their sandboxes before they are killed."""
 
@@ -39,6 +44,10 @@ class Connection(ABC):
     async def ask(self, number: int, request: bytes) -> bytes:
         """Calls `Worker.run_episode`; cancelling the call cancels the rollout. Raises `WorkerGone` if the worker is
         gone, and `WorkerError` for any other failure."""
+
+    @abstractmethod
+    async def running(self) -> bytes:
+        """`Worker.running`, perhaps of a moment ago. Raises `WorkerGone` where the worker is gone."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -67,6 +76,7 @@ class Pool:
         room: Callable[[], str] = str,
     ) -> None:
         self._numbers = {id(context): number for number, context in enumerate(contexts)}
+        self._activities = contexts[0].activities
         self._tasks = tasks
         self._start = start
         self._say = say
@@ -81,6 +91,7 @@ class Pool:
         for _ in range(count):
             self._tasks.start_soon(self._add_worker)
         await self._least_busy()
+        self._tasks.start_soon(self._watch)
 
     async def run_episode(self, context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
         """Runs `hermes_lab.rollout.run_episode` on a worker. Raises `WorkerError` if no worker is left."""
@@ -145,6 +156,20 @@ class Pool:
             self._notify()
         if self._failure and self._workers:
             self._say(f"running with fewer workers: {self._failure}")
+
+    async def _watch(self) -> None:
+        """Asks all workers now and then what their rollouts are doing."""
+        while True:
+            told: dict[Connection, list[Running]] = {}
+            async with anyio.create_task_group() as asking:
+                for worker in self._workers:
+                    asking.start_soon(self._ask_running, worker, told)
+            self._activities.elsewhere = [episode for worker in told for episode in told[worker]]
+            await anyio.sleep(PERIOD)
+
+    async def _ask_running(self, worker: Connection, told: dict[Connection, list[Running]]) -> None:
+        with suppress(WorkerGone), anyio.move_on_after(_ANSWER_SECONDS):
+            told[worker] = msgspec.json.decode(await worker.running(), type=list[Running])
 
     def _replace(self, worker: Connection) -> None:
         if worker not in self._workers:

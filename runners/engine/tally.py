@@ -3,15 +3,28 @@
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hermes_lab.activity import Activities, Running, State
 from hermes_lab.analysis.summaries.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.types.episode import Phase
+
+LONG = 10.0
+"""Seconds after which it is said what a running episode waits for."""
+NAMED = 3
+"""Episodes of which it is said."""
+WAITS_FOR: Mapping[State, str] = {
+    "sandbox": "its sandbox",
+    "model": "the model",
+    "command": "a command",
+    "verifier": "the verifier",
+    "review": "its review",
+}
 
 
 @dataclass
@@ -41,6 +54,7 @@ class Tally:
                 self.arms[arm_of(lane.name, "heldout")].wanted += lane.measured
         self.budget = budget or Budget()
         self.last_error = ""
+        self.activities = Activities()
         self.start()
 
     def start(self) -> None:
@@ -102,6 +116,13 @@ class Tally:
                 parts.append(f"about {clock(elapsed / fresh * left)} left")
         return ", ".join(parts)
 
+    def waiting(self) -> list[str]:
+        """A line for each of the episodes that wait longest, if that is long."""
+        now = time.time()
+        long = [episode for episode in self.activities.now(messages=False) if now - episode.since >= LONG]
+        long.sort(key=lambda episode: episode.since)
+        return [waiting_line(episode, now) for episode in long[:NAMED]]
+
     def total(self, name: str) -> int:
         """One count over all arms."""
         return sum(getattr(arm, name) for arm in self.arms.values())
@@ -148,6 +169,13 @@ class Quiet:
 
 def _rate(per_second: float) -> str:
     return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"
+
+
+def waiting_line(episode: Running, now: float) -> str:
+    """`oldest: ledger|w3-07|on|0|0: turn 4, waiting for the model for 0:37`."""
+    turn = f"turn {episode.turn}, " if episode.turn else ""
+    waits = f"{turn}waiting for {WAITS_FOR[episode.state]} for {clock(now - episode.since)}"
+    return f"oldest: {episode.key}: {waits}"
 
 
 def share(part: int, whole: int) -> str:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import cast
 
 import anyio
+import anyio.to_thread
 import msgspec
 
+from hermes_lab.activity import Activities
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
@@ -65,6 +67,7 @@ class Worker:
         os.environ.update(setup.environment)
         self._setup = setup
         self._contexts: list[RolloutContext] = []
+        self._activities = Activities()
         self._opened, self._closing, self._closed = anyio.Event(), anyio.Event(), anyio.Event()
         self._rollouts: set[anyio.CancelScope] = set()
         self._left = anyio.Event()
@@ -93,7 +96,16 @@ class Worker:
                 setup = self._setup
                 self._contexts = [
                     RolloutContext(
-                        config, setup.digest, setup.suite, model, sandbox, web, auxiliary, judge, setup.workspaces
+                        config,
+                        setup.digest,
+                        setup.suite,
+                        model,
+                        sandbox,
+                        web,
+                        auxiliary,
+                        judge,
+                        setup.workspaces,
+                        activities=self._activities,
                     )
                     for model in models
                 ]
@@ -124,6 +136,10 @@ class Worker:
                 self._rollouts.discard(scope)
                 self._left.set()
         return None
+
+    async def running(self) -> bytes:
+        """What its rollouts are doing now: a list of `Running`, as JSON."""
+        return await anyio.to_thread.run_sync(lambda: msgspec.json.encode(self._activities.now()))
 
     async def close(self) -> None:
         """Cancels all rollouts, waits for their sandboxes to close, and closes the models."""

@@ -54,8 +54,14 @@ class Logged(msgspec.Struct, tag=True):
     episode: str
 
 
+class Working(msgspec.Struct, tag=True):
+    """What the worker's rollouts are doing: `Worker.running`."""
+
+    episodes: bytes
+
+
 ToWorker = Run | Cancel | Close
-ToDriver = Ready | Finished | Logged
+ToDriver = Ready | Finished | Logged | Working
 GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError)
 """Errors raised by reading from a process that has ended."""
 

@@ -110,6 +110,7 @@ class _ProcessConnection(Connection):
         self._ready, self._gone = anyio.Event(), anyio.Event()
         self._sending = anyio.CancelScope(shield=True)
         self._failure = ""
+        self._running = b"[]"
 
     async def ready(self) -> str:
         """Waits until rollouts can start. Returns "", or the reason why they cannot. Raises `WorkerGone` if the process
@@ -137,6 +138,9 @@ class _ProcessConnection(Connection):
         if call.reply.failure:
             raise WorkerError(call.reply.failure)
         return call.reply.episode
+
+    async def running(self) -> bytes:
+        return self._running
 
     async def close(self) -> None:
         self._send(frames.Close())
@@ -186,6 +190,8 @@ class _ProcessConnection(Connection):
                 if waiting := self._calls.get(call):  # otherwise the call was cancelled meanwhile
                     waiting.reply = message
                     waiting.answered.set()
+            case frames.Working(episodes):
+                self._running = episodes
             case frames.Logged(name, level, text, episode):
                 with episode_context(episode):
                     logging.getLogger(name).log(level, "%s", text)

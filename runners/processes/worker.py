@@ -14,6 +14,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectSendStream
 
 from hermes_lab.runners.engine.log_relay import COMPILER, current_episode
+from hermes_lab.runners.engine.running import PERIOD
 from hermes_lab.runners.engine.worker import Setup, Worker
 from hermes_lab.runners.processes import frames
 
@@ -64,6 +65,7 @@ class _Server:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._worker.serve)
             tasks.start_soon(self._report_ready)
+            tasks.start_soon(self._report_running)
             async for message in frames.messages(received, msgspec.msgpack.Decoder(frames.ToWorker)):
                 match message:
                     case frames.Run():
@@ -75,9 +77,19 @@ class _Server:
                     case frames.Close():
                         break
             await self._worker.close()
+            tasks.cancel_scope.cancel()
 
     async def _report_ready(self) -> None:
         self._outbox.send_nowait(frames.Ready(await self._worker.ready()))
+
+    async def _report_running(self) -> None:
+        before = b""
+        while True:
+            now = await self._worker.running()
+            if now != before:
+                self._outbox.send_nowait(frames.Working(now))
+            before = now
+            await anyio.sleep(PERIOD)
 
     async def _run(self, request: frames.Run, scope: anyio.CancelScope) -> None:
         reply = frames.Finished(request.call)

@@ -115,6 +115,13 @@ class _RayConnection(Connection):
             raise WorkerError(one_line(error)) from None
         return line
 
+    async def running(self) -> bytes:
+        try:
+            episodes: bytes = await self._actor.running.remote()
+        except RayError as error:
+            raise WorkerGone(one_line(error)) from None
+        return episodes
+
     async def close(self) -> None:
         with suppress(RayError):
             await self._actor.close.remote()

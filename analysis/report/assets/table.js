@@ -1,20 +1,6 @@
-// The list of episodes: only the rows in sight are elements, so that ten thousand scroll like ten.
+// The list of episodes, whose COLUMNS a page defines: only the rows in sight are elements, so that ten thousand scroll like ten.
 
 const ROW = 32;
-const COLUMNS = [
-  ["task", (n) => store.get("task_id", n), "mono grow"],
-  ["arm", (n) => store.get("series", n), "arm"],
-  ["world", (n) => store.get("world", n), "figure"],
-  ["round", (n) => `${store.get("round", n)}${store.get("phase", n) === "heldout" ? " held out" : ""}`, "figure"],
-  ["outcome", (n) => store.get("outcome", n), "outcome"],
-  ["pair", (n) => store.get("change", n), "change"],
-  ["loaded", (n) => store.get("skills_loaded", n) || "", "figure"],
-  ["wrote", (n) => store.get("skills_written", n) || "", "figure"],
-  ["tokens", (n) => (store.get("tokens", n) ? count(store.get("tokens", n)) : ""), "figure"],
-  ["time", (n) => duration(store.get("time", n)), "figure"],
-];
-const SORTED_BY = ["task_id", "series", "world", "round", "outcome", "change", "skills_loaded", "skills_written", "tokens", "time"];
-
 const table = {
   shown: [],
   chosen: 0,

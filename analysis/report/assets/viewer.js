@@ -24,6 +24,20 @@ const viewer = {
     setHash(left, right);
   },
 
+  /** Draws again what is open, where one of its episodes has gone on; the reader's place stays. */
+  async redraw() {
+    const turn = this.turn;
+    const [a, b] = await Promise.all([this.left, this.right].map((n) => (n < 0 ? null : store.trajectory(n))));
+    if (turn !== this.turn || !this.open) return;
+    const box = $("viewer");
+    const top = box.scrollTop;
+    const atEnd = box.scrollHeight - top - box.clientHeight < 40;
+    const unfolded = [...box.querySelectorAll("details")].map((details) => details.open);
+    this.draw(a, b);
+    box.querySelectorAll("details").forEach((details, at) => (details.open = Boolean(unfolded[at])));
+    box.scrollTop = atEnd ? box.scrollHeight : top;
+  },
+
   /** The side before on the left, the one after on the right; the episode asked for is one of them. */
   besides(n) {
     const all = store.counterparts(n).filter((each) => each !== n);
@@ -104,8 +118,9 @@ const viewer = {
       if (n < 0) return el("div", { class: "side" }, choice);
       const outcome = store.get("outcome", n);
       return el("div", { class: "side" }, choice,
-        el("p", {}, el("b", { class: tone(outcome) }, outcome), ` · n = ${store.get("experience", n)} · ${duration(store.get("time", n))}${store.get("tokens", n) ? ` · ${count(store.get("tokens", n))} tokens` : ""}${trajectory?.stop ? ` · ended: ${trajectory.stop}` : ""}`),
+        el("p", {}, el("b", { class: tone(outcome) }, outcome), `${store.get("experience", n) === "" ? "" : ` · n = ${store.get("experience", n)}`} · ${duration(store.get("time", n))}${store.get("tokens", n) ? ` · ${count(store.get("tokens", n))} tokens` : ""}${trajectory?.stop ? ` · ended: ${trajectory.stop}` : ""}`),
         trajectory ? skillsOf(trajectory) : el("p", { class: "none" }, "This trajectory is not in the page: `hermes-lab show` has it whole."),
+        trajectory?.left_out ? el("p", { class: "note" }, `The first ${trajectory.left_out} messages are shown once the episode has ended.`) : null,
         trajectory?.error ? el("pre", { class: "bad" }, trajectory.error) : null);
     };
     return el("div", { class: this.right < 0 ? "sides single" : "sides" }, side(this.left, a, 0), all.length > 1 || this.right >= 0 ? side(this.right, b, 1) : null);
