@@ -14,6 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from hermes_lab.config.schema import Section
 from hermes_lab.config.sources import load_section
+from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
 from hermes_lab.records import write_atomic
@@ -44,7 +45,7 @@ class GrpoLock(Section):
     """Optimiser steps on the groups of one round; there are total_steps / steps_per_round rounds."""
     temperature: Annotated[float, Field(gt=0)]
     """Of sampling, from the whole distribution (top_p 1). 1.0 keeps the sampler's log-probabilities the policy's."""
-    max_reply_tokens: Positive
+    max_reply_tokens: Annotated[Positive, Unit("tokens")]
     """Completion tokens of one reply."""
     clip_epsilon: Annotated[float, Field(gt=0)]
     """The ratio of new to old probability is clipped to 1 - epsilon and 1 + epsilon."""
@@ -52,7 +53,7 @@ class GrpoLock(Section):
     """Rounds that a group's policy may be older than the one that is trained; 0: on-policy only."""
     max_num_workers: Positive
     """Rollouts at once."""
-    worker_timeout: Annotated[float, Field(gt=0)]
+    worker_timeout: Annotated[float, Field(gt=0), Unit("seconds")]
     """Seconds of one rollout."""
     steps_per_eval: Annotated[int, Field(ge=0)]
     """Optimiser steps between two held-out evaluations; 0: none."""
@@ -81,13 +82,13 @@ class LockedConfig(Section):
     """Where the tokenizer and its chat template come from: `packaged`, a folder, or a hub id."""
     rollout_server_url: str
     """The server that samples rollouts for training. SFT reads logged episodes, and samples none."""
-    max_token_length: Positive
+    max_token_length: Annotated[Positive, Unit("tokens")]
     """Tokens of a training row; a longer row is refused, never cut."""
     learning_rate: Annotated[float, Field(gt=0)]
     """The peak, after a linear warm-up and before a cosine decay to 0."""
-    warmup_steps: Annotated[int, Field(ge=0)]
+    warmup_steps: Annotated[int, Field(ge=0), Unit("steps")]
     """Steps of the warm-up."""
-    total_steps: Positive
+    total_steps: Annotated[Positive, Unit("steps")]
     """Optimiser steps."""
     batch_size: Positive
     """Rows of one optimiser step."""
@@ -97,7 +98,7 @@ class LockedConfig(Section):
     """alpha of LoRA; the update is scaled by alpha / r."""
     lora_target: str
     """The modules that are adapted, as PEFT names them; `all-linear` is every linear layer but the head."""
-    save_checkpoint_interval: Positive
+    save_checkpoint_interval: Annotated[Positive, Unit("steps")]
     """Steps between two checkpoints; a killed training resumes from the last one."""
     seed: int
     """Draws the adapter's initial weights and the order of rows."""
@@ -121,7 +122,9 @@ class LockedConfig(Section):
         return self.model_dump(mode="json", exclude_none=True)
 
 
-class _LockFile(LockedConfig):
+class LockFile(LockedConfig):
+    """A lock file: the values and their digest."""
+
     digest: str = ""
 
 
@@ -190,6 +193,6 @@ def _fields(section: Section, indent: str = "") -> Iterator[str]:
 
 
 def _read(path: Path) -> tuple[LockedConfig, str]:
-    content = load_section(_LockFile, [str(path)]).model_dump()
+    content = load_section(LockFile, [str(path)]).model_dump()
     digest = content.pop("digest")
     return LockedConfig(**content), digest
