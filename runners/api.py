@@ -137,21 +137,29 @@ def plot(
     *,
     level: float | None = None,
     ax: "Axes | None" = None,
+    out: str | Path | None = None,
 ) -> "Axes":
     """Plots success against experience for each series of a frame from `load`, or of a run, and returns the axes.
 
     Points are means with 95 % intervals. `fits` are those of `fit`; a curve is drawn only if it is identified. `level`,
     such as 0.8, also marks when a curve reaches that success rate. Without `ax`, a new pyplot figure is made, which a
-    notebook shows. Raises `ConfigError` for a frame that mixes learning and held-out episodes.
+    notebook shows. `out` also writes it to a PNG, SVG or PDF file. Raises `ConfigError` for a frame that mixes learning
+    and held-out episodes, and for another kind of file.
     """
     from hermes_lab.analysis.plots.learning import plot_learning_curve
+    from hermes_lab.analysis.plots.style import check_suffix, save
 
+    if out is not None:
+        check_suffix(Path(out))
     frame, phase = _of_one_phase(episodes)
     if ax is None:
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    return plot_learning_curve(ax, frame, fits or {}, level=level, phase=phase)
+    plot_learning_curve(ax, frame, fits or {}, level=level, phase=phase)
+    if out is not None:
+        save(ax, Path(out))
+    return ax
 
 
 def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "Verdict":
