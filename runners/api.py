@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.engine.execute import Listener, RunResult, execute
+from hermes_lab.runners.engine.execute import Listener, RunResult
 from hermes_lab.runners.listener import ShownListener
 from hermes_lab.runners.plans import describe, plan_of
+from hermes_lab.runners.tracking import execute_tracked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +208,7 @@ def _run(
     progress: bool,
 ) -> Run:
     made = plan_of(command, _merged(sources), None if out is None else Path(out))
-    result = execute(made, resume=resume, listener=ShownListener() if progress else Listener())
+    result = execute_tracked(made, resume=resume, listener=ShownListener() if progress else Listener())
     return Run(result.folder, result.summary, _problem(result))
 
 

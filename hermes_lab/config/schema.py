@@ -518,6 +518,20 @@ class BudgetConfig(Section):
     """Maximum wall-clock time of one start or resume, in hours."""
 
 
+class TrackingConfig(Section):
+    """Experiment trackers that follow a run. One that fails is reported once and never harms the run."""
+
+    services: tuple[Literal["wandb", "mlflow"], ...] = ()
+    """`wandb`: Weights & Biases, offline files in the run folder unless WANDB_MODE says otherwise. `mlflow`: MLflow,
+    files in the run folder unless MLFLOW_TRACKING_URI names a server."""
+    project: Annotated[str, Field(min_length=1)] = "hermes-lab"
+    """The project of wandb, and the experiment of MLflow."""
+    name: str = ""
+    """The run's name there; empty: the name of its folder."""
+    every_seconds: Annotated[float, Field(ge=0), Unit("seconds")] = 10.0
+    """Minimum time between two rows of metrics; 0: one for every episode."""
+
+
 class RunConfig(Section):
     """The complete configuration of a run."""
 
@@ -545,6 +559,8 @@ class RunConfig(Section):
     """The experiment."""
     budget: BudgetConfig = BudgetConfig()
     """The budget."""
+    tracking: TrackingConfig = TrackingConfig()
+    """Experiment trackers."""
 
     @field_validator("auxiliary")
     @classmethod
@@ -580,9 +596,9 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     """The fields of a dumped configuration that affect results.
 
     Left out are where the run is written, where and how concurrently it executes, how its model and search service are
-    reached and retried (a server may move), the budget, and the assumptions of the power calculation.
+    reached and retried (a server may move), the budget, the trackers, and the assumptions of the power calculation.
     """
-    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary")}
+    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary", "tracking")}
     if auxiliary := content.get("auxiliary"):
         rows["auxiliary"] = _decisive_model(auxiliary)
     return rows | {
