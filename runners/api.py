@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.engine.execute import Listener, RunResult, execute
+from hermes_lab.runners.engine.execute import Listener, RunResult
 from hermes_lab.runners.listener import ShownListener
 from hermes_lab.runners.plans import describe, plan_of
+from hermes_lab.runners.tracking import execute_tracked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,17 +151,22 @@ def plot(
     *,
     level: float | None = None,
     ax: "Axes | None" = None,
+    out: str | Path | None = None,
 ) -> "Axes":
     """Plots success against experience for each series of a frame from `load`, or of a run, and returns the axes.
 
     Points are means with 95 % intervals. `fits` are those of `fit`; a curve is drawn only if it is identified. `level`,
     such as 0.8, also marks when a curve reaches that success rate. Without `ax`, a new pyplot figure is made, which a
-    notebook shows. Raises `ConfigError` for a frame that mixes learning and held-out episodes.
+    notebook shows. `out` also writes it to a PNG, SVG or PDF file. Raises `ConfigError` for a frame that mixes learning
+    and held-out episodes, and for another kind of file.
     """
     from hermes_lab.analysis.plots.learning import plot_learning_curve
+    from hermes_lab.analysis.plots.style import check_suffix, save
 
     if level is not None and not 0 < level < 1:
         raise ConfigError(f"level: give a success rate between 0 and 1, such as 0.8, not {level:g}")
+    if out is not None:
+        check_suffix(Path(out))
     frame, phase = _of_one_phase(episodes)
     if frame.empty:
         raise ConfigError("plot: there is no episode to plot")
@@ -168,7 +174,10 @@ def plot(
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    return plot_learning_curve(ax, frame, fits or {}, level=level, phase=phase)
+    plot_learning_curve(ax, frame, fits or {}, level=level, phase=phase)
+    if out is not None:
+        save(ax, Path(out))
+    return ax
 
 
 def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "Verdict":
@@ -223,7 +232,7 @@ def _run(
     progress: bool,
 ) -> Run:
     made = plan_of(command, _merged(sources), None if out is None else Path(out))
-    result = execute(made, resume=resume, listener=ShownListener() if progress else Listener())
+    result = execute_tracked(made, resume=resume, listener=ShownListener() if progress else Listener())
     return Run(result.folder, result.summary, _problem(result))
 
 

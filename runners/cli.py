@@ -19,6 +19,7 @@ from hermes_lab.runners.commands import (
     audit,
     chat,
     compare,
+    config,
     doctor,
     environments,
     experiment,
@@ -71,6 +72,7 @@ for module in (
     train,
     adapters,
     serve,
+    config,
     doctor,
 ):
     module.register(app)

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from hermes_lab.config.schema import Section
 from hermes_lab.config.sources import load_section
+from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
 from hermes_lab.records import write_atomic
@@ -44,7 +45,7 @@ class GrpoLock(Section):
     """Optimiser steps on the groups of one round; there are total_steps / steps_per_round rounds."""
     temperature: Annotated[float, Field(gt=0)]
     """Sampling temperature, with top_p 1. At 1.0 the sampler's log-probabilities are the policy's."""
-    max_reply_tokens: Positive
+    max_reply_tokens: Annotated[Positive, Unit("tokens")]
     """Maximum completion tokens per reply."""
     clip_epsilon: Annotated[float, Field(gt=0)]
     """The ratio of new to old probability is clipped to [1 - epsilon, 1 + epsilon]."""
@@ -52,8 +53,8 @@ class GrpoLock(Section):
     """Maximum age of a group's policy in rounds; 0: on-policy only."""
     max_num_workers: Positive
     """Concurrent rollouts."""
-    worker_timeout: Annotated[float, Field(gt=0)]
-    """Maximum seconds per rollout."""
+    worker_timeout: Annotated[float, Field(gt=0), Unit("seconds")]
+    """Maximum duration of a rollout."""
     steps_per_eval: Annotated[int, Field(ge=0)]
     """Optimiser steps between two held-out evaluations; 0: none."""
     eval_limit_ratio: Annotated[float, Field(gt=0, le=1)]
@@ -81,13 +82,13 @@ class LockedConfig(Section):
     """The tokenizer and its chat template: `packaged`, a folder, or a hub id."""
     rollout_server_url: str
     """The server that samples rollouts for GRPO. SFT and DPO train on logged episodes and do not use it."""
-    max_token_length: Positive
+    max_token_length: Annotated[Positive, Unit("tokens")]
     """Maximum tokens per training row; longer rows are rejected, never truncated."""
     learning_rate: Annotated[float, Field(gt=0)]
     """Peak learning rate: linear warm-up, then cosine decay to 0."""
-    warmup_steps: Annotated[int, Field(ge=0)]
+    warmup_steps: Annotated[int, Field(ge=0), Unit("steps")]
     """Warm-up steps."""
-    total_steps: Positive
+    total_steps: Annotated[Positive, Unit("steps")]
     """Optimiser steps."""
     batch_size: Positive
     """Rows per optimiser step."""
@@ -97,7 +98,7 @@ class LockedConfig(Section):
     """LoRA alpha; the update is scaled by alpha / r."""
     lora_target: str
     """PEFT's target_modules; `all-linear` is every linear layer except the head."""
-    save_checkpoint_interval: Positive
+    save_checkpoint_interval: Annotated[Positive, Unit("steps")]
     """Steps between checkpoints; a killed training resumes from the last one."""
     seed: int
     """Seed of the adapter's initial weights and the order of rows."""
@@ -121,7 +122,9 @@ class LockedConfig(Section):
         return self.model_dump(mode="json", exclude_none=True)
 
 
-class _LockFile(LockedConfig):
+class LockFile(LockedConfig):
+    """A lock file: the values and their digest."""
+
     digest: str = ""
 
 
@@ -190,6 +193,6 @@ def _fields(section: Section, indent: str = "") -> Iterator[str]:
 
 
 def _read(path: Path) -> tuple[LockedConfig, str]:
-    content = load_section(_LockFile, [str(path)]).model_dump()
+    content = load_section(LockFile, [str(path)]).model_dump()
     digest = content.pop("digest")
     return LockedConfig(**content), digest

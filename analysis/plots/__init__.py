@@ -14,7 +14,7 @@ from hermes_lab.analysis.plots.power import plot_power
 from hermes_lab.analysis.plots.recovery import plot_recovery
 from hermes_lab.analysis.plots.skills import plot_skill_tasks, plot_skill_timeline
 from hermes_lab.analysis.plots.study import plot_arms, save_study, study_figure
-from hermes_lab.analysis.plots.style import figure, png, svg
+from hermes_lab.analysis.plots.style import figure, png, save, svg
 from hermes_lab.analysis.plots.survival import plot_survival
 from hermes_lab.analysis.plots.training import PANELS, plot_training, read_metrics
 from hermes_lab.analysis.plots.transfer import plot_transfer
@@ -46,6 +46,7 @@ __all__ = [
     "plot_uplift",
     "png",
     "read_metrics",
+    "save",
     "save_learning_curve",
     "save_study",
     "study_figure",

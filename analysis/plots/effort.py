@@ -69,7 +69,17 @@ def _draw_series(ax: "Axes", rows: pd.DataFrame, taken: pd.Series, name: str, lo
         )
     middles = [(float(n_E[here].mean()), _median(took_E[here], cut_E[here])) for here in ranges(n_E)]
     at, median = np.array(middles).T
-    ax.plot(at, median, color=look.color, marker=look.marker, markersize=5, linewidth=2.2, label=name, zorder=4)
+    ax.plot(
+        at,
+        median,
+        color=look.color,
+        marker=look.marker,
+        linestyle=look.line,
+        markersize=5,
+        linewidth=2.2,
+        label=name,
+        zorder=4,
+    )
 
 
 def _median(took_E: np.ndarray, cut_E: np.ndarray) -> float:

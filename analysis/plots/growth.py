@@ -33,6 +33,7 @@ def plot_growth(ax: "Axes", growth: pd.DataFrame) -> "Axes":
             path["success"].to_numpy(float),
             color=look.color,
             marker=look.marker,
+            linestyle=look.line,
             linewidth=1.6,
             markersize=6,
             label=name,

@@ -10,9 +10,8 @@ import pandas as pd
 from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.plots import style
-from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
+from hermes_lab.analysis.plots.points import draw_points, success_points
 from hermes_lab.analysis.plots.style import INK, MUTED, PAPER, SMALL, Look
-from hermes_lab.records import write_atomic
 from hermes_lab.types.episode import Phase
 
 if TYPE_CHECKING:
@@ -49,10 +48,10 @@ def plot_learning_curve(
     series = series_of(rows)
     found = style.looks(series)
     until = float(rows["experience"].max())
-    for shift, (name, look) in zip(shifts(len(found), until), found.items(), strict=True):
+    for name, look in found.items():
         fit = fits.get(name)
         points = success_points(rows[series == name])
-        draw_points(ax, points, shift, look, _label(name, fit, level))
+        draw_points(ax, points, look, _label(name, fit, level))
         if fit and fit.identified:
             _draw_fit(ax, fit, until, look)
             if level is not None:
@@ -106,20 +105,21 @@ def learning_figure(frame: pd.DataFrame, fits: Mapping[str, Mapping[str, Fit]], 
     return figure
 
 
-def save_learning_curve(run: Path, frame: pd.DataFrame, fits: Mapping[str, Fit], *, phase: Phase = "learn") -> Path:
-    """Writes `plots/learning-curve.png`, or `heldout-curve.png`, into the run folder and returns its path."""
+def save_learning_curve(
+    run: Path, frame: pd.DataFrame, fits: Mapping[str, Fit], *, phase: Phase = "learn", path: Path | None = None
+) -> Path:
+    """Writes `path`, by default `plots/learning-curve.png` or `heldout-curve.png` in the run, and returns it."""
     figure = style.figure()
     plot_learning_curve(figure.add_subplot(), frame, fits, phase=phase)
-    path = run / "plots" / ("learning-curve.png" if phase == "learn" else "heldout-curve.png")
-    write_atomic(path, style.png(figure))
-    return path
+    default = run / "plots" / ("learning-curve.png" if phase == "learn" else "heldout-curve.png")
+    return style.save(figure, path or default)
 
 
 def _draw_fit(ax: "Axes", fit: Fit, until: float, look: Look) -> None:
     n_N = np.linspace(0.0, until, 200)
     low_N, high_N = fit.band(n_N)
     ax.fill_between(n_N, low_N, high_N, color=look.color, alpha=0.15, linewidth=0, zorder=1)
-    ax.plot(n_N, fit.predict(n_N), color=look.color, linewidth=2.2, zorder=2)
+    ax.plot(n_N, fit.predict(n_N), color=look.color, linestyle=look.line, linewidth=2.2, zorder=2)
 
 
 def _draw_level(ax: "Axes", fit: Fit, level: float, until: float, look: Look) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hermes_lab.analysis.plots.style import Look
+from hermes_lab.analysis.plots.palette import Look
 from hermes_lab.analysis.stats.intervals import Rate
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def ranges(experience: npt.NDArray[np.float64], bins: int = BINS) -> list[npt.ND
     return [groups == group for group in np.unique(groups)]
 
 
-def draw_points(ax: "Axes", points: list[Point], shift: float, look: Look, label: str) -> None:
-    """Means with Wilson 95 % bars, moved by `shift` so that bars at the same n do not overlap."""
+def draw_points(ax: "Axes", points: list[Point], look: Look, label: str) -> None:
+    """Means with Wilson 95 % bars, each at the n that the fitted curve has there."""
     from hermes_lab.analysis.plots.style import PAPER
 
     below = [point.rate.value - point.rate.interval.low for point in points]
     above = [point.rate.interval.high - point.rate.value for point in points]
     ax.errorbar(
-        [point.experience + shift for point in points],
+        [point.experience for point in points],
         [point.rate.value for point in points],
         yerr=np.array([below, above]),
         fmt=look.marker,
@@ -64,9 +64,3 @@ def draw_points(ax: "Axes", points: list[Point], shift: float, look: Look, label
         clip_on=False,
         zorder=3,
     )
-
-
-def shifts(count: int, until: float) -> list[float]:
-    """Horizontal offsets of `count` series, within the distance of two bins."""
-    step = min(0.014, 0.06 / max(count, 1)) * max(until, 1.0)
-    return [(place - (count - 1) / 2) * step for place in range(count)]

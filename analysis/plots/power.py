@@ -32,7 +32,15 @@ def plot_power(ax: "Axes", curves: Mapping[str, Curve], *, target: float = 0.8, 
         enough = _enough(pairs, power, target)
         reached = f"{100 * target:.0f} % from {enough:.0f} pairs" if enough else f"{100 * target:.0f} % not reached"
         every = max(1, len(pairs) // 8)
-        ax.plot(pairs, power, look.marker, linestyle="-", color=look.color, markevery=every, label=f"{name}: {reached}")
+        ax.plot(
+            pairs,
+            power,
+            look.marker,
+            linestyle=look.line,
+            color=look.color,
+            markevery=every,
+            label=f"{name}: {reached}",
+        )
         if planned is not None and pairs.min() <= planned <= pairs.max():
             here = float(np.interp(planned, pairs, power))
             ax.plot([planned], [here], "o", markersize=9, color=PAPER, markeredgecolor=look.color, zorder=4)

@@ -7,7 +7,7 @@ import pandas as pd
 from hermes_lab.analysis.comparison.course import met_error
 from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.plots import style
-from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
+from hermes_lab.analysis.plots.points import draw_points, success_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +26,9 @@ def plot_recovery(ax: "Axes", frame: pd.DataFrame) -> "Axes":
         return ax
     series = series_of(erred)
     found = style.looks(series)
-    for shift, (name, look) in zip(shifts(len(found), float(erred["experience"].max())), found.items(), strict=True):
+    for name, look in found.items():
         mine = erred[series == name]
         label = f"{name}: {int(mine['accepted'].sum())} of {len(mine)} recovered"
-        draw_points(ax, success_points(mine, column="accepted"), shift, look, label)
+        draw_points(ax, success_points(mine, column="accepted"), look, label)
     style.legend_below(ax, "points: mean and Wilson 95 % interval, over episodes with an error")
     return ax

@@ -8,9 +8,8 @@ import pandas as pd
 
 from hermes_lab.analysis.data.series import series_of
 from hermes_lab.analysis.plots import style
-from hermes_lab.analysis.plots.points import draw_points, shifts, success_points
+from hermes_lab.analysis.plots.points import draw_points, success_points
 from hermes_lab.analysis.plots.style import INK, MUTED, TEXT
-from hermes_lab.records import write_atomic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +26,7 @@ _NOTE = "points: tasks solved at the first submission, Wilson 95 % intervals; li
 
 def plot_arms(ax: "Axes", frame: pd.DataFrame, title: str, *, looks: Mapping[str, style.Look]) -> "Axes":
     """Measured success at the first submission against experience, one line per arm, without fits."""
-    style.dress(ax, title, "tasks seen before", "")
+    style.dress(ax, title, "tasks seen before", "solved at first")
     ax.set_ylim(0, 1)
     style.percent(ax)
     style.whole_numbers(ax)
@@ -36,14 +35,17 @@ def plot_arms(ax: "Axes", frame: pd.DataFrame, title: str, *, looks: Mapping[str
         style.not_measured(ax)
         return ax
     series = series_of(rows)
-    until = float(rows["experience"].max())
     names = [name for name in looks if (series == name).any()]
-    for shift, name in zip(shifts(len(names), until), names, strict=True):
+    for name in names:
         points = success_points(rows[series == name], bins=_BINS)
         ax.plot(
-            [p.experience + shift for p in points], [p.rate.value for p in points], color=looks[name].color, alpha=0.6
+            [p.experience for p in points],
+            [p.rate.value for p in points],
+            color=looks[name].color,
+            linestyle=looks[name].line,
+            alpha=0.6,
         )
-        draw_points(ax, points, shift, looks[name], name)
+        draw_points(ax, points, looks[name], name)
     return ax
 
 
@@ -64,15 +66,18 @@ def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int
     for ax in axes.flat:
         if not ax.has_data():
             ax.set_axis_off()
-        elif ax.get_subplotspec() and not ax.get_subplotspec().is_last_row():
-            ax.set_xlabel("")
+        elif spec := ax.get_subplotspec():
+            if not spec.is_last_row():
+                ax.set_xlabel("")
+            if not spec.is_first_col():
+                ax.set_ylabel("")
     _legend(figure, axes)
     return figure
 
 
 def save_study(parts: Mapping[str, Mapping[str, pd.DataFrame]], path: Path) -> None:
-    """Writes the figure as a PNG."""
-    write_atomic(path, style.png(study_figure(parts)))
+    """Writes the figure as PNG, SVG or PDF, by the suffix."""
+    style.save(study_figure(parts), path)
 
 
 def _legend(figure: "Figure", axes: "np.ndarray") -> None:

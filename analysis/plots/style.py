@@ -1,23 +1,29 @@
 """Plot style: colours, markers, axes and legends; and export of figures.
 
-Colours are Okabe and Ito's colour-blind safe palette; markers distinguish the same series in greyscale. Text and axes
-use `INK`, gaps between marks `PAPER`; `svg` replaces both, so that a page in dark mode can use its own colours.
+`palette` has the colours, markers and lines of series. Text and axes use `INK`, gaps between marks `PAPER`; `svg`
+replaces both, so that a page in dark mode can use its own colours.
 """
 
 import io
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermes_lab.analysis.plots.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Look, looks
+from hermes_lab.errors import ConfigError
+from hermes_lab.records import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["BLUE", "GREEN", "ORANGE", "PURPLE", "SKY", "VERMILION", "Look", "looks"]
+FORMATS = (".png", ".svg", ".pdf")
 INK, PAPER = "#333332", "#fffffe"
 """Placeholder colours that occur in no palette: visually dark grey and white."""
 MUTED = (INK, 0.62)
 GRID = (INK, 0.14)
-BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 GAIN, LOSS = BLUE, VERMILION
 SEQUENTIAL = "cividis"
 """Perceptually uniform and colour-blind safe."""
@@ -26,32 +32,6 @@ TEXT, SMALL = 9.5, 8.5
 
 Color = str | tuple[str, float]
 """A matplotlib colour: a name, or a name and an opacity."""
-
-
-class Look(NamedTuple):
-    """The colour and marker of a series."""
-
-    color: str
-    marker: str
-
-
-_COLORS = (BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE)
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_USUAL = ("skills on", "skills off", "placebo", "oracle", "frozen")
-"""These look the same in every plot, alone or together."""
-
-
-def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for each series: the usual arms first, then the others in order. There are 42 distinct looks."""
-    present = list(dict.fromkeys(names))
-    present.sort(key=lambda name: _USUAL.index(name) if name in _USUAL else len(_USUAL))
-    taken = {name: _look(place) for place, name in enumerate(_USUAL) if name in present}
-    free = (look for place in range(len(present) + len(_USUAL)) if (look := _look(place)) not in taken.values())
-    return {name: taken.get(name) or next(free) for name in present}
-
-
-def _look(place: int) -> Look:
-    return Look(_COLORS[place % len(_COLORS)], _MARKERS[place % len(_MARKERS)])
 
 
 def figure(width: float = 8.0, height: float = 5.0) -> "Figure":
@@ -71,6 +51,29 @@ def png(drawn: "Figure") -> bytes:
     image = io.BytesIO()
     drawn.savefig(image, format="png")
     return image.getvalue()
+
+
+def save(drawn: "Figure | Axes", path: Path) -> Path:
+    """Writes a figure, or that of some axes, as PNG, SVG or PDF by the file's suffix; returns the path.
+
+    The same figure gives the same bytes: no file has a date. In SVG and PDF text stays text.
+    """
+    check_suffix(path)
+    import matplotlib as mpl
+
+    whole = drawn.get_figure(root=True) or drawn if hasattr(drawn, "get_figure") else drawn
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": None}[path.suffix.lower()]
+    image = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hermes-lab", "pdf.fonttype": 42}):
+        whole.savefig(image, format=path.suffix[1:].lower(), metadata=metadata)  # type: ignore[union-attr]
+    write_atomic(path, image.getvalue())
+    return path
+
+
+def check_suffix(path: Path) -> None:
+    """Raises `ConfigError` for a file that is none of PNG, SVG and PDF."""
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(f"{path}: no picture format; give a file that ends in {', '.join(FORMATS)}")
 
 
 def svg(drawn: "Figure", *, name: str = "picture", ink: str = "currentColor", paper: str = "Canvas") -> str:

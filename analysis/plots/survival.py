@@ -55,7 +55,15 @@ def plot_survival(
             for values in (curve.survival_T, curve.low_T, curve.high_T)
         )
         ax.fill_between(at, low, high, step="post", color=look.color, alpha=0.15, linewidth=0)
-        ax.step(at, middle, where="post", color=look.color, linewidth=2.2, label=f"{name}: {_median(curve, cut, unit)}")
+        ax.step(
+            at,
+            middle,
+            where="post",
+            color=look.color,
+            linestyle=look.line,
+            linewidth=2.2,
+            label=f"{name}: {_median(curve, cut, unit)}",
+        )
         if len(cut):
             height = middle[np.searchsorted(at, cut, side="right").clip(1) - 1]
             ax.plot(cut, height, "|", color=look.color, markersize=9, markeredgewidth=1.5, clip_on=False, zorder=3)

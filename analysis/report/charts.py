@@ -1,7 +1,7 @@
 """Small SVG charts. Positions are in per cent and sizes in pixels, so that charts stretch and text keeps its size;
 colours are CSS classes, so that they follow light and dark mode."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas as pd
 
 from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.plots import success_points
+from hermes_lab.analysis.plots.palette import DARK, Look
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import points
 from hermes_lab.analysis.stats.intervals import Interval
@@ -65,10 +66,10 @@ def forest(bars: Sequence[Bar], low: float, high: float, zero: float | None = No
     return _svg(parts, bottom + 24, "; ".join(f"{bar.label}: {bar.told}" for bar in bars), "forest")
 
 
-def learning_curves(series: dict[str, pd.DataFrame], fits: dict[str, Fit], places: dict[str, int]) -> Markup:
+def learning_curves(series: dict[str, pd.DataFrame], fits: dict[str, Fit], looks: Mapping[str, Look]) -> Markup:
     """Success at the first submission against experience: means with Wilson bars, and the fitted curve with its band if
-    identified. `places` are colour indices."""
-    height, top, bottom = 300, 10, 262
+    identified."""
+    height, top, bottom = 324, 34, 286
     until = max(float(rows["experience"].max()) for rows in series.values()) or 1.0
 
     def x(n: float) -> str:
@@ -77,26 +78,25 @@ def learning_curves(series: dict[str, pd.DataFrame], fits: dict[str, Fit], place
     def y(rate: float) -> float:
         return bottom - (bottom - top) * rate
 
-    parts = []
+    parts = [_text("0%", 14, "solved at the first submission", "tick")]
     for rate in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(element("line", x1=x(0), x2=x(until), y1=y(rate), y2=y(rate), class_="grid"))
-        parts.append(_text(_percent(_LEFT - 1.5), y(rate) + 4, f"{100 * rate:.0f}", "tick end"))
+        parts.append(_text(_percent(_LEFT - 1.5), y(rate) + 4, f"{100 * rate:.0f} %", "tick end"))
     for n in _ticks(until):
         parts.append(_text(x(n), bottom + 18, f"{n:g}", "tick middle"))
     parts.append(_text(x(until / 2), bottom + 36, "tasks seen before", "tick middle"))
     for name, fit in fits.items():
         if fit.identified and name in series:
-            parts.append(_curve(fit, float(series[name]["experience"].max()), until, places[name], top, bottom))
-    for place, (name, rows) in enumerate(series.items()):
-        aside = 3 * (place - (len(series) - 1) / 2)
+            parts.append(_curve(fit, float(series[name]["experience"].max()), until, looks[name], top, bottom))
+    for name, rows in series.items():
         for point in success_points(rows):
             at, ends = x(point.experience), point.rate.interval
             mark = [
                 element("title", f"{name}, n = {point.experience:.3g}: {point.rate}"),
                 element("line", x1=at, x2=at, y1=y(ends.low), y2=y(ends.high), class_="whisker"),
-                element("circle", cx=at, cy=y(point.rate.value), r=4, class_="point"),
+                element("svg", _marker(looks[name]), x=at, y=y(point.rate.value), class_="mark"),
             ]
-            parts.append(element("g", *mark, class_=colour(places[name]), transform=f"translate({aside:.3g} 0)"))
+            parts.append(element("g", *mark, class_=colour(looks[name])))
     told = f"Success at the first submission against experience, for {', '.join(series)}"
     return _svg(parts, height, told, "curves")
 
@@ -115,12 +115,49 @@ def strip(counts: Sequence[float], told: str) -> Markup:
     return _svg(cells, 18, told, "strip")
 
 
-def colour(place: int) -> str:
+def colour(look: Look) -> str:
     """The CSS class of a series' colour."""
-    return f"s{place % 6}"
+    return f"c{look.color[1:].lower()}"
 
 
-def _curve(fit: Fit, longest: float, until: float, place: int, top: float, bottom: float) -> Markup:
+def colours() -> str:
+    """The CSS of all colours, in light and dark mode."""
+    return "".join(f".c{c[1:].lower()} {{ color: light-dark({c.lower()}, {dark}); }}\n" for c, dark in DARK.items())
+
+
+def swatch(look: Look) -> Markup:
+    """A series' line and marker, for a legend."""
+    line = element("line", x1=0, x2=34, y1=6, y2=6, class_="curve", stroke_dasharray=_dashes(look))
+    mark = element("svg", _marker(look), x=17, y=6, class_="mark")
+    return element("svg", line, mark, width=34, height=12, class_=f"chart swatch {colour(look)}", aria_hidden="true")
+
+
+_SHAPES = {
+    "o": "M-4.2,0a4.2,4.2 0 1 0 8.4,0a4.2,4.2 0 1 0 -8.4,0Z",
+    "s": "M-3.8,-3.8H3.8V3.8H-3.8Z",
+    "^": "M0,-5L4.8,3.8H-4.8Z",
+    "v": "M0,5L4.8,-3.8H-4.8Z",
+    "<": "M-5,0L3.8,4.8V-4.8Z",
+    ">": "M5,0L-3.8,4.8V-4.8Z",
+    "D": "M0,-5.4L5.4,0L0,5.4L-5.4,0Z",
+    "P": "M-1.7,-5H1.7V-1.7H5V1.7H1.7V5H-1.7V1.7H-5V-1.7H-1.7Z",
+    "X": "M-5,-2.6L-2.6,-5L0,-2.4L2.6,-5L5,-2.6L2.4,0L5,2.6L2.6,5L0,2.4L-2.6,5L-5,2.6L-2.4,0Z",
+    "p": "M0,-5L4.8,-1.5L2.9,4H-2.9L-4.8,-1.5Z",
+    "h": "M0,-5L4.3,-2.5V2.5L0,5L-4.3,2.5V-2.5Z",
+    "*": "M0,-5.5L1.4,-1.8L5.2,-1.7L2.2,0.7L3.2,4.5L0,2.3L-3.2,4.5L-2.2,0.7L-5.2,-1.7L-1.4,-1.8Z",
+}
+"""matplotlib's markers as paths around the origin, in pixels."""
+
+
+def _marker(look: Look) -> Markup:
+    return element("path", d=_SHAPES[look.marker], class_="point")
+
+
+def _dashes(look: Look) -> str | None:
+    return " ".join(f"{2 * length:g}" for length in look.dashes) or None
+
+
+def _curve(fit: Fit, longest: float, until: float, look: Look, top: float, bottom: float) -> Markup:
     """A nested SVG in data units, stretched into place."""
     n_N = np.linspace(0.0, longest, 120)
     low_N, high_N = fit.band(n_N)
@@ -131,11 +168,11 @@ def _curve(fit: Fit, longest: float, until: float, place: int, top: float, botto
     edge = outline(np.concatenate([n_N, n_N[::-1]]), np.concatenate([low_N, high_N[::-1]]))
     shapes = [
         element("polygon", points=edge, class_="band"),
-        element("polyline", points=outline(n_N, fit.predict(n_N)), class_="curve"),
+        element("polyline", points=outline(n_N, fit.predict(n_N)), class_="curve", stroke_dasharray=_dashes(look)),
     ]
     return element(
         "svg", *shapes, x=_percent(_LEFT), y=top, width=_percent(_RIGHT - _LEFT), height=bottom - top,
-        viewBox="0 0 1000 1000", preserveAspectRatio="none", class_=colour(place),
+        viewBox="0 0 1000 1000", preserveAspectRatio="none", class_=colour(look),
     )  # fmt: skip
 
 

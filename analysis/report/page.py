@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.report import sections
+from hermes_lab.analysis.plots.palette import looks
+from hermes_lab.analysis.report import charts, sections
 from hermes_lab.analysis.report.chunks import Spool, compressed, pack
 from hermes_lab.analysis.report.data import (
     CHANGES,
@@ -146,13 +147,13 @@ def _body(
     book: SkillBook,
     embedded: int,
 ) -> Markup:
-    places = _colours(sorted(set(frame["series"]), key=usual_order))
+    of_series = looks(sorted(set(frame["series"]), key=usual_order))
     names = list(run_names([str(run) for run in runs]).values())
     # Lanes of an uplift run do not learn.
     learns = found.uplifts is None
     parts = [
         first_screen(found, frame),
-        sections.curves(found, frame, places) if learns else None,
+        sections.curves(found, frame, of_series) if learns else None,
         sections.arms(found),
         sections.weights_by_skills(found),
         sections.course(found) if learns else None,
@@ -166,12 +167,6 @@ def _body(
 def _nav(body: Markup) -> Markup:
     """Links to the sections on the page."""
     return join([element("a", title, href=f"#{name}") for name, title in SECTIONS.items() if f'id="{name}"' in body])
-
-
-def _colours(series: Sequence[str]) -> dict[str, int]:
-    """Colour indices of series: in a single run, `on` is always first and `off` second."""
-    usual = [name for name in ("skills on", "skills off") if set(series) & {"skills on", "skills off"}]
-    return {name: place for place, name in enumerate(dict.fromkeys([*usual, *series]))}
 
 
 def embedding(episodes: int, embedded: int) -> str:
@@ -214,7 +209,7 @@ def _block(name: str, text: bytes) -> bytes:
 
 
 def _style() -> str:
-    return _resource("report.css")
+    return _resource("report.css") + charts.colours()
 
 
 def _script() -> str:

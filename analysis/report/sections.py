@@ -1,12 +1,13 @@
 """The sections between the first screen and the episodes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
 from hermes_lab.analysis.comparison.continual import MEASURES, Transfer
 from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.result import Comparison, Report
+from hermes_lab.analysis.plots.palette import Look
 from hermes_lab.analysis.report import charts
 from hermes_lab.analysis.report.data import usual_order
 from hermes_lab.analysis.report.findings import Findings
@@ -50,7 +51,7 @@ def none(text: str) -> Markup:
     return element("p", text, class_="none")
 
 
-def curves(found: Findings, frame: pd.DataFrame, places: dict[str, int]) -> Markup:
+def curves(found: Findings, frame: pd.DataFrame, looks: Mapping[str, Look]) -> Markup:
     """Learning curves and fits."""
     learn = frame[(frame["phase"] == "learn") & frame["success"].notna()]
     series = {str(name): rows for name, rows in learn.groupby("series", sort=False)}
@@ -60,7 +61,7 @@ def curves(found: Findings, frame: pd.DataFrame, places: dict[str, int]) -> Mark
     legend = [
         element(
             "li",
-            element("span", class_=f"swatch {charts.colour(places[name])}", aria_hidden="true"),
+            charts.swatch(looks[name]),
             element("b", name),
             f": {_fitted(found, name)}",
         )
@@ -68,7 +69,7 @@ def curves(found: Findings, frame: pd.DataFrame, places: dict[str, int]) -> Mark
     ]
     note = "Points: mean and Wilson 95 % interval. A curve and its band over lanes are drawn only if it is identified."
     return section(
-        "curves", "Learning curves", charts.learning_curves(ordered, dict(found.fits), places),
+        "curves", "Learning curves", charts.learning_curves(ordered, dict(found.fits), looks),
         element("ul", *legend, class_="legend"), element("p", note, class_="axis"),
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hermes_lab.config.schema import RunConfig, Section
 from hermes_lab.config.sources import load_section
+from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError
 
 
@@ -18,7 +19,7 @@ class EnvSection(Section):
     """The environment's name; the server appends a number."""
     group_size: Annotated[int, Field(ge=1)] = 4
     """Rollouts of one task, scored against each other. The trainer's batch size must be a multiple of it."""
-    max_token_length: Annotated[int, Field(gt=0)] = 4096
+    max_token_length: Annotated[int, Field(gt=0), Unit("tokens")] = 4096
     """Most tokens of a sequence; a group with a longer one is refused, never truncated."""
     weight: Annotated[float, Field(gt=0)] = 1.0
     """The weight among the server's environments."""
@@ -35,9 +36,9 @@ class EnvSection(Section):
     """Also send the conversations, which are most of the data."""
     steps: Annotated[int, Field(ge=0)] = 0
     """Stop at this step of the trainer; 0: at the trainer's own number of steps, if any."""
-    trainer_seconds: Annotated[float, Field(gt=0)] = 3600.0
+    trainer_seconds: Annotated[float, Field(gt=0), Unit("seconds")] = 3600.0
     """Seconds to wait for the trainer to start."""
-    retry_seconds: Annotated[float, Field(ge=0)] = 60.0
+    retry_seconds: Annotated[float, Field(ge=0), Unit("seconds")] = 60.0
     """Seconds to retry a server that does not answer."""
     eval_split: str = "heldout"
     """The split for `env evaluate`."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from hermes_lab.config.paths import Origin
+from hermes_lab.config.paths import Origin, Problem
 from hermes_lab.config.schema import SamplingConfig
 from hermes_lab.errors import ConfigError
 
@@ -103,7 +103,13 @@ RULES = (
 
 
 def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
-    """Raises `ConfigError` for a field that would be ignored, if it was set together with or after its selector.
+    """Raises `ConfigError` for the first of `ignored_fields`."""
+    for problem in ignored_fields(config, origins):
+        raise ConfigError(problem.message)
+
+
+def ignored_fields(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:
+    """The fields that would be ignored, if they were set together with or after their selector.
 
     Fields at their default, and those set for a provider that a later source replaced, are not errors.
     """
@@ -114,24 +120,25 @@ def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) 
         chosen = origins.get(tuple(rule.selector.split(".")))
         for field, origin in _ignored(config, rule, origins):
             if origin.source >= (chosen.changed if chosen else -1):
-                raise ConfigError(_explained(rule, field, origin, selected.value, chosen))
-    _check_cost(config, origins)
-    _check_extra_body(config, origins)
+                yield Problem(origin.where, field, _explained(rule, field, origin, selected.value, chosen))
+    yield from _useless_cost(config, origins)
+    yield from _overwritten(config, origins)
 
 
-def _check_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
+def _useless_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:
     """A cost limit has no effect without prices."""
     limit, origin = _at(config, "agent.max_cost"), origins.get(("agent", "max_cost"))
     prices = [price for price in (_at(config, "model.price"), _at(config, "auxiliary.price")) if price]
     if limit and origin and limit.value and all(price.is_default for price in prices):
-        raise ConfigError(
+        message = (
             f"{origin.where}: agent.max_cost has no effect without a price: add -c model.price.prompt=... and "
             "-c model.price.completion=... (cost of a million tokens), or remove agent.max_cost"
         )
+        yield Problem(origin.where, "agent.max_cost", message)
 
 
-def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
-    """Rejects fields that another configuration field, or the client itself, writes."""
+def _overwritten(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:
+    """Fields of `extra_body` that another configuration field, or the client itself, writes."""
     for section in ("model", "auxiliary", "judge.model"):
         extra = _at(config, f"{section}.extra_body")
         for name in extra.value if extra and isinstance(extra.value, dict) else ():
@@ -141,10 +148,9 @@ def _check_extra_body(config: BaseModel, origins: Mapping[tuple[str, ...], Origi
                 continue
             path = (*section.split("."), "extra_body", name)
             origin = origins.get(path) or origins.get(path[:-1])
+            where, whole = origin.where if origin else section, f"{section}.extra_body.{name}"
             fix = f"set {own.field} instead" if own else "remove it"
-            raise ConfigError(
-                f"{origin.where if origin else section}: {section}.extra_body.{name} would be ignored: {fix}"
-            )
+            yield Problem(where, whole, f"{where}: {whole} would be ignored: {fix}")
 
 
 def _is_set(value: Any) -> bool:

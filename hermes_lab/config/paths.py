@@ -47,6 +47,14 @@ class Origin(NamedTuple):
     folder: str | None
 
 
+class Problem(NamedTuple):
+    """A mistake: where it was written (FILE:LINE or an override), the field, and the message, which repeats both."""
+
+    where: str
+    field: str
+    message: str
+
+
 class PathResolver:
     """Turns paths in files into paths relative to the working directory, or keeps them absolute.
 
@@ -54,7 +62,7 @@ class PathResolver:
     """
 
     def __init__(self) -> None:
-        self.problems: dict[str, str] = {}
+        self.problems: dict[str, Problem] = {}
 
     def resolve(self, text: str, kind: str, field: str, origin: Origin) -> str:
         """The path that `text` means at its origin."""
@@ -98,7 +106,8 @@ class PathResolver:
             return
         there = given[0] != "/" and _exists(given)
         mend = f"; write {os.path.relpath(given, origin.folder or '.')}" if there else ""
-        self.problems.setdefault(field, f"{origin.where}: {field}: no such file or folder: {path} ({RULE}{mend})")
+        message = f"{origin.where}: {field}: no such file or folder: {path} ({RULE}{mend})"
+        self.problems.setdefault(field, Problem(origin.where, field, message))
 
 
 def _joined(given: str, origin: Origin) -> str:

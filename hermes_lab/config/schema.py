@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from hermes_lab.config.paths import InputPath, LibraryPath, ModelName, NameOrPath, OutputPath
+from hermes_lab.config.units import Unit
 from hermes_lab.types.trajectory import ToolFormat
 
 
@@ -27,7 +28,7 @@ class SamplingConfig(Section):
     """Sampling temperature; 0 is greedy decoding."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
     """Nucleus sampling: the probability mass to sample from."""
-    max_tokens: Annotated[int, Field(gt=0)] | None = 1024
+    max_tokens: Annotated[int, Field(gt=0), Unit("tokens")] | None = 1024
     """Maximum completion tokens per reply, including reasoning."""
     top_k: Annotated[int, Field(ge=-1)] | None = None
     """Sample from the k most likely tokens. Supported by vLLM, SGLang, llama.cpp, Ollama and Anthropic."""
@@ -48,9 +49,9 @@ class ServerConfig(Section):
 
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     """Port of the server; 0 picks a free one."""
-    max_model_len: Annotated[int, Field(gt=0)] = 4096
+    max_model_len: Annotated[int, Field(gt=0), Unit("tokens")] = 4096
     """Context length in tokens."""
-    startup_seconds: Annotated[float, Field(gt=0)] = 600.0
+    startup_seconds: Annotated[float, Field(gt=0), Unit("seconds")] = 600.0
     """Seconds to wait until the server is ready."""
     args: tuple[str, ...] = ()
     """Additional command-line options for vLLM's OpenAI server."""
@@ -59,13 +60,13 @@ class ServerConfig(Section):
 class PriceConfig(Section):
     """Prices per million tokens, in any one currency."""
 
-    prompt: Annotated[float, Field(ge=0)] = 0.0
+    prompt: Annotated[float, Field(ge=0), Unit("currency per million tokens")] = 0.0
     """Price per million prompt tokens."""
-    completion: Annotated[float, Field(ge=0)] = 0.0
+    completion: Annotated[float, Field(ge=0), Unit("currency per million tokens")] = 0.0
     """Price per million completion tokens, including reasoning."""
-    cached: Annotated[float, Field(ge=0)] | None = None
+    cached: Annotated[float, Field(ge=0), Unit("currency per million tokens")] | None = None
     """Price per million prompt tokens read from a prompt cache; null: as `prompt`."""
-    cache_write: Annotated[float, Field(ge=0)] | None = None
+    cache_write: Annotated[float, Field(ge=0), Unit("currency per million tokens")] | None = None
     """Price per million prompt tokens written to a prompt cache; null: as `prompt`."""
 
 
@@ -104,7 +105,7 @@ class ModelConfig(Section):
     """vllm only: merge the adapter into the weights before serving, which is several times faster on a CPU."""
     max_retries: Annotated[int, Field(ge=0)] = 4
     """Retries after a connection failure, a 429 or a 5xx."""
-    timeout: Annotated[float, Field(gt=0)] = 600.0
+    timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 600.0
     """Timeout for one reply, in seconds."""
     limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     """openai only: the field in which `sampling.max_tokens` is sent. `auto`: `max_tokens`, and the other one once the
@@ -191,12 +192,12 @@ class AgentConfig(Section):
     max_iterations: Annotated[int, Field(ge=1)] = 90
     """Maximum tool-calling iterations (model calls that run tools) per submission, followed by one grace call to
     conclude."""
-    max_seconds: Annotated[float, Field(gt=0)] = 1800.0
+    max_seconds: Annotated[float, Field(gt=0), Unit("seconds")] = 1800.0
     """Wall-clock limit of an episode, and separately of its review, in seconds. It stops running tools; model calls are
     limited by `model.timeout`."""
-    max_tokens: Annotated[int, Field(gt=0)] = 1_000_000
+    max_tokens: Annotated[int, Field(gt=0), Unit("tokens")] = 1_000_000
     """Maximum prompt and completion tokens per episode."""
-    max_cost: Annotated[float, Field(ge=0)] = 0.0
+    max_cost: Annotated[float, Field(ge=0), Unit("currency")] = 0.0
     """Maximum cost per episode at `model.price`; 0: no limit."""
     toolsets: tuple[str, ...] = ("terminal", "file", "skills")
     """The agent's toolsets, or single tools (`hermes-lab tools list`)."""
@@ -206,7 +207,7 @@ class AgentConfig(Section):
     """Tools to exclude, by name."""
     prompt: Literal["full", "compact"] = "full"
     """The system prompt; `compact` is short enough for small models."""
-    context_tokens: Annotated[int, Field(ge=0)] = 0
+    context_tokens: Annotated[int, Field(ge=0), Unit("tokens")] = 0
     """The model's context length, for compression; 0: compress only if the model refuses a prompt."""
     compress_at: Annotated[float, Field(ge=0, le=1)] = 0.75
     """Share of `context_tokens` at which the middle turns are summarised; 0: never."""
@@ -228,17 +229,17 @@ class SandboxConfig(Section):
     """Allow `backend: local` to run the agent's commands as your user, with access to your files and network."""
     image: str = "python:3.11-slim"
     """docker only: a local image with bash and setpriv; it is never pulled."""
-    timeout: Annotated[float, Field(gt=0)] = 180.0
+    timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 180.0
     """Default timeout of a command, in seconds."""
-    memory_mb: Annotated[int, Field(ge=16)] = 1024
+    memory_mb: Annotated[int, Field(ge=16), Unit("MB")] = 1024
     """Maximum address space per process, and maximum resident memory of all processes of an episode together."""
     processes: Annotated[int, Field(gt=0)] = 128
     """Maximum number of simultaneous processes."""
-    file_mb: Annotated[int, Field(gt=0)] = 256
+    file_mb: Annotated[int, Field(gt=0), Unit("MB")] = 256
     """Maximum size of a file written by a command."""
-    disk_mb: Annotated[int, Field(gt=0)] = 1024
+    disk_mb: Annotated[int, Field(gt=0), Unit("MB")] = 1024
     """Maximum size of the whole workspace."""
-    output_chars: Annotated[int, Field(gt=0)] = 50_000
+    output_chars: Annotated[int, Field(gt=0), Unit("characters")] = 50_000
     """Maximum characters of a command's output shown to the model; longer output is cut in the middle."""
 
 
@@ -257,23 +258,24 @@ class SkillsConfig(Section):
     review_iterations: Annotated[int, Field(ge=1)] = 16
     """Maximum tool-calling iterations of a review."""
     learn_value: Annotated[float, Field(ge=0, le=1)] = 0.6
-    """Learning value from which an episode gets a review regardless of `review_every`,"""
+    """Learning value from which an episode of at least `learn_messages` messages gets a review regardless of
+    `review_every`."""
     learn_messages: Annotated[int, Field(ge=0)] = 10
-    """if it has at least this many messages."""
+    """Messages that an episode needs for a review by `learn_value`."""
     update_similarity: Annotated[float, Field(ge=0, le=1)] = 0.9
     """A new skill at least this similar to an existing one updates that instead."""
     ema_alpha: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Weight of the newest outcome in a skill's moving average success rate."""
     rewrite_uses: Annotated[int, Field(ge=1)] = 10
-    """Number of uses after which a skill is judged,"""
+    """Number of uses after which a skill is judged by `rewrite_below`."""
     rewrite_below: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """and the success rate below which it is hidden from prompts until it is rewritten."""
+    """Success rate below which a skill that was used often enough is hidden from prompts until it is rewritten."""
     heal_attempts: Annotated[int, Field(ge=0)] = 3
     """Attempts to fix a compiled skill that fails its validation."""
-    stale_days: Annotated[float, Field(gt=0)] = 30.0
-    """Days without use after which the curator marks an agent-written skill as stale,"""
-    archive_days: Annotated[float, Field(gt=0)] = 90.0
-    """and after which it archives the skill."""
+    stale_days: Annotated[float, Field(gt=0), Unit("days")] = 30.0
+    """Days without use after which the curator marks an agent-written skill as stale."""
+    archive_days: Annotated[float, Field(gt=0), Unit("days")] = 90.0
+    """Days without use after which the curator archives an agent-written skill."""
     merge_similarity: Annotated[float, Field(ge=0, le=1)] = 0.9
     """Similarity from which the curator treats agent-written skills as duplicates."""
 
@@ -281,9 +283,9 @@ class SkillsConfig(Section):
 class MemoryConfig(Section):
     """The agent's notes and memories."""
 
-    memory_chars: Annotated[int, Field(gt=0)] = 2200
+    memory_chars: Annotated[int, Field(gt=0), Unit("characters")] = 2200
     """Maximum size of MEMORY.md in characters."""
-    user_chars: Annotated[int, Field(gt=0)] = 1375
+    user_chars: Annotated[int, Field(gt=0), Unit("characters")] = 1375
     """Maximum size of USER.md in characters."""
     vectors: Literal["off", "sqlite", "postgres"] = "off"
     """`chat` only: the vector store for memories of past work. `sqlite` is a file in the Hermes home."""
@@ -291,7 +293,7 @@ class MemoryConfig(Section):
     """postgres only: the environment variable with the URL; the URL itself is never stored."""
     top_k: Annotated[int, Field(ge=1)] = 5
     """Maximum number of memories recalled per message."""
-    half_life_days: Annotated[float, Field(gt=0)] = 30.0
+    half_life_days: Annotated[float, Field(gt=0), Unit("days")] = 30.0
     """Half-life of a memory's score in days: score * exp(-ln 2 / half_life_days * age)."""
     relevance: Annotated[float, Field(ge=0, le=1)] = 0.35
     """Minimum score of a recalled memory."""
@@ -311,7 +313,7 @@ class WebConfig(Section):
     EXA_API_KEY."""
     base_url: str = ""
     """Address of the service; empty: its public address."""
-    timeout: Annotated[float, Field(gt=0)] = 30.0
+    timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 30.0
     """Timeout for one reply, in seconds."""
     max_retries: Annotated[int, Field(ge=0)] = 3
     """Retries after a connection failure, a 429 or a 5xx."""
@@ -385,7 +387,7 @@ class RayConfig(Section):
     """`auto` or `HOST:PORT`. Empty: $RAY_ADDRESS, or else a temporary cluster on this machine."""
     workers: Annotated[int, Field(ge=0)] = 0
     """Number of worker processes, which share the `run.concurrency` rollouts; 0: as many as fit."""
-    cpus: Annotated[float, Field(gt=0)] = 1.0
+    cpus: Annotated[float, Field(gt=0), Unit("CPUs")] = 1.0
     """CPUs per worker."""
     resources: dict[str, Annotated[float, Field(gt=0)]] = {}
     """Further resources per worker: `GPU`, `memory` (bytes), or custom ones such as `docker: 1`, which place workers on
@@ -546,12 +548,26 @@ class LearningConfig(Section):
 class BudgetConfig(Section):
     """The budget of a run; 0: no limit. Once it is used up no new episodes start; a resumed run may raise it."""
 
-    tasks: Annotated[int, Field(ge=0)] = 0
+    tasks: Annotated[int, Field(ge=0), Unit("episodes")] = 0
     """Maximum number of episodes, including those before a resume."""
-    tokens: Annotated[int, Field(ge=0)] = 0
+    tokens: Annotated[int, Field(ge=0), Unit("tokens")] = 0
     """Maximum prompt and completion tokens, including reviews and those before a resume."""
-    hours: Annotated[float, Field(ge=0)] = 0.0
+    hours: Annotated[float, Field(ge=0), Unit("hours")] = 0.0
     """Maximum wall-clock time of one start or resume, in hours."""
+
+
+class TrackingConfig(Section):
+    """Experiment trackers that follow a run. One that fails is reported once and never harms the run."""
+
+    services: tuple[Literal["wandb", "mlflow"], ...] = ()
+    """`wandb`: Weights & Biases, offline files in the run folder unless WANDB_MODE says otherwise. `mlflow`: MLflow,
+    files in the run folder unless MLFLOW_TRACKING_URI names a server."""
+    project: Annotated[str, Field(min_length=1)] = "hermes-lab"
+    """The project of wandb, and the experiment of MLflow."""
+    name: str = ""
+    """The run's name there; empty: the name of its folder."""
+    every_seconds: Annotated[float, Field(ge=0), Unit("seconds")] = 10.0
+    """Minimum time between two rows of metrics; 0: one for every episode."""
 
 
 class RunConfig(Section):
@@ -583,6 +599,8 @@ class RunConfig(Section):
     """The experiment."""
     budget: BudgetConfig = BudgetConfig()
     """The budget."""
+    tracking: TrackingConfig = TrackingConfig()
+    """Experiment trackers."""
 
     @field_validator("auxiliary")
     @classmethod
@@ -618,10 +636,10 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     """The fields of a dumped configuration that affect results.
 
     Left out are where the run is written, whether workspaces are kept, where and how concurrently it executes, how its
-    models and search service are reached and retried (a server may move), the budget, and the assumptions of the power
-    calculation.
+    models and search service are reached and retried (a server may move), the budget, the trackers, and the assumptions
+    of the power calculation.
     """
-    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary", "judge")}
+    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary", "judge", "tracking")}
     if judge := content.get("judge"):
         rows["judge"] = judge | {"model": _decisive_model(judge["model"])}
     if auxiliary := content.get("auxiliary"):

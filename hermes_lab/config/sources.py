@@ -4,22 +4,24 @@ import copy
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from hermes_lab.config.applies import check_applies
-from hermes_lab.config.paths import Origin, PathField, PathResolver
+from hermes_lab.config.masking import HIDDEN, is_secret
+from hermes_lab.config.paths import Origin, PathField, PathResolver, Problem
 from hermes_lab.config.schema import RunConfig, Section
 from hermes_lab.config.yaml_files import Plain, as_written, read_yaml
 from hermes_lab.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
 
-_SECRET = re.compile(r"key|token$|secret|password", re.IGNORECASE)
 _OVERRIDE = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
 _At = tuple[str, ...]
 
@@ -35,7 +37,19 @@ def load_config(sources: Sequence[str], base: dict[str, Any] | None = None) -> R
 
 def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> S:
     """As `load_config`, for any schema."""
-    merged = _Merged(schema, base)
+    return resolve(schema, sources, base).config
+
+
+class Resolved(NamedTuple, Generic[S]):
+    """A configuration, and where each of its fields was set."""
+
+    config: S
+    origins: Mapping[tuple[str, ...], Origin]
+
+
+def resolve(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> Resolved[S]:
+    """As `load_section`, with the origins of the fields."""
+    merged = Merged(schema, base)
     for source in sources:
         merged.add(source)
     merged.resolve_paths()
@@ -43,16 +57,16 @@ def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] |
         config = schema.model_validate(merged.values)
     except ValidationError as error:
         raise ConfigError(_one_line(schema, error, merged)) from None
-    if merged.paths.problems:
-        raise ConfigError(next(iter(merged.paths.problems.values())))
+    for problem in merged.paths.problems.values():
+        raise ConfigError(problem.message)
     if isinstance(config, RunConfig):
         check_applies(config, merged.origins)
-    return config
+    return Resolved(config, merged.origins)
 
 
 def read_values(schema: type[Section], sources: Sequence[str]) -> dict[str, Any]:
     """The fields set by the sources, merged and with resolved paths, but not validated."""
-    merged = _Merged(schema, None)
+    merged = Merged(schema, None)
     for source in sources:
         merged.add(source)
     merged.resolve_paths()
@@ -69,7 +83,7 @@ def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[st
     return {name: _each(value, _field_type(schema, name), (name,), absolute) for name, value in content.items()}
 
 
-class _Merged:
+class Merged:
     """The merged sources so far, and where each field was set."""
 
     def __init__(self, schema: type[Section], base: dict[str, Any] | None) -> None:
@@ -316,26 +330,42 @@ _MESSAGES = {
 
 def _shown(key: str, value: str) -> str:
     """An override's value as shown in a message; possible secrets are hidden."""
-    return "***" if _SECRET.search(key.rpartition(".")[2]) else value
+    return HIDDEN if is_secret(tuple(key.split("."))) else value
 
 
-def _one_line(schema: type[Section], error: ValidationError, merged: _Merged) -> str:
-    origins = merged.origins
-    first = error.errors()[0]
-    location = tuple(str(part) for part in first["loc"])
+def _one_line(schema: type[Section], error: ValidationError, merged: Merged) -> str:
+    first, *others = problems_of(schema, error, merged)
+    names = [other.field for other in others]
+    more = f" (also invalid: {', '.join(names[:5])}{', ...' * (len(names) > 5)})" if names else ""
+    return first.message if first.field in merged.paths.problems else f"{first.message}{more}"
+
+
+def problems_of(schema: type[Section], error: ValidationError, merged: Merged) -> list[Problem]:
+    """All mistakes that pydantic found, with where they were written."""
+    return [_problem(schema, one, merged) for one in error.errors()]
+
+
+def _problem(schema: type[Section], error: ErrorDetails, merged: Merged) -> Problem:
+    location = tuple(str(part) for part in error["loc"])
     field = ".".join(location)
     if field in merged.paths.problems:
         return merged.paths.problems[field]
-    where = next((origins[location[:n]].where for n in range(len(location), 0, -1) if location[:n] in origins), "")
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        message = f"unknown field; valid fields: {', '.join(_fields(schema, location[:-1]))}"
-    elif first["type"] == "literal_error":
-        message = f"must be {first['ctx']['expected']}"
-    message = _MESSAGES.get(first["type"], message)
-    others = [".".join(map(str, other["loc"])) for other in error.errors()[1:]]
-    more = f" (also invalid: {', '.join(others[:5])}{', ...' * (len(others) > 5)})" if others else ""
-    return f"{where}: {field}: {message}{more}" if where else f"{field}: {message}{more}"
+    where = origin_of(location, merged.origins)
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        known = _fields(schema, location[:-1])
+        message = f"unknown field; valid fields: {', '.join(known)}"
+        if close := get_close_matches(location[-1], known, 1):
+            message += f"; did you mean {close[0]}?"
+    elif error["type"] == "literal_error":
+        message = f"must be {error['ctx']['expected']}"
+    message = _MESSAGES.get(error["type"], message)
+    return Problem(where, field, f"{where}: {field}: {message}" if where else f"{field}: {message}")
+
+
+def origin_of(path: _At, origins: Mapping[_At, Origin]) -> str:
+    """Where a field, or the section or mapping around it, was set; "" if nowhere."""
+    return next((origins[path[:n]].where for n in range(len(path), 0, -1) if path[:n] in origins), "")
 
 
 def _fields(schema: type[BaseModel], at: _At) -> list[str]:

@@ -4,8 +4,9 @@ from typing import Any, Protocol
 
 from hermes_lab.runners import output
 from hermes_lab.runners.commands.summary import say_warnings, show_summary
-from hermes_lab.runners.engine.execute import Interrupted, RunPlan, RunResult, execute
+from hermes_lab.runners.engine.execute import Interrupted, RunPlan, RunResult
 from hermes_lab.runners.listener import ShownListener
+from hermes_lab.runners.tracking import execute_tracked
 
 
 class Show(Protocol):
@@ -17,7 +18,7 @@ class Show(Protocol):
 def run_plan(plan: RunPlan, *, resume: bool, quiet: bool, json: bool, show: Show = show_summary) -> int:
     """Runs the plan and prints its summary with `show`; returns the exit code."""
     try:
-        result = execute(plan, resume=resume, listener=ShownListener(quiet=quiet or json))
+        result = execute_tracked(plan, resume=resume, listener=ShownListener(quiet=quiet or json))
     except Interrupted as stop:
         _show(stop.result, show, quiet=quiet, json=json)
         output.say(f"{stop}; continue with --resume")

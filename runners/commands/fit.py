@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         help="Fit learning curves and plot them into plots/ of the first run.\n\n"
         "hermes-lab fit runs/demo\n\nhermes-lab fit runs/base runs/tuned\n\n"
         "hermes-lab fit runs/demo --curve best --threshold 0.8\n\nhermes-lab fit runs/demo --interval profile\n\n"
-        "hermes-lab fit runs/demo --pool",
+        "hermes-lab fit runs/demo --pool\n\nhermes-lab fit runs/demo --plot curve.pdf   (or .svg, .png)",
     )(fit)
 
 
@@ -75,6 +75,12 @@ def fit(
     executor: Annotated[
         Executor, typer.Option(help="Where to run the bootstrap: in this process, or on the cluster of $RAY_ADDRESS.")
     ] = Executor.local,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to plot: a .png, .svg or .pdf file.", show_default="plots/learning-curve.png in the first run"
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab fit`."""
@@ -84,6 +90,12 @@ def fit(
 
     if curve not in (*CURVES, "best"):
         raise ConfigError(f"--curve {curve}: no such curve; choose from {', '.join(sorted(CURVES))}, best")
+    if plot:
+        from hermes_lab.analysis.plots.style import check_suffix
+
+        check_suffix(plot)
+        if pool or by != By.series:
+            raise ConfigError("--plot: a plot has one curve per series; leave out --by and --pool")
     if pool and by == By.series:
         by = By.domain
     opened = open_runs(*runs)
@@ -114,7 +126,7 @@ def fit(
 
         lines, reports, fits = _fitted(frame, curve, by, phase, threshold, fit_episodes)
     # The plot shows one curve per series.
-    picture = _picture(runs[0], frame, fits, phase) if by == By.series else None
+    picture = _picture(runs[0], frame, fits, phase, plot) if by == By.series else None
     if json:
         output.print_json(reports | ({"plot": str(picture)} if picture else {}))
         return
@@ -196,10 +208,10 @@ def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int,
             typer.echo(f"  {group.name}: {own.sentence() if stands_alone else group.sentence()}")
 
 
-def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Phase) -> Path:
+def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Phase, plot: Path | None) -> Path:
     from hermes_lab.analysis.plots import save_learning_curve
 
-    return save_learning_curve(run, frame, fits, phase="learn" if phase == Phase.learn else "heldout")
+    return save_learning_curve(run, frame, fits, phase="learn" if phase == Phase.learn else "heldout", path=plot)
 
 
 def _drift(run: Path) -> str:

@@ -19,7 +19,6 @@ from hermes_lab.lane import lane_key
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.replay import ReplayModel, first_difference
-from hermes_lab.records import read_episodes
 from hermes_lab.rollout import ReviewWhen, RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
@@ -27,6 +26,7 @@ from hermes_lab.runners.engine.folder import with_kept_suite
 from hermes_lab.runners.engine.plan import Command, plan_run
 from hermes_lab.runners.engine.snapshots import knowledge_of
 from hermes_lab.runners.engine.weights import weights_of
+from hermes_lab.runners.episodes import find_episode
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.tables import printable
 from hermes_lab.sandbox import open_sandbox, probe
@@ -43,14 +43,16 @@ def register(app: typer.Typer) -> None:
         help="Rerun an episode with the same task, skills, sandbox and recorded replies, and compare all messages byte "
         "for byte. Exits 1 if they differ.\n\n"
         "hermes-lab replay runs/first --episode 'ledger|train-w0-s0-000|main|0|0'\n\n"
-        "hermes-lab replay runs/first --episode 0   (the first episode in the log)\n\n"
+        "hermes-lab replay runs/first --episode 0   (the first that `show` lists)\n\n"
         "hermes-lab replay runs/first --episode 0 --live   (query the model again)",
     )(replay)
 
 
 def replay(
     run: options.Run,
-    episode: Annotated[str, typer.Option("--episode", "-e", help="An episode's key, or its number in the log.")],
+    episode: Annotated[
+        str, typer.Option("--episode", "-e", help="An episode's key, its number in `show`, or its task.")
+    ],
     live: Annotated[
         bool, typer.Option("--live", help="Query the model instead of replaying its recorded replies.")
     ] = False,
@@ -99,14 +101,6 @@ class _CollectingHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
-
-
-def find_episode(run: Path, wanted: str) -> Episode:
-    """The episode with that key, or at that position in the log. Raises `ConfigError` if there is none."""
-    for number, episode in enumerate(read_episodes(run)):
-        if wanted in (episode.key, str(number)):
-            return episode
-    raise ConfigError(f"--episode: {run} has no episode {wanted!r}; give an episode's key, or its number from 0")
 
 
 async def _rerun(

@@ -13,8 +13,8 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.replay import find_episode
-from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories
+from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories, shown_library
+from hermes_lab.runners.episodes import Place, find_episode
 from hermes_lab.runners.tables import printable, table
 from hermes_lab.types import Child, Episode, Judgement, MemoryWrite, Message, SkillWrite, Trajectory
 from hermes_lab.types.episode import Phase
@@ -31,15 +31,16 @@ def register(app: typer.Typer) -> None:
         "show",
         help="List a run's episodes lane by lane: the result, the initial library, the skills loaded and written, and "
         "how each round changed the library. With --episode, print one in full: messages, verdicts, writes, and the "
-        "traceback of an error.\n\n"
+        "traceback of an error. Numbers count the whole list, with or without --lane.\n\n"
         "hermes-lab show runs/one-rule --lane on\n\n"
-        "hermes-lab show runs/one-rule --episode 0",
+        "hermes-lab show runs/one-rule --episode 0\n\n"
+        "hermes-lab show runs/one-rule --lane off --episode train-w0-s1427366890-000001   (a task, in one arm)",
     )(show)
 
 
 def show(
     run: options.Run,
-    episode: Annotated[str, typer.Option("--episode", "-e", help="An episode's key, or its number.")] = "",
+    episode: Annotated[str, typer.Option("--episode", "-e", help="An episode's key, its number, or its task.")] = "",
     lane: Annotated[str, typer.Option(help="Only lanes whose names start with this, such as an arm.")] = "",
     json: options.Json = False,
 ) -> None:
@@ -48,11 +49,13 @@ def show(
     histories = read_histories(run)
     lost = {(w.episode, w.name): w.won for merges in histories.values() for merge in merges for w in merge.dropped}
     if episode:
-        found = find_episode(run, episode)
+        found = find_episode(run, episode, lane)
         typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found, lost)))
         return
-    lines = [_line(number, each, lost) for number, each in enumerate(read_episodes(run))]
-    chosen = sorted((line for line in lines if line.lane.startswith(lane)), key=_order)
+    lines = sorted((_line(each, lost) for each in read_episodes(run)), key=_order)
+    for number, line in enumerate(lines):
+        line.number = number
+    chosen = [line for line in lines if line.lane.startswith(lane)]
     if lane and not chosen:
         names = ", ".join(sorted({line.lane for line in lines}))
         raise ConfigError(f"--lane: no lane starts with {lane!r}; lanes: {names or 'none'}")
@@ -69,7 +72,8 @@ Lost = Mapping[tuple[str, str], str]
 
 
 class _Line(Struct):
-    """An episode's row in the list. `place` is its position in the round, or among the held-out tasks."""
+    """An episode's row in the list. `number` is its place in the list of all, `place` that in its round or among the
+    held-out tasks."""
 
     number: int
     key: str
@@ -106,17 +110,17 @@ def _first_line(message: str) -> str:
     return printable(message.strip().partition("\n")[0])[:_MESSAGE]
 
 
-def _order(line: _Line) -> tuple[str, int, tuple[float, ...]]:
+def _order(line: _Line) -> Place:
     return line.lane, line.round, (line.phase == "heldout", *line.place)
 
 
-def _line(number: int, episode: Episode, lost: Lost) -> _Line:
+def _line(episode: Episode, lost: Lost) -> _Line:
     wrote = [_write(write) + " (dropped)" * ((episode.key, write.name) in lost) for write in _writes(episode)]
     wrote += [f"{note.action} in {note.target}" for note in _notes(episode)]
     if episode.phase == "heldout":
         wrote = [f"{what} (not kept)" for what in wrote]
     return _Line(
-        number=number,
+        number=0,
         key=episode.key,
         lane=episode.lane,
         round=episode.round,
@@ -136,7 +140,16 @@ def _line(number: int, episode: Episode, lost: Lost) -> _Line:
 def _cells(line: _Line) -> tuple[str, ...]:
     loaded, wrote = ", ".join(line.loaded) or "-", ", ".join(line.wrote) or "-"
     result = f"held out: {line.result}" if line.phase == "heldout" else line.result
-    return (str(line.number), line.lane, str(line.round), result, line.snapshot[:8], loaded, wrote, line.task_id)
+    return (
+        str(line.number),
+        line.lane,
+        str(line.round),
+        result,
+        shown_library(line.snapshot),
+        loaded,
+        wrote,
+        line.task_id,
+    )
 
 
 def _result(episode: Episode) -> str:
@@ -196,7 +209,7 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
             yield f"failed: {episode.review.error.message}"
         if episode.review.trajectory:
             yield from _conversation(episode.review.trajectory)
-    yield f"\n[library] {episode.skills.snapshot}, listed {len(episode.skills.listed)}"
+    yield f"\n[library] {shown_library(episode.skills.snapshot, whole=True)}, listed {len(episode.skills.listed)}"
     for trace in episode.skills.traces:
         stages = ("eligible", "listed", "loaded", "followed")
         answers = (f"{stage}: {_yes_no(getattr(trace, stage))}" for stage in stages)
@@ -204,7 +217,8 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
     for write in _writes(episode):
         won = lost.get((episode.key, write.name))
         dropped = f"; dropped when the round was merged, since {printable(won)} came first" if won else ""
-        yield f"[write] {_write(write)} by {write.origin}: {write.snapshot} -> {write.after}{dropped}"
+        change = " -> ".join(shown_library(each, whole=True) for each in (write.snapshot, write.after))
+        yield f"[write] {_write(write)} by {write.origin}: {change}{dropped}"
     for note in _notes(episode):
         yield f"[note] {note.action} in {note.target} by {note.origin}: {printable(note.text or note.old)}"
 

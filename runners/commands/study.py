@@ -1,6 +1,7 @@
 """`study`: runs several experiments from one file, and reports on each and on all together."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -17,6 +18,8 @@ from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, r
 from hermes_lab.runners.plans import describe, plan_of
 from hermes_lab.runners.tables import interval, table
 
+PlotFormat = StrEnum("PlotFormat", ["png", "svg", "pdf"])
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -29,6 +32,7 @@ def register(app: typer.Typer) -> None:
         "hermes-lab study configs/experiments/flagship.yaml --so-far   (results of the finished runs)\n\n"
         "hermes-lab study configs/experiments/flagship.yaml -c out=runs/short -c learning.worlds=4   "
         "(override fields of the file, or of every run)\n\n"
+        "hermes-lab study configs/experiments/flagship.yaml --so-far --plots pdf   (plots for a paper)\n\n"
         f"{MODEL_URL}=https://host/v1 {MODEL_NAME}=a-model hermes-lab study configs/experiments/flagship.yaml   "
         "(any OpenAI-compatible endpoint in place of the file's models)",
     )(study)
@@ -41,14 +45,24 @@ def study(
     so_far: Annotated[
         bool, typer.Option("--so-far", help="Print the results of the finished runs; run nothing.")
     ] = False,
+    plots: Annotated[PlotFormat, typer.Option(help="The format of the plots.")] = PlotFormat.png,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """`hermes-lab study`."""
-    return run_study(file, config or [], only_plan=only_plan, so_far=so_far, quiet=quiet, json=json)
+    return run_study(file, config or [], only_plan=only_plan, so_far=so_far, quiet=quiet, json=json, plots=plots)
 
 
-def run_study(file: Path, overrides: list[str], *, only_plan: bool, so_far: bool, quiet: bool, json: bool) -> int:
+def run_study(
+    file: Path,
+    overrides: list[str],
+    *,
+    only_plan: bool,
+    so_far: bool,
+    quiet: bool,
+    json: bool,
+    plots: PlotFormat = PlotFormat.png,
+) -> int:
     """Runs the unfinished runs of a study and prints its results; returns the exit code."""
     found = read_study(file, overrides)
     pending: list[str] = []
@@ -57,7 +71,7 @@ def run_study(file: Path, overrides: list[str], *, only_plan: bool, so_far: bool
     elif code := _run(found, only_plan=only_plan, quiet=quiet, json=json):
         return code
     if not only_plan:
-        _answer(found, pending, quiet=quiet, json=json)
+        _answer(found, pending, plots.value, quiet=quiet, json=json)
     return 0
 
 
@@ -95,11 +109,11 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
     return 0
 
 
-def _answer(study: Study, pending: list[str], *, quiet: bool, json: bool) -> None:
+def _answer(study: Study, pending: list[str], plots: str, *, quiet: bool, json: bool) -> None:
     """Prints the results and writes reports and plots."""
     parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
     costs = dict(_costs(study))
-    pictures = [str(picture) for picture in _draw(study)]
+    pictures = [str(picture) for picture in _draw(study, plots)]
     if json:
         found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures, "owed": pending}
         output.print_json({"out": str(study.folder)} | found)
@@ -195,7 +209,7 @@ def _rate(rate: dict[str, Any] | None) -> str:
     return f"{rate['count']}/{rate['of']} = {100 * rate['rate']:.0f} % ({interval(rate['low'], rate['high'])})"
 
 
-def _draw(study: Study) -> Iterator[Path]:
+def _draw(study: Study, suffix: str) -> Iterator[Path]:
     """Plots a panel for each part and variant, and for each group and variant if there are groups."""
     from hermes_lab.analysis.comparison.study import pool
     from hermes_lab.analysis.data.load import load_episodes
@@ -204,12 +218,12 @@ def _draw(study: Study) -> Iterator[Path]:
     frames = {
         part: {run.variant: load_episodes(run.folder, columns=COLUMNS) for run in runs} for part, runs in study.parts()
     }
-    save_study(frames, path := study.folder / "study.png")
+    save_study(frames, path := study.folder / f"study.{suffix}")
     yield path
     if study.groups:
         every = {group: study.of(group) for group in study.groups if study.of(group)}
         pooled = {group: {name: pool(name, runs) for name, runs in of.items()} for group, of in every.items()}
-        save_study(pooled, path := study.folder / "groups.png")
+        save_study(pooled, path := study.folder / f"groups.{suffix}")
         yield path
 
 

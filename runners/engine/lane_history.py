@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from hermes_lab.records import decode_record, write_atomic
 from hermes_lab.runners.tables import counted
+from hermes_lab.skills.library import Library
 from hermes_lab.types.skill import Action, Origin, SkillWrite
 
 VERSION = 1
@@ -101,8 +102,13 @@ def read_histories(run: Path) -> dict[str, list[RoundMerge]]:
 def describe_merge(merge: RoundMerge) -> str:
     """What a merge changed, in one line; "" if nothing."""
     events = "; ".join(_events(merge))
-    change = f"{merge.before[:8]} -> {merge.after[:8]}" if merge.before != merge.after else merge.after[:8]
-    return f"library {change}: {events}" if events else ""
+    changed = (merge.before, merge.after) if merge.before != merge.after else (merge.after,)
+    return f"library {' -> '.join(map(shown_library, changed))}: {events}" if events else ""
+
+
+def shown_library(snapshot: str, *, whole: bool = False) -> str:
+    """A snapshot's id, short unless `whole`; `empty` without skills, where the id is a digest of nothing."""
+    return "empty" if snapshot == Library().snapshot else snapshot if whole else snapshot[:8]
 
 
 def _events(merge: RoundMerge) -> Iterator[str]:

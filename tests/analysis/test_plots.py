@@ -50,6 +50,17 @@ def test_arms_keep_their_colour_alone_and_together(simulate_run: SimulateRun) ->
     assert together.lines[-1].get_color() == alone.lines[0].get_color()
 
 
+def test_points_are_where_the_curve_has_their_episodes(ax: Axes, simulate_run: SimulateRun) -> None:
+    """Also with many series and a long run, where points of several arms meet at one n."""
+    frame = simulate_run({**ARMS, "oracle": (0.9, 0.9, 0.1), "placebo": (0.4, 0.4, 0.1)}, replicates=3, tasks=10)
+    fits = fit_series(frame, draws=0)
+    plot_learning_curve(ax, frame, fits)
+    for container in ax.containers:
+        at = [float(n) for n in container.lines[0].get_xdata()]
+        assert at == sorted(set(frame["experience"].astype(float)))
+        assert set(at) == set(fits["skills on"].counts.n_N.tolist())
+
+
 def test_few_values_of_experience_are_points_of_their_own() -> None:
     rows = pd.DataFrame({"experience": [0, 0, 4, 4], "success": [True, False, True, None]}).astype(
         {"success": "boolean"}
@@ -69,3 +80,5 @@ def test_picture_is_written_into_the_run(simulate_run: SimulateRun) -> None:
     path = save_learning_curve(Path(frame["run"].iloc[0]), frame, fit_series(frame))
     assert path.parts[-2:] == ("plots", "learning-curve.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+    pdf = save_learning_curve(path, frame, {}, path=path.with_suffix(".pdf"))
+    assert pdf.read_bytes().startswith(b"%PDF")

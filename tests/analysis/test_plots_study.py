@@ -16,7 +16,7 @@ def lane(arm: str, *outcomes: bool | None, **more: Any) -> list[dict[str, Any]]:
 
 def lines(ax: Any) -> list[list[float]]:
     """The heights of every joined line."""
-    return [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() == "-" and len(line.get_ydata()) > 2]
+    return [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() != "None" and len(line.get_ydata()) > 2]
 
 
 def test_every_arm_is_a_line_through_its_measured_shares() -> None:

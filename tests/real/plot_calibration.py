@@ -14,11 +14,12 @@ from calibrated import measured, suite_of, surprise
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from hermes_lab.analysis.plots.palette import looks
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 5
-ARMS = {"on": ("#0072B2", "o"), "off": ("#D55E00", "s"), "frozen": ("#CC79A7", "D")}
 POINTS = 6
 
 
@@ -44,13 +45,13 @@ def plot_run(ax: "Axes", run: Path) -> "Axes":
     """Means of some neighbouring tasks with bars of two standard errors between lanes, and the curve that must be."""
     frame = measured(run)
     for arm, part in frame.groupby("arm"):
-        color, marker = ARMS[str(arm)]
+        (look,) = looks([str(arm)]).values()
         curve = part.groupby("number")["expected"].mean()
-        ax.plot(curve.index, curve, color=color, linewidth=1.6, zorder=1)
+        ax.plot(curve.index, curve, color=look.color, linestyle=look.line, linewidth=1.6, zorder=1)
         groups = part.groupby(bins(part["number"], suite_of(run)[1].spec.drift_at))
         points = pd.DataFrame([point(each) for _, each in groups])
         ax.errorbar(
-            points["at"], points["mean"], 2 * points["error"], fmt=marker, color=color, markersize=4,
+            points["at"], points["mean"], 2 * points["error"], fmt=look.marker, color=look.color, markersize=4,
             linewidth=1, label=f"skills {arm}", zorder=2,
         )  # fmt: skip
     ax.set_title(title(run), loc="left", fontsize=9)

@@ -219,6 +219,10 @@ def test_plot_draws_into_given_axes_or_its_own(experiment: api.Run) -> None:
     _, ax = plt.subplots()
     assert lab.plot(lab.load(experiment, phase="heldout"), ax=ax) is ax
     assert ax.get_ylabel() == "held-out tasks solved at the first submission"
+    lab.plot(episodes, ax=ax, out=experiment.folder / "curve.svg")
+    assert b"solved at the first submission" in (experiment.folder / "curve.svg").read_bytes()
+    with pytest.raises(lab.ConfigError, match=r"curve\.gif: no picture format"):
+        lab.plot(episodes, out="curve.gif")
     plt.close("all")
 
 

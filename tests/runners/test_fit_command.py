@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes.command import lab
 from fakes.episodes import record, write_run
 from typer.testing import CliRunner
 
@@ -125,6 +126,24 @@ def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
     assert on["forms"]["forms"][0]["form"] == on["forms"]["best"]
     assert on["threshold"]["interval"][1] is None  # infinite
     assert found["plot"].endswith("learning-curve.png")
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_the_plot_is_in_the_format_of_its_suffix(run: Path, tmp_path: Path, suffix: str, start: bytes) -> None:
+    done = lab("fit", run, "--draws", "0", "--plot", tmp_path / f"a.{suffix}")
+    assert done.returncode == 0
+    assert f"plot: {tmp_path}/a.{suffix}" in done.stdout
+    assert (tmp_path / f"a.{suffix}").read_bytes().startswith(start)
+
+
+def test_a_plot_that_cannot_be_written_is_refused_before_the_fit(run: Path, tmp_path: Path) -> None:
+    for options, message in (
+        (("--plot", tmp_path / "a.gif"), "no picture format; give a file that ends in .png, .svg, .pdf"),
+        (("--plot", tmp_path / "a.pdf", "--by", "domain"), "--plot: a plot has one curve per series"),
+    ):
+        done = lab("fit", run, *options)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
     pooled = json.loads(fit(run, "--json", "--pool", "--draws", "100"))["pooled"]
     assert set(pooled["skills on"]["groups"]) == set(DOMAINS)
 

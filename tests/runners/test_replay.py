@@ -15,6 +15,7 @@ from hermes_lab.errors import ConfigError, ContextFull
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
+from hermes_lab.runners.episodes import place_of
 from hermes_lab.transcript import SUMMARISE, SUMMARY, summary_request, visible
 from hermes_lab.types import Compression, Episode, Message, Usage
 
@@ -38,7 +39,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def test_every_episode_and_its_review_come_out_the_same(run: Path) -> None:
     reviewed = 0
-    for number, episode in enumerate(read_episodes(run)):
+    for number, episode in enumerate(sorted(read_episodes(run), key=place_of)):
         code, text = invoke("replay", str(run), "--episode", str(number), "--json")
         report = json.loads(text)
         assert (code, report["same"], report["episode"]) == (0, True, episode.key), report

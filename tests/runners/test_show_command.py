@@ -42,16 +42,16 @@ def show(capsys: pytest.CaptureFixture[str], *args: object) -> str:
 def test_episodes_stand_lane_by_lane_in_the_order_of_rounds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [" ".join(line.split()) for line in show(capsys, run).splitlines()[1:]]
     assert lines == [
-        "2 off-r0-w0 0 errored: model - - c it is down",
-        "3 off-r0-w0 1 not judged - - d",
-        "1 on-r0-w0 0 solved after feedback - create tea a",
-        "0 on-r0-w0 1 solved abcdef01 tea - b",
+        "0 off-r0-w0 0 errored: model - - c it is down",
+        "1 off-r0-w0 1 not judged - - d",
+        "2 on-r0-w0 0 solved after feedback - create tea a",
+        "3 on-r0-w0 1 solved abcdef01 tea - b",
     ]
     assert len(show(capsys, run, "--lane", "on").splitlines()) == 3
     rows = json.loads(show(capsys, run, "--json"))["episodes"]
     assert [(row["number"], row["result"], row["wrote"]) for row in rows[2:]] == [
-        (1, "solved after feedback", ["create tea"]),
-        (0, "solved", []),
+        (2, "solved after feedback", ["create tea"]),
+        (3, "solved", []),
     ]
     assert rows[0]["error"] == "it is \x1b down"
 
@@ -98,11 +98,11 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
     keep_merge(run, "on-r0-w0", merge)
     lines = [" ".join(line.split()) for line in show(capsys, run, "--lane", "on").splitlines()[1:]]
     assert lines == [
-        "1 on-r0-w0 0 solved after feedback - create tea (dropped) a",
+        "2 on-r0-w0 0 solved after feedback - create tea (dropped) a",
         "-- on-r0-w0 0->1 library 00000000 -> abcdef01: created tea; dropped 1 later write of tea",
-        "0 on-r0-w0 1 solved abcdef01 tea - b",
+        "3 on-r0-w0 1 solved abcdef01 tea - b",
     ]
-    assert "before -> after; dropped when the round was merged, since made-up|z|" in show(capsys, run, "-e", "1")
+    assert "before -> after; dropped when the round was merged, since made-up|z|" in show(capsys, run, "-e", "2")
     assert "--" not in show(capsys, run, "--lane", "off")
     (told,) = json.loads(show(capsys, run, "--json"))["borders"]["on-r0-w0"]
     assert told["dropped"][0]["won"] == dropped.won
@@ -117,12 +117,12 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
 
 
 def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = show(capsys, run, "--episode", "1")
+    text = show(capsys, run, "--episode", "2")
     assert text.index("[user]\nDo a") < text.index("[verdict] score 0") < text.index("======== review, 1.5 s")
     assert "[write] create tea by review: before -> after" in text
-    assert "[skill] tea: eligible: yes, listed: yes, loaded: yes, followed: no" in show(capsys, run, "-e", "0")
-    assert "======== child agent: Fetch water" in show(capsys, run, "-e", "3")
-    errored = show(capsys, run, "-e", "2")
+    assert "[skill] tea: eligible: yes, listed: yes, loaded: yes, followed: no" in show(capsys, run, "-e", "3")
+    assert "======== child agent: Fetch water" in show(capsys, run, "-e", "1")
+    errored = show(capsys, run, "-e", "0")
     assert "it is" in errored
     assert "\x1b" not in errored
 
@@ -150,3 +150,34 @@ def test_what_holds_no_such_lane_or_no_run_is_one_line(run: Path, tmp_path: Path
         app(["show", str(run), "--lane", "nope"], standalone_mode=False)
     with pytest.raises(ConfigError, match="no run here"):
         app(["show", str(tmp_path / "nope")], standalone_mode=False)
+
+
+def test_every_id_of_the_list_names_the_same_episode_with_and_without_a_lane(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = json.loads(show(capsys, run, "--json"))["episodes"]
+    assert [row["number"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        for name in (row["number"], row["key"], row["task_id"]):
+            for options in ((), ("--lane", row["lane"])):
+                assert json.loads(show(capsys, run, "--json", "-e", name, *options))["task_id"] == row["task_id"]
+    with pytest.raises(ConfigError, match=r"0 is in no lane that starts with 'on'; it is number 0 \(off-r0-w0\)"):
+        app(["show", str(run), "--lane", "on", "--episode", "0"], standalone_mode=False)
+
+
+def test_a_task_of_several_lanes_is_one_of_them_or_a_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_manifest(tmp_path, command="learn", wanted=2)
+    run = write_run(tmp_path, episode("a", lane="on-r0-w0"), episode("a", lane="off-r0-w0"))
+    assert json.loads(show(capsys, run, "--json", "-e", "a", "--lane", "on"))["lane"] == "on-r0-w0"
+    with pytest.raises(ConfigError, match=r"was run 2 times; give one of the numbers 0 \(off-r0-w0\), 1 \(on-r0-w0\)"):
+        app(["show", str(run), "-e", "a"], standalone_mode=False)
+
+
+def test_a_library_without_skills_is_called_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_manifest(tmp_path, command="run", wanted=1)
+    run = write_run(tmp_path, episode("a", skills=SkillUse(Library().snapshot)))
+    assert " empty " in show(capsys, run)
+    assert "[library] empty, listed 0" in show(capsys, run, "-e", "0")
+    assert Library().snapshot[:8] not in show(capsys, run) + show(capsys, run, "-e", "0")

@@ -71,6 +71,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(file, json.loads(done.stdout))
 
 
+def test_the_plots_of_a_study_are_in_the_format_asked_for(finished: Finished) -> None:
+    said = json.loads(study_command(finished.file, "--so-far", "--plots", "pdf", "--json").stdout)
+    assert [Path(picture).name for picture in said["pictures"]] == ["study.pdf", "groups.pdf"]
+    assert all(Path(picture).read_bytes().startswith(b"%PDF") for picture in said["pictures"])
+
+
 def test_a_study_is_run_gone_on_with_and_answered(finished: Finished) -> None:
     runs = [finished.folder / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
     said = finished.said
