@@ -6,10 +6,10 @@ from typing import Any, Literal
 from hermes_lab.analysis.comparison.decomposition import TESTS, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.slope import Slope
-from hermes_lab.analysis.comparison.wording import is_shown, points, tested
+from hermes_lab.analysis.comparison.wording import points, shown, tested
 from hermes_lab.analysis.stats.aggregate import Aggregate
 from hermes_lab.analysis.stats.intervals import Interval, Rate
-from hermes_lab.analysis.stats.paired import MIN_LANES, Over
+from hermes_lab.analysis.stats.paired import LEVEL, MIN_LANES, Over
 from hermes_lab.analysis.stats.power import Lanes
 
 
@@ -58,12 +58,12 @@ class Comparison:
 
     @property
     def shown(self) -> bool:
-        """Whether the difference is significant: the interval excludes zero and the adjusted p is below 0.05."""
-        return is_shown(self.p_adjusted, self.interval)
+        """Whether the difference is significant: the adjusted p is below 0.05."""
+        return self.p_adjusted < LEVEL
 
     def sentence(self) -> str:
         """The verdict in one line."""
-        verdict = f"{'' if self.shown else 'no difference shown: '}{points(self.difference, self.interval)}"
+        verdict = f"{shown(self.p_value, self.p_adjusted)}{points(self.difference, self.interval)}"
         said = tested(self.p_value, self.p_adjusted, f"{self.family} tests")
         left_out = f"; {self.unpaired} unpaired episodes excluded" if self.unpaired else ""
         return f"{METRICS[self.metric]}: {self.before} -> {self.after}, {verdict}, {said}{left_out}"
@@ -156,7 +156,7 @@ class Report:
         found = self.headline
         units = found.worlds if found.over == "worlds" else found.lanes
         tests = max([comparison.family for comparison in self.comparisons] + [TESTS] * (self.decomposition is not None))
-        least = 2.0 ** (1 - units)
+        least = 2.0**-units
         if found.over == "tasks" or least >= 0.05 or least * tests < 0.05:
             return ""
         what = "worlds" if found.over == "worlds" else "lanes"

@@ -1,12 +1,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs, compare_to_first
 from hermes_lab.analysis.comparison.result import Comparison, Report
-from hermes_lab.analysis.stats.intervals import Rate, paired_difference
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.stats.paired import change_interval
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Verdict
 
@@ -123,7 +125,7 @@ def test_lanes_that_disagree_widen_the_interval(write_run: WriteRun) -> None:
         for task in range(20)
     ]
     success = by_metric(compare_arms(write_run(episodes), "off", "on"), "success")
-    tasks_alone = paired_difference(0, 40, 80, 0)
+    tasks_alone = change_interval(np.repeat([1, -1], [80, 40]), np.arange(120))
     assert success.mcnemar < 0.05 < success.p_value
     assert success.over == "worlds"
     assert success.interval.low < 0 < tasks_alone.low
