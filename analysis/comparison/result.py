@@ -157,7 +157,7 @@ class Report:
         units = found.worlds if found.over == "worlds" else found.lanes
         tests = max([comparison.family for comparison in self.comparisons] + [TESTS] * (self.decomposition is not None))
         least = 2.0**-units
-        if found.over == "tasks" or least >= 0.05 or least * tests < 0.05:
+        if found.over == "tasks" or least * tests < 0.05:
             return ""
         what = "worlds" if found.over == "worlds" else "lanes"
         return f"{units} {what} are too few for {tests} tests: no Holm-adjusted p can fall below {least * tests:.2g}"

@@ -1,6 +1,8 @@
 import itertools
 import math
+import time
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import statsmodels.api as sm
 from fakes.paired_frames import experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import xlogy
 from scipy.stats import permutation_test
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 from statsmodels.stats.multitest import multipletests
@@ -178,12 +182,44 @@ def test_interval_holds_the_differences_that_the_test_does_not_reject() -> None:
 
 @pytest.mark.parametrize("change", [0, 1, -1])
 def test_units_that_all_agree_leave_an_interval_with_a_width(change: int) -> None:
-    """For n independent pairs that all stay the same, Tango's (1998) ends are z^2 / (n + z^2)."""
+    """Tango's (1998) ends for n independent pairs: z^2 / (n + z^2) where all stay the same, and (n - z^2) / (n + z^2)
+    where all change."""
     low, high = change_interval(np.full(50, change), np.arange(50))
     z2 = 1.96**2
-    expected = z2 / (50 + z2)
-    ends = {0: (-expected, expected), 1: (1 - expected, 1), -1: (-1, expected - 1)}
+    same, all_change = z2 / (50 + z2), (50 - z2) / (50 + z2)
+    ends = {0: (-same, same), 1: (all_change, 1), -1: (-1, -all_change)}
     assert (low, high) == pytest.approx(ends[change], abs=1e-3)
+
+
+def by_likelihood(lost: int, gained: int, pairs: int, difference: float) -> float:
+    """The score statistic of a difference; its nuisance parameter from a numeric search for the likeliest value."""
+
+    def unlikelihood(chance: float) -> float:
+        chances = (chance, chance + difference, 1 - 2 * chance - difference)
+        return -float(xlogy((lost, gained, pairs - lost - gained), chances).sum())
+
+    limits = (max(0.0, -difference), (1 - difference) / 2)
+    chance = minimize_scalar(unlikelihood, bounds=limits, method="bounded", options={"xatol": 1e-12}).x
+    return (gained - lost - pairs * difference) / math.sqrt(pairs * (2 * chance + difference - difference**2))
+
+
+@pytest.mark.parametrize(("lost", "gained", "pairs"), [(0, 39, 40), (20, 20, 60), (2, 12, 50), (1, 2, 6)])
+def test_interval_of_independent_pairs_is_the_score_interval(lost: int, gained: int, pairs: int) -> None:
+    change_P = np.repeat([-1, 1, 0], [lost, gained, pairs - lost - gained])
+    low, high = change_interval(change_P, np.arange(pairs))
+    score = partial(by_likelihood, lost, gained, pairs)
+    expected_low = brentq(lambda difference: score(difference) - 1.96, -0.999, change_P.mean())
+    expected_high = brentq(lambda difference: score(difference) + 1.96, change_P.mean(), 0.9999)
+    assert (low, high) == pytest.approx((expected_low, expected_high), abs=3e-4)
+
+
+def test_interval_of_many_lanes_does_not_take_long() -> None:
+    draw = np.random.default_rng(0)
+    change_P, unit_P = draw.choice([-1, 0, 1], size=72 * 20), np.repeat(np.arange(72), 20)
+    started = time.process_time()
+    for _ in range(20):
+        change_interval(change_P, unit_P)
+    assert (time.process_time() - started) / 20 < 0.01
 
 
 def test_clustered_error_is_that_of_statsmodels() -> None:
