@@ -34,7 +34,7 @@ TESTS = len(_TESTED)
 
 
 class Effect(NamedTuple):
-    """A difference of success rates with its 95 % interval and the p-value of the exact sign-flip test over units.
+    """A difference of success rates with its 95 % interval and the mid-p of the sign-flip test over units.
 
     `p_adjusted` is Holm-adjusted over weights, skills and interaction; for any other effect it equals `p_value`.
     """

@@ -18,8 +18,8 @@ class Comparison:
     """One metric before and after, over pairs.
 
     `interval` is of the difference of the two rates, `standard_error` the clustered one (None for a single unit).
-    `p_value` is from the exact test that flips the signs of whole units `over` (`hermes_lab.analysis.stats.paired`);
-    `mcnemar` is McNemar's exact p, which treats all pairs as independent. `p_adjusted` is Holm-adjusted over the
+    `p_value` is the mid-p of the test that flips the signs of whole units `over` (`hermes_lab.analysis.stats.paired`);
+    `mcnemar` is McNemar's mid-p, which treats all pairs as independent. `p_adjusted` is Holm-adjusted over the
     family of tests reported together. `pair_correlation` is between the two outcomes of a pair (None if one never
     varies), `lane_correlation` the intraclass correlation of changes in a lane. `clusters` describes each clustering,
     None where every unit has one pair. `unpaired` counts excluded episodes: counterpart missing, errored or without

@@ -138,9 +138,9 @@ def test_too_few_worlds_for_several_tests_are_named(write_run: WriteRun, worlds:
     base, tuned = (
         write_run(
             [
-                make_episode(better, task=task, first_call_ok=better, lane=f"off-r0-w{w}", phase=phase)
+                make_episode(better, first_call_ok=better, lane=f"off-r0-w{w}", phase=phase, round=at)
                 for w in range(worlds)
-                for task, phase in enumerate(("learn", "heldout"))
+                for at, phase in enumerate(("heldout", "learn", "heldout"))
             ],
             name,
         )

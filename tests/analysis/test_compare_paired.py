@@ -1,6 +1,5 @@
 import itertools
 import math
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -27,6 +26,7 @@ from hermes_lab.analysis.stats.paired import (
     clustered_error,
     encode,
     intraclass_correlation,
+    invert,
     mcnemar,
     sign_flip,
     units,
@@ -213,13 +213,18 @@ def test_interval_of_independent_pairs_is_the_score_interval(lost: int, gained: 
     assert (low, high) == pytest.approx((expected_low, expected_high), abs=3e-4)
 
 
-def test_interval_of_many_lanes_does_not_take_long() -> None:
+def test_interval_of_a_ratio_is_fiellers() -> None:
+    """Fieller 1954, over 40 units, with sums of squares about zero: a sign flip keeps them."""
     draw = np.random.default_rng(0)
-    change_P, unit_P = draw.choice([-1, 0, 1], size=72 * 20), np.repeat(np.arange(72), 20)
-    started = time.process_time()
-    for _ in range(20):
-        change_interval(change_P, unit_P)
-    assert (time.process_time() - started) / 20 < 0.01
+    possible_C = draw.integers(2, 9, size=40).astype(float)
+    reached_C = np.rint(possible_C * draw.uniform(0.2, 0.8, size=40))
+    z2 = 1.96**2
+    a = possible_C.sum() ** 2 - z2 * possible_C @ possible_C
+    b = reached_C.sum() * possible_C.sum() - z2 * reached_C @ possible_C
+    c = reached_C.sum() ** 2 - z2 * reached_C @ reached_C
+    root = math.sqrt(b * b - a * c)
+    found = invert(reached_C, possible_C, Interval(-10, 10), lambda _: 0.0, zero=False)
+    assert found == pytest.approx(((b - root) / a, (b + root) / a), abs=1e-3)
 
 
 def test_clustered_error_is_that_of_statsmodels() -> None:

@@ -72,7 +72,7 @@ def test_worlds_are_apart_and_their_replicates_together(write_run: WriteRun) -> 
 
 
 def test_replicates_that_share_their_tasks_are_no_further_tasks(write_run: WriteRun) -> None:
-    """3 tasks in 4 replicates are 12 pairs, and 3 facts: by McNemar over 12 the p would be 0.0005."""
+    """3 tasks in 4 replicates are 12 pairs, and 3 facts: by McNemar over 12 the p would be 0.0002."""
     lanes = [
         episodes(arm, outcomes, replicate=replicate)
         for replicate in range(4)

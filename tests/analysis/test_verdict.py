@@ -51,7 +51,7 @@ def test_no_difference_shown_says_what_would_have_been(write_run: WriteRun) -> N
     found = verdict(write_run(episodes))
     assert not found.shown
     assert found.sentence.startswith("Skills: no difference shown: +0 points")
-    assert "minimum detectable effect +24 points (power 0.8)" in found.sentence
+    assert "minimum detectable effect +23 points (power 0.8)" in found.sentence
 
 
 def test_content_of_skills_is_told_from_their_presence(write_run: WriteRun) -> None:
