@@ -117,12 +117,12 @@ class TwoByTwo:
             case True, True:
                 return "Both the weights and the skills made a difference"
             case True, False:
-                return "The weights made a difference; no effect of skills shown"
+                return f"The weights made a difference; no effect of skills {_missing(self.skills)}"
             case False, True:
-                return "The skills made a difference; no effect of the weights shown"
+                return f"The skills made a difference; no effect of the weights {_missing(self.weights)}"
         if self.both.shown:
             return "Weights and skills together made a difference; not shown which of them"
-        return "No effect of the weights or the skills shown"
+        return f"No effect of the weights or the skills {_missing(self.weights, self.skills)}"
 
     def lines(self) -> list[str]:
         """The four cells and the effects."""
@@ -203,6 +203,11 @@ def _effect(change_P: Outcomes, divisor: int, together: Units) -> Effect:
     """The mean of `change_P` over the divisor."""
     p_value, (low, high) = together.p_value(change_P), together.interval(change_P)
     return Effect(float(change_P.mean()) / divisor, Interval(low / divisor, high / divisor), p_value, p_value)
+
+
+def _missing(*effects: Effect) -> str:
+    """`shown`, or `shown once adjusted` where only the adjustment takes an effect away."""
+    return "shown once adjusted" if any(effect.p_value < LEVEL for effect in effects) else "shown"
 
 
 def _weights(frame: pd.DataFrame) -> tuple[pd.Series, tuple[str, str]]:

@@ -66,7 +66,9 @@ def gap_closed(frame: pd.DataFrame, before: str = "off", after: str = "on", best
     def shares(unit_P: Codes) -> Interval:
         """Fieller's argument with the sign-flip test: all shares v for which `reached` - v `possible` may be symmetric
         about zero."""
-        reached_C, possible_C = (np.bincount(unit_P, weights=each_P) for each_P in (reached_P, possible_P))
+        reached_C, possible_C = (
+            np.bincount(unit_P, weights=each_P).astype(np.float64) for each_P in (reached_P, possible_P)
+        )
         return invert(reached_C, possible_C, _SHARES, lambda share: chances * integer_variance(share), zero)
 
     return Gap(arms, float(reached_P.sum()) / chances, together.widest(shares), len(whole))

@@ -137,11 +137,13 @@ def mcnemar(lost: int, gained: int) -> float:
     counted: the exact test errs far less often than its level says, the mid-p test about as often (Fagerland, Lydersen
     and Laake 2013, BMC Med. Res. Methodol. 13:91).
     """
-    from scipy.stats import binom
-
     changed, fewer = lost + gained, min(lost, gained)
     if not changed:
         return 1.0
+    if changed < _MANY:
+        return _flipped(np.repeat([-1, 1], [lost, gained]))  # exact to the last digit
+    from scipy.stats import binom
+
     seen = float(binom.pmf(fewer, changed, 0.5))
     return 2 * float(binom.cdf(fewer - 1, changed, 0.5)) + (seen / 2 if lost == gained else seen)
 
@@ -161,7 +163,7 @@ def sign_flip(change_P: Integers, unit_P: Codes) -> float:
 
 
 def _flipped(sums_C: Integers) -> float:
-    """The mid-p of the observed sum of `sums_C` among all flips of their signs; 1 if all are zero."""
+    """The mid-p of the observed sum of `sums_C` among all flips of their signs; not all may be zero."""
     sizes, counts = np.unique(np.abs(sums_C[sums_C != 0]), return_counts=True)
     reach = int(sizes @ counts)
     ways: FloatArray = np.ones(1)  # the probability that the positive terms add up to 0, 1, ... reach
@@ -226,7 +228,7 @@ def change_interval(change_P: Integers, unit_P: Codes) -> Interval:
     subtracting the difference from every change (see `invert`). 0 is in the interval exactly if the p of `sign_flip` is
     at least 0.05.
     """
-    sums_C, sizes_C = np.bincount(unit_P, weights=change_P), np.bincount(unit_P).astype(np.float64)
+    sums_C, sizes_C = (np.bincount(unit_P, weights=each_P).astype(np.float64) for each_P in (change_P, None))
     reach = max(int(np.abs(change_P).max(initial=1)), 1)
     within, zero = Interval(-reach, reach), sign_flip(change_P, unit_P) >= LEVEL
     if reach == 1 and len(sizes_C) == len(change_P):

@@ -155,6 +155,22 @@ def test_change_that_neither_factor_is_shown_to_make_is_still_a_change(write_run
     assert str(found.skills).endswith("p = 0.031 (0.094 after Holm's adjustment for 3 tests)")
 
 
+def test_factor_that_only_the_adjustment_takes_away_is_said_to_be_one(write_run: WriteRun) -> None:
+    """Weights change in all six worlds, p = 1/64, and skills in five, p = 1/32."""
+    corners = [(arm, weights) for arm in ("off", "on") for weights in (0, 1)]
+    episodes = [
+        episode
+        for arm, weights in corners
+        for episode in corner(arm, weights, 2 + 5 * weights + (arm == "on"))
+        if world_of(episode) < 5
+    ]
+    episodes += [e for arm, weights in corners for e in corner(arm, weights, 2 + 5 * weights) if world_of(e) == 5]
+    found = decompose(load_episodes(write_run(episodes)))
+    assert (found.weights.shown, found.skills.shown) == (True, False)
+    assert (found.skills.p_value, found.skills.p_adjusted) == (1 / 32, 2 / 32)
+    assert found.sentence().startswith("The weights made a difference; no effect of skills shown once adjusted: ")
+
+
 def test_replicates_of_a_world_move_together_in_the_table() -> None:
     frame = experiment({"off": 0.4, "on": 0.6}, lanes=24, tasks=5, worlds=8, weights=2, common=1.0, seed=0)
     copies, once = decompose(frame), decompose(frame[frame["replicate"] % 3 == 0])
