@@ -194,7 +194,7 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             after=Rate(int(after_P.sum()), count),
             gained=gained,
             lost=lost,
-            interval=together.interval(before_P, after_P),
+            interval=together.interval(found.change_P),
             p_value=p_value,
             mcnemar=mcnemar(lost, gained),
             p_adjusted=p_value,

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 
 from hermes_lab.analysis.comparison.pairs import parts
-from hermes_lab.analysis.comparison.wording import is_shown, points, tested
+from hermes_lab.analysis.comparison.wording import points, shown, tested
 from hermes_lab.analysis.data.series import weights_name
-from hermes_lab.analysis.stats.intervals import Interval, Rate, mover_sum
+from hermes_lab.analysis.stats.intervals import Interval, Rate
 from hermes_lab.analysis.stats.multiple import holm
-from hermes_lab.analysis.stats.paired import Units, change_interval, units_of, widened
+from hermes_lab.analysis.stats.paired import LEVEL, Units, units_of
 from hermes_lab.errors import ConfigError
 
 Outcomes = np.typing.NDArray[np.int64]
@@ -34,7 +34,7 @@ TESTS = len(_TESTED)
 
 
 class Effect(NamedTuple):
-    """A difference of success rates with its 95 % interval and the p-value of the exact sign-flip test over units.
+    """A difference of success rates with its 95 % interval and the mid-p of the sign-flip test over units.
 
     `p_adjusted` is Holm-adjusted over weights, skills and interaction; for any other effect it equals `p_value`.
     """
@@ -47,11 +47,11 @@ class Effect(NamedTuple):
     @property
     def shown(self) -> bool:
         """Whether the effect is significant."""
-        return is_shown(self.p_adjusted, self.interval)
+        return self.p_adjusted < LEVEL
 
     def __str__(self) -> str:
-        nothing = "" if self.shown else "no difference shown: "
-        return f"{nothing}{points(self.difference, self.interval)}, {tested(self.p_value, self.p_adjusted, '3 tests')}"
+        said = f"{points(self.difference, self.interval)}, {tested(self.p_value, self.p_adjusted, '3 tests')}"
+        return shown(self.p_value, self.p_adjusted) + said
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
@@ -117,12 +117,12 @@ class TwoByTwo:
             case True, True:
                 return "Both the weights and the skills made a difference"
             case True, False:
-                return "The weights made a difference; no effect of skills shown"
+                return f"The weights made a difference; no effect of skills {_missing(self.skills)}"
             case False, True:
-                return "The skills made a difference; no effect of the weights shown"
+                return f"The skills made a difference; no effect of the weights {_missing(self.weights)}"
         if self.both.shown:
             return "Weights and skills together made a difference; not shown which of them"
-        return "No effect of the weights or the skills shown"
+        return f"No effect of the weights or the skills {_missing(self.weights, self.skills)}"
 
     def lines(self) -> list[str]:
         """The four cells and the effects."""
@@ -174,11 +174,10 @@ def _two_by_two(
     part: str,
 ) -> TwoByTwo:
     old_off, old_on, new_off, new_on = success_P_4.T
-    # Each effect as a sum of two changes, (before, after) and (before, after), and the divisor.
     effects = {
-        "weights": _effect((old_off, new_off), (old_on, new_on), 2, together),
-        "skills": _effect((old_off, old_on), (new_off, new_on), 2, together),
-        "interaction": _effect((new_off, new_on), (old_on, old_off), 1, together),
+        "weights": _effect(new_off - old_off + new_on - old_on, 2, together),
+        "skills": _effect(old_on - old_off + new_on - new_off, 2, together),
+        "interaction": _effect(new_on - new_off - old_on + old_off, 1, together),
     }
     adjusted = holm([effects[name].p_value for name in _TESTED])
     for name, p_value in zip(_TESTED, adjusted, strict=True):
@@ -188,10 +187,10 @@ def _two_by_two(
         weights_names=names,
         skills_names=skills,
         corners=((rates[0], rates[1]), (rates[2], rates[3])),
-        both=_simple(old_off, new_on, together),
+        both=_effect(new_on - old_off, 1, together),
         **effects,
-        skills_before=_simple(old_off, old_on, together),
-        skills_after=_simple(new_off, new_on, together),
+        skills_before=_effect(old_on - old_off, 1, together),
+        skills_after=_effect(new_on - new_off, 1, together),
         places=len(success_P_4),
         lanes=together.lanes,
         part=part,
@@ -200,33 +199,15 @@ def _two_by_two(
     )
 
 
-def _simple(before_P: Outcomes, after_P: Outcomes, together: Units) -> Effect:
-    p_value = together.p_value(after_P - before_P)
-    interval = together.interval(before_P.astype(bool), after_P.astype(bool))
-    return Effect(float((after_P - before_P).mean()), interval, p_value, p_value)
+def _effect(change_P: Outcomes, divisor: int, together: Units) -> Effect:
+    """The mean of `change_P` over the divisor."""
+    p_value, (low, high) = together.p_value(change_P), together.interval(change_P)
+    return Effect(float(change_P.mean()) / divisor, Interval(low / divisor, high / divisor), p_value, p_value)
 
 
-def _effect(
-    first: tuple[Outcomes, Outcomes], second: tuple[Outcomes, Outcomes], divisor: int, together: Units
-) -> Effect:
-    """The sum of two changes over the divisor; MOVER interval, widened to the bootstrap over units."""
-    one_P, other_P = first[1] - first[0], second[1] - second[0]
-    total_P = one_P + other_P
-    varies = one_P.std() > 0 and other_P.std() > 0
-    correlation = float(np.corrcoef(one_P, other_P)[0, 1]) if varies else 0.0
-    alone_P = np.arange(len(one_P))
-    of_one, of_other = (
-        change_interval(before_P.astype(bool), after_P.astype(bool), alone_P) for before_P, after_P in (first, second)
-    )
-    alone = mover_sum(float(one_P.mean()), of_one, float(other_P.mean()), of_other, correlation)
-    interval = together.widest(lambda unit_P: widened(alone, total_P.astype(np.float64), unit_P))
-    p_value = together.p_value(total_P)
-    return Effect(
-        float(total_P.mean()) / divisor,
-        Interval(interval.low / divisor, interval.high / divisor),
-        p_value,
-        p_value,
-    )
+def _missing(*effects: Effect) -> str:
+    """`shown`, or `shown once adjusted` where only the adjustment takes an effect away."""
+    return "shown once adjusted" if any(effect.p_value < LEVEL for effect in effects) else "shown"
 
 
 def _weights(frame: pd.DataFrame) -> tuple[pd.Series, tuple[str, str]]:

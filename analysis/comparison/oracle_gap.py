@@ -7,8 +7,11 @@ import numpy as np
 import pandas as pd
 
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, parts
-from hermes_lab.analysis.stats.intervals import Interval, mover_ratio
-from hermes_lab.analysis.stats.paired import Codes, units_of
+from hermes_lab.analysis.stats.intervals import Interval
+from hermes_lab.analysis.stats.paired import LEVEL, Codes, integer_variance, invert, units_of
+
+_SHARES = Interval(-10.0, 10.0)
+"""Beyond these no end of an interval is searched."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,17 @@ def gap_closed(frame: pd.DataFrame, before: str = "off", after: str = "on", best
     together = units_of(whole.index.to_frame(index=False))
     old_P, new_P, best_P = whole.to_numpy(dtype=np.int64).T
     reached_P, possible_P = new_P - old_P, best_P - old_P
-    of_reached, of_possible = (
-        together.interval(old_P.astype(bool), later_P.astype(bool)) for later_P in (new_P, best_P)
-    )
-    if of_possible.low <= 0:
+    if possible_P.sum() <= 0 or together.p_value(possible_P) >= LEVEL:
         return Gap(arms, None, None, len(whole), f"{best} is not shown to be better than {before}")
-    reached, possible = float(reached_P.mean()), float(possible_P.mean())
+    chances = float(possible_P.sum())
+    zero = together.p_value(reached_P) >= LEVEL
 
-    def ratio(unit_P: Codes) -> Interval:
-        reached_C, possible_C = (np.bincount(unit_P, weights=each - each.mean()) for each in (reached_P, possible_P))
-        varies = reached_C.std() > 0 and possible_C.std() > 0
-        correlation = float(np.corrcoef(reached_C, possible_C)[0, 1]) if varies else 0.0
-        return mover_ratio(reached, of_reached, possible, of_possible, correlation)
+    def shares(unit_P: Codes) -> Interval:
+        """Fieller's argument with the sign-flip test: all shares v for which `reached` - v `possible` may be symmetric
+        about zero."""
+        reached_C, possible_C = (
+            np.bincount(unit_P, weights=each_P).astype(np.float64) for each_P in (reached_P, possible_P)
+        )
+        return invert(reached_C, possible_C, _SHARES, lambda share: chances * integer_variance(share), zero)
 
-    return Gap(arms, reached / possible, together.widest(ratio), len(whole))
+    return Gap(arms, float(reached_P.sum()) / chances, together.widest(shares), len(whole))

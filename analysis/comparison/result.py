@@ -6,10 +6,10 @@ from typing import Any, Literal
 from hermes_lab.analysis.comparison.decomposition import TESTS, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.slope import Slope
-from hermes_lab.analysis.comparison.wording import is_shown, points, tested
+from hermes_lab.analysis.comparison.wording import points, shown, tested
 from hermes_lab.analysis.stats.aggregate import Aggregate
 from hermes_lab.analysis.stats.intervals import Interval, Rate
-from hermes_lab.analysis.stats.paired import MIN_LANES, Over
+from hermes_lab.analysis.stats.paired import LEVEL, MIN_LANES, Over
 from hermes_lab.analysis.stats.power import Lanes
 
 
@@ -18,8 +18,8 @@ class Comparison:
     """One metric before and after, over pairs.
 
     `interval` is of the difference of the two rates, `standard_error` the clustered one (None for a single unit).
-    `p_value` is from the exact test that flips the signs of whole units `over` (`hermes_lab.analysis.stats.paired`);
-    `mcnemar` is McNemar's exact p, which treats all pairs as independent. `p_adjusted` is Holm-adjusted over the
+    `p_value` is the mid-p of the test that flips the signs of whole units `over` (`hermes_lab.analysis.stats.paired`);
+    `mcnemar` is McNemar's mid-p, which treats all pairs as independent. `p_adjusted` is Holm-adjusted over the
     family of tests reported together. `pair_correlation` is between the two outcomes of a pair (None if one never
     varies), `lane_correlation` the intraclass correlation of changes in a lane. `clusters` describes each clustering,
     None where every unit has one pair. `unpaired` counts excluded episodes: counterpart missing, errored or without
@@ -58,12 +58,12 @@ class Comparison:
 
     @property
     def shown(self) -> bool:
-        """Whether the difference is significant: the interval excludes zero and the adjusted p is below 0.05."""
-        return is_shown(self.p_adjusted, self.interval)
+        """Whether the difference is significant: the adjusted p is below 0.05."""
+        return self.p_adjusted < LEVEL
 
     def sentence(self) -> str:
         """The verdict in one line."""
-        verdict = f"{'' if self.shown else 'no difference shown: '}{points(self.difference, self.interval)}"
+        verdict = f"{shown(self.p_value, self.p_adjusted)}{points(self.difference, self.interval)}"
         said = tested(self.p_value, self.p_adjusted, f"{self.family} tests")
         left_out = f"; {self.unpaired} unpaired episodes excluded" if self.unpaired else ""
         return f"{METRICS[self.metric]}: {self.before} -> {self.after}, {verdict}, {said}{left_out}"
@@ -156,8 +156,8 @@ class Report:
         found = self.headline
         units = found.worlds if found.over == "worlds" else found.lanes
         tests = max([comparison.family for comparison in self.comparisons] + [TESTS] * (self.decomposition is not None))
-        least = 2.0 ** (1 - units)
-        if found.over == "tasks" or least >= 0.05 or least * tests < 0.05:
+        least = 2.0**-units
+        if found.over == "tasks" or least * tests < 0.05:
             return ""
         what = "worlds" if found.over == "worlds" else "lanes"
         return f"{units} {what} are too few for {tests} tests: no Holm-adjusted p can fall below {least * tests:.2g}"

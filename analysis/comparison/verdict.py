@@ -10,7 +10,7 @@ from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames,
 from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from hermes_lab.analysis.comparison.result import Comparison, Report
-from hermes_lab.analysis.comparison.wording import p_text, points, tested
+from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
 from hermes_lab.analysis.stats.intervals import Interval
@@ -170,9 +170,9 @@ def _sentence(found: Comparison, subject: str) -> str:
     p_value = tested(found.p_value, found.p_adjusted, f"{found.family} arms")
     change = f"{points(found.difference, found.interval)}{part}, {rates}, {p_value}, over {found.counted}"
     if found.shown:
-        said = f"{'better' if found.difference > 0 else 'worse'} by {change}"
+        said = f"better by {change}" if found.difference > 0 else f"worse: {change}"
     else:
-        said = f"no difference shown: {change}; {_detectable(found)}"
+        said = f"{shown(found.p_value, found.p_adjusted)}{change}; {_detectable(found)}"
     limit = f"; applies to {found.limit}" if found.limit else ""
     return f"{subject}: {metric}{said}{limit}{'; success was not measured' if metric else ''}"
 

@@ -1,6 +1,7 @@
 """Wording of differences and p-values, and the criterion for significance."""
 
 from hermes_lab.analysis.stats.intervals import Interval
+from hermes_lab.analysis.stats.paired import LEVEL
 
 
 def points(difference: float, interval: Interval | None = None) -> str:
@@ -8,8 +9,13 @@ def points(difference: float, interval: Interval | None = None) -> str:
     change = f"{round(100 * difference):+d} points"
     if interval is None:
         return change
-    low, high = (round(100 * end) for end in interval)
-    return f"{change} (95 % interval {low} to {high})"
+    return f"{change} (95 % interval {_end(interval.low)} to {_end(interval.high)})"
+
+
+def _end(end: float) -> str:
+    """In points; an end close to zero keeps its sign, since it says whether zero is in the interval."""
+    whole = f"{100 * end:.0f}"
+    return whole if whole not in ("0", "-0") or end == 0 else f"{100 * end:.1g}"
 
 
 def p_text(p_value: float) -> str:
@@ -18,12 +24,16 @@ def p_text(p_value: float) -> str:
 
 
 def tested(p_value: float, adjusted: float, family: str) -> str:
-    """The raw p, and the Holm-adjusted one if it is not significant: `p = 0.021 (0.063 by Holm over 3 tests)`."""
-    if p_value < 0.05 <= adjusted:
-        return f"{p_text(p_value)} ({adjusted:.2g} by Holm over {family})"
+    """The unadjusted p, and the Holm-adjusted one where it differs in the conclusion:
+    `p = 0.021 (0.063 after Holm's adjustment for 3 tests)`."""
+    if p_value < LEVEL <= adjusted:
+        return f"{p_text(p_value)} ({adjusted:.2g} after Holm's adjustment for {family})"
     return p_text(p_value)
 
 
-def is_shown(p_value: float, interval: Interval) -> bool:
-    """Whether a difference is significant: p below 0.05 and an interval that excludes zero."""
-    return p_value < 0.05 and not interval.low <= 0 <= interval.high
+def shown(p_value: float, adjusted: float) -> str:
+    """What stands before a difference: nothing if it is shown, `no difference shown: ` if not, and another phrase if
+    only the adjustment makes it so. The interval is not adjusted, and excludes zero exactly if `p_value` < 0.05."""
+    if adjusted < LEVEL:
+        return ""
+    return "no difference shown: " if p_value >= LEVEL else "not shown once adjusted: "

@@ -117,7 +117,7 @@ def _uplift(skill: str, world: int, judged: pd.DataFrame, unpaired: int) -> Upli
         without_it=Rate(int(without_P.sum()), len(with_P)),
         helped=int((with_P & ~without_P).sum()),
         harmed=int((~with_P & without_P).sum()),
-        interval=together.interval(without_P, with_P),
+        interval=together.interval(with_P.astype(np.int64) - without_P),
         p_value=together.p_value(with_P.astype(np.int64) - without_P),
         unpaired=unpaired,
     )

@@ -63,29 +63,6 @@ def wilson(successes: int, trials: int) -> Interval:
     return Interval(low, high)
 
 
-def paired_difference(both: int, lost: int, gained: int, neither: int) -> Interval:
-    """The 95 % interval of (after - before) over independent pairs.
-
-    Newcombe 1998, Stat. Med. 17:2635, method 10: combines the Wilson intervals of both, given their correlation. The
-    arguments count pairs: solved on both sides, only before, only after, on neither. Needs at least one pair.
-    """
-    pairs = both + lost + gained + neither
-    before, after = Rate(both + lost, pairs), Rate(both + gained, pairs)
-    margins = (both + lost) * (gained + neither) * (both + gained) * (lost + neither)
-    association = float(both * neither - lost * gained)
-    if association > 0:
-        association = max(association - pairs / 2, 0.0)
-    phi = association / math.sqrt(margins) if margins else 0.0
-
-    def reach(a: float, b: float) -> float:
-        return math.sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))
-
-    difference = after.value - before.value
-    below = reach(after.value - after.interval.low, before.interval.high - before.value)
-    above = reach(after.interval.high - after.value, before.value - before.interval.low)
-    return Interval(max(difference - below, -1.0), min(difference + above, 1.0))
-
-
 def mover_sum(first: float, of_first: Interval, second: float, of_second: Interval, correlation: float) -> Interval:
     """The 95 % interval of a sum of two estimates, from their intervals and correlation.
 
@@ -99,27 +76,4 @@ def mover_sum(first: float, of_first: Interval, second: float, of_second: Interv
     return Interval(
         total - reach(first - of_first.low, second - of_second.low),
         total + reach(of_first.high - first, of_second.high - second),
-    )
-
-
-def mover_ratio(
-    numerator: float, of_numerator: Interval, denominator: float, of_denominator: Interval, correlation: float
-) -> Interval:
-    """The 95 % interval of numerator / denominator: all ratios R for which the interval of numerator - R denominator
-    contains zero (Fieller's argument with MOVER; Donner and Zou 2012, Stat. Methods Med. Res. 21:347).
-
-    The denominator's interval must lie above zero.
-    """
-    from scipy.optimize import brentq
-
-    def difference(ratio: float) -> Interval:
-        scaled = sorted(-ratio * end for end in of_denominator)
-        sign = -math.copysign(1.0, ratio)
-        return mover_sum(numerator, of_numerator, -ratio * denominator, Interval(*scaled), sign * correlation)
-
-    # Beyond these the interval of the difference excludes zero for any numerator in [-1, 1].
-    reach = 4 / of_denominator.low
-    return Interval(
-        float(brentq(lambda ratio: difference(ratio).low, -reach, reach)),
-        float(brentq(lambda ratio: difference(ratio).high, -reach, reach)),
     )

@@ -1,12 +1,14 @@
-"""Tests and intervals for a mean paired change that stay valid if pairs are dependent.
+"""One test, and the interval that it implies, for a mean paired change; valid if pairs are dependent.
 
 A change is the outcome after minus the outcome before. Pairs are dependent: those of a lane share a library, lanes of a
 world share its rules, replicates often share tasks, and samples share one task. Independent *units* are defined by
-`Units`. Array names end in their axes: P pairs, C units.
+`Units`. The interval holds every difference that the test does not reject, so the two never contradict each other.
+Array names end in their axes: P pairs, C units.
 """
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,14 +16,27 @@ import numpy.typing as npt
 import pandas as pd
 
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.stats.intervals import Interval, paired_difference
-from hermes_lab.analysis.stats.over_lanes import mean_over_lanes
+from hermes_lab.analysis.stats.intervals import Z95, Interval
 
 MIN_LANES = 6
-"""Fewest lanes, or worlds, to be used as units: with 5 there are 32 sign flips, two of them extreme, so p < 0.05 is
-impossible."""
+"""Fewest lanes, or worlds, to be used as units: fewer say too little about how they vary."""
 
 Codes = npt.NDArray[np.intp]
+Integers = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.floating]
+
+LEVEL = 0.05
+"""A two-sided p below this is significant; intervals are of one minus this."""
+_GRID = 1000
+"""Steps into which the largest possible sum is divided where sums are not whole numbers."""
+_MANY_UNITS = 30
+"""Beyond this number a flipped sum that is not a whole number is taken as normal: an interval differs by about
+a hundredth of its width."""
+_HALVINGS = 14
+"""An end of an interval is exact to 2^-14 of the range."""
+_MANY = 16
+"""From this many equal sums on, one convolution with a binomial distribution is faster than one each."""
+_JUST_ABOVE = 1e-9
 
 
 def encode(labels: Sequence[Hashable]) -> Codes:
@@ -51,13 +66,13 @@ class Units(NamedTuple):
     shared: bool
     """Whether lanes share tasks."""
 
-    def p_value(self, change_P: npt.NDArray[np.int64]) -> float:
+    def p_value(self, change_P: Integers) -> float:
         """The largest p of `sign_flip`."""
         return max(sign_flip(change_P, unit_P) for unit_P in self.clusterings)
 
-    def interval(self, before_P: npt.NDArray[np.bool_], after_P: npt.NDArray[np.bool_]) -> Interval:
-        """The union of the `change_interval`s."""
-        return self.widest(lambda unit_P: change_interval(before_P, after_P, unit_P))
+    def interval(self, change_P: Integers) -> Interval:
+        """The smallest interval that contains those of `change_interval`."""
+        return self.widest(lambda unit_P: change_interval(change_P, unit_P))
 
     def error(self, value_P: Array) -> float:
         """The largest `clustered_error` of a mean; NaN for a single unit."""
@@ -116,33 +131,65 @@ def units_of(places: pd.DataFrame) -> Units:
 
 
 def mcnemar(lost: int, gained: int) -> float:
-    """The exact two-sided p of McNemar's test (1947).
+    """The two-sided mid-p of McNemar's test (1947).
 
-    Under the null, a changed pair is equally likely a loss or a gain.
+    Under the null, a changed pair is equally likely a loss or a gain. Half of the probability of the observed count is
+    counted: the exact test errs far less often than its level says, the mid-p test about as often (Fagerland, Lydersen
+    and Laake 2013, BMC Med. Res. Methodol. 13:91).
     """
-    from scipy.stats import binomtest
+    changed, fewer = lost + gained, min(lost, gained)
+    if not changed:
+        return 1.0
+    if changed < _MANY:
+        return _flipped(np.repeat([-1, 1], [lost, gained]))  # exact to the last digit
+    from scipy.stats import binom
 
-    return float(binomtest(gained, lost + gained).pvalue) if lost + gained else 1.0
+    seen = float(binom.pmf(fewer, changed, 0.5))
+    return 2 * float(binom.cdf(fewer - 1, changed, 0.5)) + (seen / 2 if lost == gained else seen)
 
 
-def sign_flip(change_P: npt.NDArray[np.int64], unit_P: Codes) -> float:
-    """The exact two-sided p of the permutation test that swaps before and after within whole units.
+def sign_flip(change_P: Integers, unit_P: Codes) -> float:
+    """The two-sided mid-p of the permutation test that swaps before and after within whole units.
 
-    Under the null, the sum of a unit's changes is symmetric about zero. The p is the share of all 2^C sign flips that
-    are at least as extreme as the observed sum (Winkler et al. 2014, NeuroImage 92:381). Sums are integers, so all
-    flips are counted exactly, by convolution. With one pair per unit it equals `mcnemar`.
+    Under the null, the sum of a unit's changes is symmetric about zero. The p is the share of the 2^C sign flips that
+    are more extreme than the observed sum, plus half of the share that is equally extreme (Winkler et al. 2014,
+    NeuroImage 92:381; mid-p as in `mcnemar`, which it equals with one pair per unit). Sums are integers, so all flips
+    are counted exactly, by convolution.
     """
     sums_C = np.bincount(unit_P, weights=change_P).astype(np.int64)
-    sizes = np.abs(sums_C[sums_C != 0])
-    if (sizes == 1).all():
+    if (np.abs(sums_C) <= 1).all():
         return mcnemar(int((sums_C < 0).sum()), int((sums_C > 0).sum()))
-    reach = int(sizes.sum())
-    ways = np.zeros(2 * reach + 1)  # the probability of each sum from -reach to reach
-    ways[reach] = 1.0
-    for size in sizes:
-        ways = (np.roll(ways, size) + np.roll(ways, -size)) / 2
+    return _flipped(sums_C)
+
+
+def _flipped(sums_C: Integers) -> float:
+    """The mid-p of the observed sum of `sums_C` among all flips of their signs; not all may be zero."""
+    sizes, counts = np.unique(np.abs(sums_C[sums_C != 0]), return_counts=True)
+    reach = int(sizes @ counts)
+    ways: FloatArray = np.ones(1)  # the probability that the positive terms add up to 0, 1, ... reach
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        ways = _add_flips(ways, size, count)
     seen = abs(int(sums_C.sum()))
-    return min(float(ways[np.abs(np.arange(-reach, reach + 1)) >= seen].sum()), 1.0)
+    flipped = np.abs(2 * np.arange(reach + 1) - reach)
+    return min(float(ways[flipped > seen].sum() + ways[flipped == seen].sum() / 2), 1.0)
+
+
+def _add_flips(ways: FloatArray, size: int, count: int) -> FloatArray:
+    """The distribution of the sum of positive terms with `count` further ones, each `size` or none with equal
+    probability."""
+    if count < _MANY:
+        for _ in range(count):
+            more = np.zeros(len(ways) + size)
+            more[: len(ways)] = ways
+            more[size:] += ways
+            ways = more / 2
+        return ways
+    from scipy.stats import binom
+
+    steps = np.zeros(size * count + 1)
+    steps[::size] = binom.pmf(np.arange(count + 1), count, 0.5)
+    found: FloatArray = np.convolve(ways, steps)
+    return found
 
 
 def clustered_error(value_P: Array, unit_P: Codes) -> float:
@@ -174,22 +221,79 @@ def intraclass_correlation(value_P: Array, unit_P: Codes) -> float:
     return min(max((between - within) / total, 0.0), 1.0) if total > 0 else 0.0
 
 
-def change_interval(before_P: npt.NDArray[np.bool_], after_P: npt.NDArray[np.bool_], unit_P: Codes) -> Interval:
-    """The 95 % interval of the mean change: Newcombe's paired interval, but no narrower than the bootstrap over units
-    if units have several pairs.
+def change_interval(change_P: Integers, unit_P: Codes) -> Interval:
+    """The 95 % interval of the mean change: every difference that the test does not reject.
 
-    If all units agree the bootstrap has zero width, and the score interval ignores units; so the wider end of both
-    counts.
+    Units of one pair each are tested by the score test of Tango (1998, Stat. Med. 17:891), others by `sign_flip` after
+    subtracting the difference from every change (see `invert`). 0 is in the interval exactly if the p of `sign_flip` is
+    at least 0.05.
     """
-    both, lost = int((before_P & after_P).sum()), int((before_P & ~after_P).sum())
-    gained = int((~before_P & after_P).sum())
-    interval = paired_difference(both, lost, gained, len(before_P) - both - lost - gained)
-    return widened(interval, after_P.astype(np.float64) - before_P, unit_P)
+    sums_C, sizes_C = (np.bincount(unit_P, weights=each_P).astype(np.float64) for each_P in (change_P, None))
+    reach = max(int(np.abs(change_P).max(initial=1)), 1)
+    within, zero = Interval(-reach, reach), sign_flip(change_P, unit_P) >= LEVEL
+    if reach == 1 and len(sizes_C) == len(change_P):
+        lost, gained = int((change_P < 0).sum()), int((change_P > 0).sum())
+        score = partial(_tango, lost, gained, len(change_P))
+        return _interval(lambda difference: score(difference) <= Z95, float(change_P.mean()), within, zero)
+    return invert(sums_C, sizes_C, within, lambda difference: len(change_P) * integer_variance(difference), zero)
 
 
-def widened(interval: Interval, value_P: Array, unit_P: Codes) -> Interval:
-    """`interval`, widened to the bootstrap over units of the mean of `value_P` if units have several pairs."""
-    if unit_P.max() + 1 == len(unit_P):
-        return interval
-    over = mean_over_lanes(value_P.tolist(), unit_P.tolist()).interval
-    return Interval(min(interval.low, over.low), max(interval.high, over.high)) if over else interval
+def _tango(lost: int, gained: int, pairs: int, difference: float) -> float:
+    """The absolute score statistic of a difference of two paired rates; infinite if the difference is impossible."""
+    b = (2 * pairs - gained + lost) * difference - gained - lost
+    fewest = (math.sqrt(b * b + 8 * pairs * lost * difference * (1 - difference)) - b) / (4 * pairs)
+    variance = pairs * (2 * fewest + difference * (1 - difference))
+    surplus = abs(gained - lost - pairs * difference)
+    if variance <= 0:
+        return math.inf if surplus > 0 else 0.0
+    return surplus / math.sqrt(variance)
+
+
+def invert(
+    sums_C: FloatArray, sizes_C: FloatArray, within: Interval, least_variance: Callable[[float], float], zero: bool
+) -> Interval:
+    """All values v for which the sums `sums_C` - v `sizes_C` of independent units may be symmetric about zero.
+
+    A value is rejected if its sign-flip mid-p is below 0.05, and its score statistic too is beyond the normal limit,
+    with the least variance that outcomes with this mean can have. Without the second condition the interval would have
+    no width where all units agree. `zero` states whether 0 is in the interval, by the exact test. The sum of `sizes_C`
+    must be positive.
+    """
+    total, size = float(sums_C.sum()), float(sizes_C.sum())
+
+    def is_possible(value: float) -> bool:
+        if (total - value * size) ** 2 <= Z95**2 * least_variance(value):
+            return True
+        shifted_C = sums_C - value * sizes_C
+        if len(shifted_C) > _MANY_UNITS:
+            return float(shifted_C.sum()) ** 2 <= Z95**2 * float(shifted_C @ shifted_C)
+        span = float(np.abs(shifted_C).sum())
+        return span == 0 or _flipped(np.round(shifted_C * (_GRID / span)).astype(np.int64)) >= LEVEL
+
+    return _interval(is_possible, total / size, within, zero)
+
+
+def _interval(is_possible: Callable[[float], bool], estimate: float, within: Interval, zero: bool) -> Interval:
+    """The possible values around the estimate, by bisection; 0 is one of them exactly if `zero`."""
+    estimate = min(max(estimate, within.low), within.high)
+
+    def end(outside: float) -> float:
+        inside = estimate
+        if is_possible(outside):
+            return outside
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if is_possible(middle) else (inside, middle)
+        return inside
+
+    low, high = end(within.low), end(within.high)
+    if zero:
+        return Interval(min(low, 0.0), max(high, 0.0))
+    # Tests of zero and of values close to it may differ slightly.
+    return Interval(max(low, _JUST_ABOVE), high) if estimate > 0 else Interval(low, min(high, -_JUST_ABOVE))
+
+
+def integer_variance(mean: float) -> float:
+    """The least variance of a whole number with this mean."""
+    part = mean - math.floor(mean)
+    return part * (1 - part)

@@ -1,12 +1,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs, compare_to_first
 from hermes_lab.analysis.comparison.result import Comparison, Report
-from hermes_lab.analysis.stats.intervals import Rate, paired_difference
+from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.stats.paired import change_interval
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Verdict
 
@@ -24,7 +26,7 @@ def test_tuning_that_teaches_the_call_format_is_shown(write_run: WriteRun) -> No
     calls = by_metric(report, "first_call_ok")
     assert calls.shown
     assert calls.sentence() == (
-        "parsed first calls: 0/40 (0-9 %) -> 39/40 (87-100 %), +98 points (95 % interval 84 to 100), p = 4e-12"
+        "parsed first calls: 0/40 (0-9 %) -> 39/40 (87-100 %), +98 points (95 % interval 80 to 100), p = 2e-12"
     )
     solved = by_metric(report, "success")
     assert not solved.shown
@@ -123,7 +125,7 @@ def test_lanes_that_disagree_widen_the_interval(write_run: WriteRun) -> None:
         for task in range(20)
     ]
     success = by_metric(compare_arms(write_run(episodes), "off", "on"), "success")
-    tasks_alone = paired_difference(0, 40, 80, 0)
+    tasks_alone = change_interval(np.repeat([1, -1], [80, 40]), np.arange(120))
     assert success.mcnemar < 0.05 < success.p_value
     assert success.over == "worlds"
     assert success.interval.low < 0 < tasks_alone.low
@@ -132,15 +134,23 @@ def test_lanes_that_disagree_widen_the_interval(write_run: WriteRun) -> None:
 
 @pytest.mark.parametrize(("worlds", "said"), [(6, True), (7, False)])
 def test_too_few_worlds_for_several_tests_are_named(write_run: WriteRun, worlds: int, said: bool) -> None:
-    """Two metrics change in every task: by Holm six worlds leave p = 2/64 at 0.062, seven at 0.031."""
+    """Beside the headline five tests, which all change in every task: six worlds leave their p of 1/64 at 5/64."""
     base, tuned = (
-        write_run([make_episode(better, first_call_ok=better, lane=f"off-r0-w{w}") for w in range(worlds)], name)
+        write_run(
+            [
+                make_episode(better, first_call_ok=better, lane=f"off-r0-w{w}", phase=phase, round=at)
+                for w in range(worlds)
+                for at, phase in enumerate(("heldout", "learn", "heldout"))
+            ],
+            name,
+        )
         for name, better in (("base", False), ("tuned", True))
     )
-    lines = compare_runs(base, tuned).lines()
-    note = "  6 worlds are too few for 2 tests: no Holm-adjusted p can fall below 0.062"
-    assert (note in lines) is said
-    assert any("no difference shown: +100 points" in line for line in lines) is said
+    report = compare_runs(base, tuned)
+    assert [c.family for c in report.comparisons] == [5, 1, 5, 5, 5, 5]
+    note = "  6 worlds are too few for 5 tests: no Holm-adjusted p can fall below 0.078"
+    assert (note in report.lines()) is said
+    assert any("not shown once adjusted: +100 points" in line for line in report.lines()) is said
 
 
 def test_runs_of_both_arms_give_weights_by_skills(write_run: WriteRun) -> None:
@@ -227,21 +237,24 @@ def test_arms_that_have_come_to_other_checks_are_compared_at_the_last_common_one
 
 
 def test_other_arms_are_compared_with_the_first_and_adjusted_together(write_run: WriteRun) -> None:
-    """Six lanes that all agree have p = 0.03, which two tests cannot both be shown with."""
+    """Six worlds that all agree have p = 1/64, which four tests cannot be shown with."""
+    arms = {"off": 2, "on": 9, "placebo": 5, "frozen": 6, "oracle": 10}
     episodes = [
         make_episode(task < solved, task=task, lane=f"{arm}-r0-w{replicate}")
-        for arm, solved in {"off": 2, "on": 9, "placebo": 5}.items()
+        for arm, solved in arms.items()
         for replicate in range(6)
         for task in range(10)
     ]
     run = write_run(episodes)
     assert compare_arms(run, "off", "on").headline.shown
-    on, placebo = compare_to_first(run, ["off", "on", "placebo"])
+    on, placebo, *_ = compare_to_first(run, list(arms))
     assert (on.before, on.after, placebo.before, placebo.after) == ("off", "on", "off", "placebo")
-    assert on.headline.p_value == pytest.approx(1 / 32)
-    assert on.headline.p_adjusted == pytest.approx(2 / 32)
+    assert on.headline.p_value == pytest.approx(1 / 64)
+    assert on.headline.p_adjusted == pytest.approx(4 / 64)
     assert not on.headline.shown
-    assert "p = 0.031 (0.062 by Holm over 2 tests)" in on.headline.sentence()
+    assert on.headline.interval.low > 0  # of this arm alone
+    assert ", not shown once adjusted: +70 points (" in on.headline.sentence()
+    assert "p = 0.016 (0.062 after Holm's adjustment for 4 tests)" in on.headline.sentence()
 
 
 def test_other_metrics_are_a_family_of_their_own(write_run: WriteRun) -> None:
@@ -254,7 +267,7 @@ def test_other_metrics_are_a_family_of_their_own(write_run: WriteRun) -> None:
     report = compare_arms(write_run(episodes), "off", "on")
     assert (report.headline.family, report.headline.shown) == (1, True)
     calls = by_metric(report, "first_call_ok")
-    assert (calls.family, calls.p_value, calls.p_adjusted) == (2, pytest.approx(1 / 32), pytest.approx(2 / 32))
+    assert (calls.family, calls.p_value, calls.p_adjusted) == (2, pytest.approx(1 / 64), pytest.approx(2 / 64))
 
 
 def test_no_pair_mixes_adapters(write_run: WriteRun) -> None:
@@ -300,4 +313,4 @@ def test_samples_of_one_task_are_not_independent_pairs(write_run: WriteRun) -> N
     ]
     success = by_metric(compare_runs(*runs), "success")
     assert success.mcnemar < 0.001
-    assert success.p_value == pytest.approx(0.25)
+    assert success.p_value == pytest.approx(0.125)

@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from typer.testing import CliRunner
 
 from hermes_lab.analysis.stats.paired import mcnemar, sign_flip
@@ -27,9 +27,15 @@ def test_power_is_the_sum_over_all_outcomes(pairs: int, baseline: float, effect:
     assert power_of_pairs(pairs, baseline, effect, rho) == pytest.approx(brute_force(pairs, lost, gained), abs=1e-9)
 
 
-@pytest.mark.parametrize(("pairs", "known"), [(50, 0.37), (100, 0.73), (200, 0.97)])
-def test_known_powers_of_60_to_76_percent_hold_to_two_points(pairs: int, known: float) -> None:
-    assert power_of_pairs(pairs, 0.6, 0.16) == pytest.approx(known, abs=0.02)
+@pytest.mark.parametrize("rho", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("pairs", [50, 100, 200])
+def test_power_is_close_to_the_asymptotic_one(pairs: int, rho: float) -> None:
+    """Connor 1987, Biometrics 43:207, without a correction for continuity."""
+    lost, gained = pair_rates(0.6, 0.16, rho)
+    changed = lost + gained
+    distance = 0.16 * np.sqrt(pairs) - norm.ppf(0.975) * np.sqrt(changed)
+    known = norm.cdf(distance / np.sqrt(changed - 0.16**2))
+    assert power_of_pairs(pairs, 0.6, 0.16, rho) == pytest.approx(known, abs=0.015)
 
 
 def test_power_is_how_often_simulated_pairs_are_significant() -> None:
@@ -90,9 +96,11 @@ def test_detectable_effect_has_the_power_it_is_named_for(direction: int, lanes: 
     assert power_of_pairs(100, 0.6, effect, lanes=lanes) == pytest.approx(0.8, abs=0.002)
 
 
-def test_five_pairs_detect_nothing() -> None:
-    assert detectable(5, 0.6) is None
-    assert power_of_pairs(5, 0.0, 1.0) == 0.0
+def test_four_pairs_detect_nothing() -> None:
+    """All four changed: p = 1/16; all five: p = 1/32."""
+    assert detectable(4, 0.0) is None
+    assert power_of_pairs(4, 0.0, 1.0) == 0.0
+    assert power_of_pairs(5, 0.0, 1.0) == 1.0
 
 
 @pytest.mark.parametrize(("baseline", "effect", "rho"), [(0.9, 0.2, 0.2), (-0.1, 0.2, 0.2), (0.5, 0.1, 1.5)])
@@ -102,7 +110,7 @@ def test_rates_that_are_none_are_refused(baseline: float, effect: float, rho: fl
 
 
 def test_sentence_says_what_will_be_detected() -> None:
-    assert sentence(100, 0.6, 0.16) == ("100 pairs detect +16 points (60 % -> 76 %) with power 0.72")
+    assert sentence(100, 0.6, 0.16) == ("100 pairs detect +16 points (60 % -> 76 %) with power 0.77")
     assert "100 pairs in 20 lanes detect" in sentence(100, 0.6, 0.16, lanes=Lanes(20))
 
 
@@ -110,8 +118,8 @@ def test_command_prints_the_sentence_the_pairs_and_the_curve() -> None:
     done = CliRunner().invoke(app, ["power", "--pairs", "100"])
     lines = done.stdout.splitlines()
     assert lines[0] == sentence(100, 0.6, 0.16)
-    assert lines[1].startswith("power 0.8 needs 118 pairs; smallest effect that 100 pairs detect with this power: +17")
-    assert any(line.split()[:2] == ["200", "0.96"] for line in lines)
+    assert lines[1].startswith("power 0.8 needs 108 pairs; smallest effect that 100 pairs detect with this power: +17")
+    assert any(line.split()[:2] == ["200", "0.97"] for line in lines)
     assert "correlation within a pair 0.2" in lines[-1]
 
 

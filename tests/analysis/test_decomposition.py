@@ -10,6 +10,7 @@ from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs
 from hermes_lab.analysis.comparison.decomposition import TwoByTwo, decompose
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.errors import ConfigError
+from hermes_lab.lane import lane_key
 from hermes_lab.types import Episode, ModelIdentity
 
 WriteRun = Callable[..., Path]
@@ -29,6 +30,10 @@ def corner(arm: str, weights: int, solved: int, *, lane_names_weights: bool = Tr
         for replicate in range(8)
         for task in range(12)
     ]
+
+
+def world_of(episode: Episode) -> int:
+    return lane_key(episode.lane).world
 
 
 def table(write_run: WriteRun, off: tuple[int, int], on: tuple[int, int]) -> TwoByTwo:
@@ -52,10 +57,10 @@ def test_skills_alone_are_not_taken_for_weights(write_run: WriteRun) -> None:
 
 
 def test_two_main_effects_share_out_the_whole(write_run: WriteRun) -> None:
-    found = table(write_run, off=(1, 4), on=(5, 10))
-    assert found.both.difference == pytest.approx(9 / 12)
+    found = table(write_run, off=(1, 5), on=(5, 9))
+    assert found.both.difference == pytest.approx(8 / 12)
     assert found.weights.difference + found.skills.difference == pytest.approx(found.both.difference)
-    assert found.sentence().startswith("Both the weights and the skills made a difference: combined +75 points")
+    assert found.sentence().startswith("Both the weights and the skills made a difference: combined +67 points")
 
 
 def test_skills_that_only_help_the_tuned_weights_are_an_interaction(write_run: WriteRun) -> None:
@@ -67,8 +72,8 @@ def test_skills_that_only_help_the_tuned_weights_are_an_interaction(write_run: W
 
 def test_three_questions_are_adjusted_together(write_run: WriteRun) -> None:
     found = table(write_run, off=(2, 2), on=(8, 8))
-    assert found.skills.p_value == pytest.approx(2 / 2**8)
-    assert found.skills.p_adjusted == pytest.approx(6 / 2**8)
+    assert found.skills.p_value == pytest.approx(1 / 2**8)
+    assert found.skills.p_adjusted == pytest.approx(3 / 2**8)
 
 
 def test_corners_are_over_the_tasks_that_all_four_have(write_run: WriteRun) -> None:
@@ -137,12 +142,33 @@ def test_nothing_that_matters_is_said_in_english(write_run: WriteRun) -> None:
 
 
 def test_change_that_neither_factor_is_shown_to_make_is_still_a_change(write_run: WriteRun) -> None:
-    """The lanes of six worlds agree, which gives p = 1/32: enough for the whole, and by Holm not for a part."""
-    episodes = [e for w in (0, 1) for a, s in (("off", 2), ("on", 5)) for e in corner(a, w, s + 2 * w)]
-    found = decompose(load_episodes(write_run([e for e in episodes if int(e.lane.split("-w")[1][0]) < 6])))
+    """Five of six worlds agree and one stays the same, which gives p = 1/32: enough for the whole, and once adjusted
+    not for a part."""
+    corners = [(arm, weights) for arm in ("off", "on") for weights in (0, 1)]
+    changing = [e for arm, weights in corners for e in corner(arm, weights, 2 + 3 * (arm == "on") + 2 * weights)]
+    same = [e for arm, weights in corners for e in corner(arm, weights, 2)]
+    episodes = [e for e in changing if world_of(e) < 5] + [e for e in same if world_of(e) == 5]
+    found = decompose(load_episodes(write_run(episodes)))
     assert (found.both.shown, found.weights.shown, found.skills.shown) == (True, False, False)
     assert found.sentence().startswith("Weights and skills together made a difference; not shown which of them: ")
-    assert str(found.skills).endswith("p = 0.031 (0.094 by Holm over 3 tests)")
+    assert str(found.skills).startswith("not shown once adjusted: +21 points (")
+    assert str(found.skills).endswith("p = 0.031 (0.094 after Holm's adjustment for 3 tests)")
+
+
+def test_factor_that_only_the_adjustment_takes_away_is_said_to_be_one(write_run: WriteRun) -> None:
+    """Weights change in all six worlds, p = 1/64, and skills in five, p = 1/32."""
+    corners = [(arm, weights) for arm in ("off", "on") for weights in (0, 1)]
+    episodes = [
+        episode
+        for arm, weights in corners
+        for episode in corner(arm, weights, 2 + 5 * weights + (arm == "on"))
+        if world_of(episode) < 5
+    ]
+    episodes += [e for arm, weights in corners for e in corner(arm, weights, 2 + 5 * weights) if world_of(e) == 5]
+    found = decompose(load_episodes(write_run(episodes)))
+    assert (found.weights.shown, found.skills.shown) == (True, False)
+    assert (found.skills.p_value, found.skills.p_adjusted) == (1 / 32, 2 / 32)
+    assert found.sentence().startswith("The weights made a difference; no effect of skills shown once adjusted: ")
 
 
 def test_replicates_of_a_world_move_together_in_the_table() -> None:

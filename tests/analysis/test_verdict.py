@@ -33,12 +33,12 @@ def test_skills_that_help_are_said_to(write_run: WriteRun) -> None:
     assert (found.question, found.shown) == ("skills", True)
     assert found.difference == pytest.approx(0.5)
     assert found.sentence.startswith("Skills: better by +50 points (95 % interval ")
-    assert found.sentence.endswith("25 % -> 75 %, p = 0.0078, over 80 pairs in 8 worlds")
+    assert found.sentence.endswith("25 % -> 75 %, p = 0.0039, over 80 pairs in 8 worlds")
 
 
 def test_skills_that_harm_are_said_to(write_run: WriteRun) -> None:
     assert verdict(write_run([*lanes_of("off", 7), *lanes_of("on", 2)])).sentence.startswith(
-        "Skills: worse by -50 points"
+        "Skills: worse: -50 points (95 % interval "
     )
 
 
@@ -51,7 +51,7 @@ def test_no_difference_shown_says_what_would_have_been(write_run: WriteRun) -> N
     found = verdict(write_run(episodes))
     assert not found.shown
     assert found.sentence.startswith("Skills: no difference shown: +0 points")
-    assert "minimum detectable effect +24 points (power 0.8)" in found.sentence
+    assert "minimum detectable effect +23 points (power 0.8)" in found.sentence
 
 
 def test_content_of_skills_is_told_from_their_presence(write_run: WriteRun) -> None:
@@ -225,13 +225,14 @@ def test_verdict_says_what_it_speaks_of(write_run: WriteRun, lanes: list[str], l
 
 
 def test_p_that_several_arms_take_away_is_told_beside_the_plain_one(write_run: WriteRun) -> None:
-    """Six worlds that all agree have p = 0.03, which two arms cannot both be shown with."""
-    run = write_run([*lanes_of("off", 2, lanes=6), *lanes_of("on", 4, lanes=6), *lanes_of("placebo", 3, lanes=6)])
-    command = CliRunner().invoke(app, ["compare", str(run), "--arms", "off,on,placebo"])
-    assert command.stdout.startswith("on vs off: no difference shown: +20 points")
+    """Six worlds that all agree have p = 1/64, which four arms cannot be shown with."""
+    arms = {"off": 2, "on": 4, "placebo": 3, "frozen": 5, "oracle": 6}
+    run = write_run([episode for arm, solved in arms.items() for episode in lanes_of(arm, solved, lanes=6)])
+    command = CliRunner().invoke(app, ["compare", str(run), "--arms", ",".join(arms)])
+    assert command.stdout.startswith("on vs off: not shown once adjusted: +20 points")
     first = command.stdout.splitlines()[0]
-    assert "p = 0.031 (0.062 by Holm over 2 arms), over 60 pairs in 6 worlds; " in first
-    assert first.endswith("underpowered: no effect size has power 0.8")  # six worlds have no p below 1/32
+    assert "p = 0.016 (0.062 after Holm's adjustment for 4 arms), over 60 pairs in 6 worlds; " in first
+    assert first.endswith("underpowered: no effect size has power 0.8")  # six worlds have no p below 1/64
 
 
 def test_content_is_not_asked_for_where_only_the_weights_are_shown(write_run: WriteRun) -> None:

@@ -48,8 +48,8 @@ def simulate(rates: dict[str, float], design: Design, seed: int) -> tuple[float,
     together = units_of(before)
     change_P = after_P.astype(np.int64) - before_P
     exact = mcnemar(int((change_P < 0).sum()), int((change_P > 0).sum()))
-    interval = together.interval(before_P, after_P)
-    alike = intraclass_correlation(change_P.astype(float), together.ways[0])
+    interval = together.interval(change_P)
+    alike = intraclass_correlation(change_P.astype(float), together.clusterings[0])
     varies = before_P.std() > 0 and after_P.std() > 0
     pair = float(np.corrcoef(before_P, after_P)[0, 1]) if varies else 0.0
     return together.p_value(change_P), exact, *interval, float(change_P.mean()), alike, pair, float(before_P.mean())
