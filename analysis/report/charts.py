@@ -127,7 +127,7 @@ def colours() -> str:
 
 def swatch(look: Look) -> Markup:
     """A series' line and marker, for a legend."""
-    line = element("line", x1=0, x2=34, y1=6, y2=6, class_="curve", stroke_dasharray=_dashes(look))
+    line = element("line", x1=0, x2=34, y1=6, y2=6, class_="curve", stroke_dasharray=dash_array(look))
     mark = element("svg", _marker(look), x=17, y=6, class_="mark")
     return element("svg", line, mark, width=34, height=12, class_=f"chart swatch {colour(look)}", aria_hidden="true")
 
@@ -149,11 +149,17 @@ _SHAPES = {
 """matplotlib's markers as paths around the origin, in pixels."""
 
 
+def marker_path(look: Look) -> str:
+    """A series' marker as the data of an SVG path around the origin, in pixels."""
+    return _SHAPES[look.marker]
+
+
 def _marker(look: Look) -> Markup:
-    return element("path", d=_SHAPES[look.marker], class_="point")
+    return element("path", d=marker_path(look), class_="point")
 
 
-def _dashes(look: Look) -> str | None:
+def dash_array(look: Look) -> str | None:
+    """A series' line as SVG's `stroke-dasharray`; None for a solid line."""
     return " ".join(f"{2 * length:g}" for length in look.dashes) or None
 
 
@@ -168,7 +174,7 @@ def _curve(fit: Fit, longest: float, until: float, look: Look, top: float, botto
     edge = outline(np.concatenate([n_N, n_N[::-1]]), np.concatenate([low_N, high_N[::-1]]))
     shapes = [
         element("polygon", points=edge, class_="band"),
-        element("polyline", points=outline(n_N, fit.predict(n_N)), class_="curve", stroke_dasharray=_dashes(look)),
+        element("polyline", points=outline(n_N, fit.predict(n_N)), class_="curve", stroke_dasharray=dash_array(look)),
     ]
     return element(
         "svg", *shapes, x=_percent(_LEFT), y=top, width=_percent(_RIGHT - _LEFT), height=bottom - top,

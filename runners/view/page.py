@@ -2,6 +2,8 @@
 
 from importlib import resources
 
+from hermes_lab.analysis.report.charts import colours
+
 SHARED = ("text.js", "align.js", "steps.js", "viewer.js", "table.js", "keys.js")
 """Scripts of the report."""
 OWN = ("live_store.js", "live_filters.js", "live_curves.js", "live.js")
@@ -20,7 +22,7 @@ def html() -> str:
 
 def style() -> str:
     """The report's style sheet, and what the view adds."""
-    return _report("report.css") + _own("view.css")
+    return _report("report.css") + colours() + _own("view.css")
 
 
 def script() -> str:

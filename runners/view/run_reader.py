@@ -25,6 +25,8 @@ SLICE = 0.25
 _POINTS = 12
 """Points of a curve; more values of experience are put together."""
 _BUFFER = 1 << 20
+CurvePoint = tuple[float, int, int, float, float]
+"""Experience, successes, trials, and both ends of the Wilson interval."""
 
 
 class _Verdict(msgspec.Struct):
@@ -171,8 +173,8 @@ class RunReader:
             place = self._places[number] if 0 <= number < len(self._places) else None
         return place and _transcript(place)
 
-    def curves(self) -> dict[str, list[tuple[float, int, int, float, float]]]:
-        """By arm, while learning: experience, successes, trials, and the Wilson interval, in at most 12 points."""
+    def curves(self) -> dict[str, list[CurvePoint]]:
+        """By arm, while learning, in at most 12 points."""
         with self._lock:
             arms = {arm: {n: tuple(counts) for n, counts in points.items()} for arm, points in self._points.items()}
         return {arm: list(_points(points)) for arm, points in sorted(arms.items())}

@@ -10,9 +10,11 @@ import anyio.to_thread
 import msgspec
 from aiohttp import web
 
+from hermes_lab.analysis.plots.palette import looks
+from hermes_lab.analysis.report import charts
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.view import page
-from hermes_lab.runners.view.run_reader import RunReader, running_row, running_transcript
+from hermes_lab.runners.view.run_reader import CurvePoint, RunReader, running_row, running_transcript
 from hermes_lab.runners.view.runs import Runs
 
 HOST = "127.0.0.1"
@@ -125,10 +127,24 @@ class _Answers:
                 "next": changes,
                 "state": state,
                 "running": [running_row(episode) for episode in running],
-                "curves": reader.curves() if rows else None,
+                "curves": _drawn(reader.curves()) if rows else None,
                 "complete": reader.complete,
             }
         return answer
+
+
+def _drawn(curves: dict[str, list[CurvePoint]]) -> list[dict[str, Any]]:
+    """The curves in the order and look of the report."""
+    return [
+        {
+            "arm": arm,
+            "points": curves[arm],
+            "colour": charts.colour(look),
+            "marker": charts.marker_path(look),
+            "dashes": charts.dash_array(look) or "",
+        }
+        for arm, look in looks(curves).items()
+    ]
 
 
 def _search(run: RunReader, query: str, since: int) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_a_run_is_shown_with_its_progress_curves_and_episodes(open_page: Open, a
     page = open_page(address)
     shown(page, "40 of 60 episodes finished", "#run-state")
     shown(page, "incomplete", "#runs")
-    assert page.locator("#curves circle").count() >= 20
+    assert page.locator("#curves path.point").count() >= 20
     shown(page, "40 of 40 episodes", "#count")
     assert page.locator("#rows .row").count() > 5
 

@@ -15,6 +15,8 @@ from fakes.command import lab
 from fakes.episodes import episode
 from view_runs import add, in_progress, lesson, make_run, serving, set_running
 
+from hermes_lab.analysis.plots.palette import ARMS
+from hermes_lab.analysis.report import charts
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.view import page
 from hermes_lab.runners.view.run_reader import RunReader
@@ -156,7 +158,10 @@ def test_the_page_is_told_what_is_new(address: str) -> None:
     assert [run["name"] for run in first["runs"]] == ["run"]
     assert len(first["run"]["rows"]) == first["run"]["next"] == 3
     assert [row[:2] for row in first["run"]["running"]] == [["made-up|waits|on-r0-w0|0|0", "model"]]
-    assert first["run"]["curves"]["on"]
+    (curve,) = first["run"]["curves"]
+    assert (curve["arm"], curve["colour"], curve["dashes"]) == ("on", charts.colour(ARMS["skills on"]), "")
+    assert f".{curve['colour']} {{" in page.style()
+    assert curve["points"]
     later = told(f"{address}api/now?run=run&from=3&begun={first['run']['begun']}")
     assert later["run"]["rows"] == []
     assert not later["run"]["fresh"]

@@ -9,47 +9,58 @@ function shape(name, attributes, ...children) {
   return node;
 }
 
-/** As in the report: with skills first, then without. */
-function rank(arm) {
-  return ["on", "off"].includes(arm) ? ["on", "off"].indexOf(arm) : 2;
+/** A series' line and marker, for the legend. */
+function swatch({ colour, marker, dashes }) {
+  const line = shape("line", { x1: 0, x2: 34, y1: 6, y2: 6, class: "line-of", "stroke-dasharray": dashes });
+  const mark = shape("svg", { x: 17, y: 6, class: "mark" }, shape("path", { d: marker, class: "point" }));
+  return shape("svg", { width: 34, height: 12, class: `chart swatch ${colour}`, "aria-hidden": "true" }, line, mark);
 }
 
-/** `arms`: by name, points of experience, successes, trials, and the ends of the interval. */
-function drawCurves(arms) {
-  const named = Object.entries(arms).filter(([, points]) => points.length).sort(([a], [b]) => rank(a) - rank(b));
-  if (!named.length) {
+/** Whole numbers of tasks from 0 to `last`, at most seven. */
+function ticks(last) {
+  const step = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((each) => last / each <= 6) ?? Math.ceil(last / 6);
+  return Array.from({ length: Math.floor(last / step) + 1 }, (_, place) => place * step);
+}
+
+/** `curves`: of each arm its name, look, and points of experience, successes, trials, and the ends of the interval. */
+function drawCurves(curves) {
+  const drawn = curves.filter(({ points }) => points.length);
+  if (!drawn.length) {
     $("curves").replaceChildren(el("p", { class: "none" }, "No judged episode yet."));
     return;
   }
-  const last = Math.max(...named.flatMap(([, points]) => points.map(([n]) => n)), 1);
+  const last = Math.max(...drawn.flatMap(({ points }) => points.map(([n]) => n)), 1);
   const [top, bottom] = [8, 190];
-  const x = (n) => `${9 + (88 * n) / last}%`;
+  const x = (n) => `${12 + (85 * n) / last}%`;
   const y = (rate) => bottom - (bottom - top) * rate;
   const parts = [];
-  for (const rate of [0, 0.5, 1]) {
+  for (const rate of [0, 0.25, 0.5, 0.75, 1]) {
     parts.push(shape("line", { x1: x(0), x2: x(last), y1: y(rate), y2: y(rate), class: "grid" }));
-    parts.push(shape("text", { x: "7%", y: y(rate) + 4, class: "tick end" }, `${100 * rate}`));
+    parts.push(shape("text", { x: "10.5%", y: y(rate) + 4, class: "tick end" }, `${100 * rate} %`));
   }
-  for (const n of new Set([0, Math.round(last / 2), Math.round(last)])) parts.push(shape("text", { x: x(n), y: bottom + 18, class: "tick middle" }, `${n}`));
-  named.forEach(([arm, points], place) => {
-    const group = shape("g", { class: `s${place % 6}`, transform: `translate(${3 * (place - (named.length - 1) / 2)} 0)` });
+  for (const n of ticks(last)) parts.push(shape("text", { x: x(n), y: bottom + 18, class: "tick middle" }, `${n}`));
+  parts.push(shape("text", { x: x(last / 2), y: bottom + 36, class: "tick middle" }, "tasks seen before"));
+  for (const { arm, points, colour, marker, dashes } of drawn) {
+    const group = shape("g", { class: colour });
     points.forEach(([n, solved, trials, low, high], at) => {
       const rate = solved / trials;
       if (at) {
         const [before, ok, all] = points[at - 1];
-        group.append(shape("line", { x1: x(before), y1: y(ok / all), x2: x(n), y2: y(rate), class: "line-of" }));
+        group.append(shape("line", { x1: x(before), y1: y(ok / all), x2: x(n), y2: y(rate), class: "line-of", "stroke-dasharray": dashes }));
       }
       group.append(
         shape("line", { x1: x(n), x2: x(n), y1: y(low), y2: y(high), class: "whisker" }),
-        shape("circle", { cx: x(n), cy: y(rate), r: 4, class: "point" }, shape("title", {}, `${arm}, n = ${n.toFixed(1)}: ${solved}/${trials}`)),
+        shape("svg", { x: x(n), y: y(rate), class: "mark" },
+          shape("path", { d: marker, class: "point" }, shape("title", {}, `${arm}, n = ${n.toFixed(1)}: ${solved}/${trials}`))),
       );
     });
     parts.push(group);
+  }
+  const legend = drawn.map((curve) => {
+    const [solved, trials] = curve.points.reduce(([a, b], [, ok, all]) => [a + ok, b + all], [0, 0]);
+    return el("li", {}, swatch(curve), `${curve.arm}: ${solved}/${trials}`);
   });
-  const legend = named.map(([arm, points], place) => {
-    const [solved, trials] = points.reduce(([a, b], [, ok, all]) => [a + ok, b + all], [0, 0]);
-    return el("li", {}, el("span", { class: `swatch s${place % 6}` }), `${arm}: ${solved}/${trials}`);
-  });
-  const chart = shape("svg", { width: "100%", height: bottom + 26, role: "img", "aria-label": `Success by tasks seen before, for ${named.map(([arm]) => arm).join(", ")}`, class: "chart curves" }, ...parts);
+  const told = `Success at the first submission by tasks seen before, for ${drawn.map(({ arm }) => arm).join(", ")}`;
+  const chart = shape("svg", { width: "100%", height: bottom + 44, role: "img", "aria-label": told, class: "chart curves" }, ...parts);
   $("curves").replaceChildren(chart, el("ul", { class: "legend" }, legend));
 }
