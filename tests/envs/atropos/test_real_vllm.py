@@ -52,7 +52,7 @@ async def test_the_tokens_that_arrive_are_those_of_the_replies(api: RunApi, tmp_
         tally = Tally()
         source = GroupSource(config, rollouts, tally, keep)
         tasks.start_soon(Feeder(client, source, config.env, tally, print).run)
-        batch = await anyio.to_thread.run_sync(lambda: api.next_batch())
+        batch = await anyio.to_thread.run_sync(lambda: api.next_batch(600))
         tasks.cancel_scope.cancel()
     assert [len(group["tokens"]) for group in batch] == [2, 2]
     for group in batch:

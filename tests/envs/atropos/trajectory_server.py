@@ -71,7 +71,7 @@ class RunApi:
         self.post("/register", REGISTRATION | changes)
         assert self.get("/batch") == {"batch": None}
 
-    def next_batch(self, seconds: float = 600.0) -> list[dict[str, Any]]:
+    def next_batch(self, seconds: float = 180.0) -> list[dict[str, Any]]:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if (batch := self.get("/batch")["batch"]) is not None:
