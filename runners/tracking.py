@@ -15,7 +15,8 @@ from hermes_lab.config.masking import masked
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.execute import Interrupted, Listener, RunPlan, RunResult, execute
 from hermes_lab.runners.engine.tally import Progress, Tally
-from hermes_lab.runners.trackers.tracker import Start, Tracker, openers
+from hermes_lab.runners.trackers.services import openers
+from hermes_lab.runners.trackers.tracker import Start, Tracker
 
 _PATIENCE = 60.0
 """Seconds that the end of a run waits for a tracker."""

@@ -422,7 +422,7 @@ class RunSection(Section):
     keep_workspaces: bool = False
     """Keep every workspace as it stood when it was verified, so that `hermes-lab rescore` can apply another verifier: a
     compressed archive per submission, in the run folder. Not with executor `ray`, whose nodes lack the folder."""
-    workspace_mb: Annotated[float, Field(gt=0)] = 64.0
+    workspace_mb: Annotated[float, Field(gt=0), Unit("megabytes")] = 64.0
     """keep_workspaces only: maximum size of a workspace in megabytes, before compression. A larger one is not kept, and
     the episode's record says so."""
     out: OutputPath = ""

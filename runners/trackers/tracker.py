@@ -1,6 +1,6 @@
-"""What a tracker does, and the choice of trackers by name."""
+"""What a tracker does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -24,11 +24,3 @@ class Tracker(Protocol):
 
     def finish(self, summary: Mapping[str, float], verdict: str, report: Path | None, *, complete: bool) -> None:
         """Adds the result and the report, and ends the tracked run."""
-
-
-def openers() -> dict[str, Callable[[Start], Tracker]]:
-    """What opens a tracker, by the names of `tracking.services`."""
-    from hermes_lab.runners.trackers.mlflow import open_mlflow
-    from hermes_lab.runners.trackers.wandb import open_wandb
-
-    return {"wandb": open_wandb, "mlflow": open_mlflow}

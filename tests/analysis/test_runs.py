@@ -32,7 +32,7 @@ def test_an_errored_episode_that_was_run_again_is_not_errored(write_run: WriteRu
 
 
 def test_a_run_without_an_episode_is_named(write_run: WriteRun) -> None:
-    with pytest.raises(ConfigError, match="0 of 7 episodes finished"):
+    with pytest.raises(ConfigError, match="none of 7 episodes has finished yet"):
         open_runs(write_run([], wanted=7))
 
 
