@@ -4,6 +4,9 @@ Intervals and the log-rank test treat tasks as independent: use them for plots, 
 """
 
 import math
+from fractions import Fraction
+from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +75,7 @@ def kaplan_meier(times: npt.ArrayLike, censored: npt.ArrayLike) -> KaplanMeier:
     times_N, censored_N = _checked(times, censored)
     times_T, solved_T = _solved(times_N, censored_N)
     at_risk_T = _at_risk(times_N, times_T)
-    survival_T = np.cumprod(1 - solved_T / at_risk_T, dtype=np.float64)
+    survival_T = _survival(at_risk_T, solved_T)
     with np.errstate(divide="ignore", invalid="ignore"):
         # Greenwood's sum is infinite when nobody is left; the error is then 0 and the interval undefined.
         sum_T = np.cumsum(solved_T / (at_risk_T * (at_risk_T - solved_T)))
@@ -89,6 +92,13 @@ def kaplan_meier(times: npt.ArrayLike, censored: npt.ArrayLike) -> KaplanMeier:
         np.where(whole_T, low_T, np.nan),
         np.where(whole_T, high_T, np.nan),
     )
+
+
+def _survival(at_risk_T: Array, solved_T: Array) -> Array:
+    """Products of (at risk - solved) / at risk as exact fractions: a product of floats may miss one half by a digit, and
+    the median by an event."""
+    kept = (Fraction(int(risk - solved), int(risk)) for risk, solved in zip(at_risk_T, solved_T, strict=True))
+    return np.array([float(share) for share in accumulate(kept, mul)])
 
 
 def log_rank(

@@ -42,6 +42,14 @@ def test_same_as_statsmodels(seed: int) -> None:
         assert tuple(curve.median.interval) == pytest.approx(theirs.quantile_ci(0.5, method="cloglog"))
 
 
+def test_the_median_of_so_many_tasks_is_where_exactly_half_are_solved() -> None:
+    for tasks in range(1, 401):
+        solved_at = np.arange(1, tasks + 1)
+        assert kaplan_meier(solved_at, np.zeros(tasks)).median.value == (tasks + 1) // 2
+        # A task that is cut off before the first event changes nothing.
+        assert kaplan_meier([0, *solved_at], [True, *np.zeros(tasks)]).median.value == (tasks + 1) // 2
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_log_rank_is_the_same_as_statsmodels(seed: int) -> None:
     draw = np.random.default_rng(seed)
