@@ -7,7 +7,7 @@ The arms of an experiment come from the configuration. Those of `skills uplift` 
 import re
 from typing import NamedTuple
 
-_NAME = re.compile(r"(?P<arm>.+?)-r(?P<replicate>\d+)-w(?P<world>\d+)(?:-a(?P<weights>\d+))?")
+_NAME = re.compile(r"(?P<arm>.+?)-r(?P<replicate>[0-9]{1,9})-w(?P<world>[0-9]{1,9})(?:-a(?P<weights>[0-9]{1,9}))?")
 
 WHOLE = "all"
 """The arm with the whole library."""

@@ -47,7 +47,7 @@ def read_manifest(run: Path) -> RunManifest:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except (FileNotFoundError, NotADirectoryError):
         raise no_run(run) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not a run manifest: {error}") from None
 
 

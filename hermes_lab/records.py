@@ -125,8 +125,10 @@ def _decode(decoder: msgspec.json.Decoder[R], line: bytes, path: Path, number: i
 def decode_record(decoder: msgspec.json.Decoder[R], line: bytes, where: str, kind: str, latest: int) -> R:
     """The record in a line. Raises `ConfigError` if it is not of that `kind`, or of a version newer than `latest`."""
     try:
+        if not line.isascii():
+            line.decode()  # a decoder skips the fields that its type lacks, whatever they hold
         record = decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{where}: not {kind}: {error}") from None
     if record.v > latest:
         raise ConfigError(

@@ -52,7 +52,7 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
         return []
     try:
         return [msgspec.json.decode(line, type=Evaluation) for line in path.read_bytes().splitlines()]
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not the scores of an adapter: {error}") from None
 
 

@@ -95,7 +95,7 @@ def _rounds(folder: Path) -> list[FinishedRound]:
     try:
         while (path := folder / f"round-{len(found) + 1}" / "done.json").is_file():
             found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
-    except (msgspec.DecodeError, OSError, RecursionError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # report the rounds read so far
     return found
 

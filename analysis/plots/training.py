@@ -37,7 +37,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             rows.append(msgspec.json.decode(line, type=dict[str, Any]))
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(f"{path}:{number}: not a training step: {error}") from None
     return rows
 

@@ -66,7 +66,7 @@ def read_merges(run: Path) -> Iterator[tuple[str, RoundMerge]]:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 yield path.parent.name, _merge.decode(line)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise ConfigError(f"{path}:{number}: not a merge record: {error}") from None
 
 

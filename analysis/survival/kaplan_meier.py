@@ -95,8 +95,8 @@ def kaplan_meier(times: npt.ArrayLike, censored: npt.ArrayLike) -> KaplanMeier:
 
 
 def _survival(at_risk_T: Array, solved_T: Array) -> Array:
-    """Products of (at risk - solved) / at risk as exact fractions: a product of floats may miss one half by a digit, and
-    the median by an event."""
+    """Products of (at risk - solved) / at risk, as exact fractions: a product of floats may miss one half by a digit,
+    and the median by an event."""
     kept = (Fraction(int(risk - solved), int(risk)) for risk, solved in zip(at_risk_T, solved_T, strict=True))
     return np.array([float(share) for share in accumulate(kept, mul)])
 

@@ -152,7 +152,7 @@ class AtroposClient:
         content = await self._send(method, path, body, again=again)
         try:
             return msgspec.json.decode(content, type=kind)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise AtroposError(f"{self.url}{path}: not an Atropos server: {error}") from None
 
     async def _send(self, method: str, path: str, body: Any, *, again: bool) -> bytes:

@@ -45,7 +45,7 @@ class ReviewLog:
         for line in reversed(lines):
             try:
                 return msgspec.json.decode(line, type=_Length).length
-            except (msgspec.DecodeError, RecursionError):  # torn by a crash
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # torn by a crash
                 continue
         return 0
 

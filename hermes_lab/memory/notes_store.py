@@ -109,7 +109,7 @@ def _was_made(line: bytes, notes: Notes) -> bool:
     edited the notes since."""
     try:
         write = msgspec.json.decode(line, type=MemoryWrite)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False  # the line itself is torn, so nothing after it was written
     entries = notes.of(write.target)
     done = write.text in entries if write.text else write.old not in entries

@@ -176,7 +176,7 @@ class Endpoint:
     def _reason(self, content: bytes) -> str:
         """The server's message on one line, with its error code if that is a word."""
         text = content.decode(errors="replace").removeprefix("\ufeff")
-        with suppress(msgspec.DecodeError, RecursionError):  # not JSON: show the body itself
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # not JSON: show the body itself
             text = _error_message(msgspec.json.decode(text)) or text
         return self._without_key(" ".join(text.split())[:500])
 

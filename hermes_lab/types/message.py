@@ -1,10 +1,12 @@
 """Messages to and from a model."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
+Tokens = Annotated[int, Meta(le=2**63 - 1)]
+"""A number of tokens. Tables hold 64 bits."""
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True):
@@ -65,11 +67,11 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     `prompt_tokens`; `reasoning_tokens` are included in `completion_tokens`.
     """
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
+    prompt_tokens: Tokens = 0
+    completion_tokens: Tokens = 0
+    cached_tokens: Tokens = 0
+    cache_write_tokens: Tokens = 0
+    reasoning_tokens: Tokens = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(

@@ -60,7 +60,7 @@ def read_running(run: Path) -> list[RunningFile]:
     """The files of a run, whether their processes are alive or not. One that cannot be read is left out."""
     found = []
     for path in sorted((run / FOLDER).glob("*.json")):
-        with suppress(OSError, msgspec.DecodeError, RecursionError):
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found.append(msgspec.json.decode(path.read_bytes(), type=RunningFile))
     return found
 

@@ -52,6 +52,8 @@ def load_notes(folder: Path) -> Notes:
         notes = Notes(*(parse_file((folder / name).read_text()) for name in FILES.values()))
     except OSError as error:
         raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{folder}: not UTF-8 text; it was changed since the run wrote it") from None
     if notes.snapshot != folder.name:
         raise ConfigError(f"{folder}: was changed since the run wrote it")
     return notes

@@ -291,7 +291,7 @@ def _transcript(place: _Place) -> dict[str, Any] | None:
         with place.path.open("rb") as file:
             file.seek(place.offset)
             return transcript(msgspec.json.decode(file.read(place.length), type=Episode))
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -10,9 +10,10 @@ from fakes.episodes import record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import EpisodeLog, episode_files, read_attempts, read_episodes, write_atomic
-from hermes_lab.types import Episode, EpisodeError, Message, Trajectory
+from hermes_lab.types import Episode, EpisodeError, Message, Trajectory, Usage
 
 
 def episode(task: str, *, status: str = "ok", score: float | None = 1.0, text: str = "hi") -> Episode:
@@ -82,6 +83,28 @@ async def test_a_line_that_is_nested_too_deeply_is_named_by_file_and_line(tmp_pa
     with pytest.raises(ConfigError, match=r"w0-0\.jsonl:1: not an episode: ") as error:
         list(read_episodes(tmp_path))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("part", "broken"),
+    [
+        pytest.param(b'"content":"', b'"content":"\xff', id="not UTF-8"),
+        pytest.param(b'"prompt_tokens":7', b'"prompt_tokens":9223372036854775808', id="more than 64 bits"),
+    ],
+)
+async def test_what_no_table_can_hold_is_named_by_file_and_line(tmp_path: Path, part: bytes, broken: bytes) -> None:
+    messages = (Message("user", "hi"), Message("assistant", "Hello."))
+    counted = Trajectory(messages, (), "hermes", "answered", usage=Usage(prompt_tokens=7))
+    path = await write(tmp_path, episode("a"), record(task_id="b", score=1.0, trajectory=counted))
+    head, tail = path.read_bytes().split(b"\n", 1)
+    assert part in tail
+    path.write_bytes(head + b"\n" + tail.replace(part, broken, 1))
+    with pytest.raises(ConfigError, match=r"w0-0\.jsonl:2: not an episode: ") as error:
+        list(read_episodes(tmp_path))
+    assert "\n" not in str(error.value)
+    with pytest.raises(ConfigError, match=r"w0-0\.jsonl:2: not an episode: "):
+        load_episodes(tmp_path, columns=["success", "prompt_tokens"])
 
 
 @pytest.mark.anyio

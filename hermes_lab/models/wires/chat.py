@@ -348,4 +348,4 @@ def _with_tokens(generation: Generation, reply: Mapping[str, Any], choice: Mappi
 
 
 def _are_ids(value: object) -> bool:
-    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+    return isinstance(value, list) and all(type(each) is int and 0 <= each < 2**31 for each in value)

@@ -11,6 +11,7 @@ from hermes_lab.errors import ModelError
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_REPLACEMENT = "\ufffd"
+_MOST_TOKENS = 2**40
 
 
 def decode_json(content: bytes) -> Any:
@@ -60,7 +61,7 @@ def text(value: object) -> str:
 
 
 def count(value: object) -> int:
-    """A number of tokens; 0 if it is missing or impossible."""
+    """A number of tokens; 0 if it is missing or impossible, such as 2**63. Sums of counts must fit 64 bits too."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
-    return int(value) if 0 <= value < 2**53 else 0
+    return int(value) if 0 <= value < _MOST_TOKENS else 0

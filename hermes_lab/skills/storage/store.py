@@ -136,7 +136,7 @@ class SkillStore:
         found = []
         lines = self._uses.read_bytes().splitlines() if self._uses.exists() else []
         for line in lines:
-            with suppress(msgspec.DecodeError):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 found.append(_use(line))
         return found
 
@@ -256,7 +256,7 @@ class SkillStore:
     def _object(self, digest: str) -> Skill:
         try:
             return _skill((self._objects / digest).read_bytes())
-        except (OSError, msgspec.DecodeError, RecursionError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(f"{self._objects / digest}: cannot be read: {error}") from None
 
     def _digests(self, snapshot: str) -> dict[str, str] | None:
