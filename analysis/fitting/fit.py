@@ -19,7 +19,7 @@ from hermes_lab.analysis.fitting.identification import curve_blocker, data_block
 from hermes_lab.analysis.fitting.likelihood import EXACT, Counts, constant_log_likelihood, count_outcomes, maximize
 from hermes_lab.analysis.fitting.profile import profile_interval
 from hermes_lab.analysis.fitting.result import Estimate, Fit, Method, aicc, degrees
-from hermes_lab.analysis.fitting.wald import wald_interval
+from hermes_lab.analysis.fitting.wald import covariance, wald_interval
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
@@ -30,6 +30,9 @@ def refit(curve: Curve, counts: Counts, weights_B_C: Array, starts_S_P: Array) -
     thousandth of a standard error."""
     return maximize(curve, counts.weighted(weights_B_C), starts_S_P, tolerance=1e-6).parameters_B_P
 
+
+_ALIKE = 0.5
+"""The dispersion below which runs differ less than independent episodes would make them."""
 
 Refit = Callable[[Curve, Counts, Array, Array], Array]
 """The signature of `refit`, e.g. for a distributed version."""
@@ -167,6 +170,27 @@ def _estimate(fit: Fit, parameter: CurveParameter) -> Estimate:
 
 
 def _interval(fit: Fit, place: int) -> Interval | None:
+    """The interval by the fit's method; a probability's end on a bound of the search becomes 0 or 1.
+
+    Runs that hardly differ, such as 20 that all fail their first task, have no spread to resample. Then the interval
+    is at least as wide as that of independent episodes, by profile likelihood.
+    """
+    parameter = fit.curve.parameters[place]
+    found = _by_method(fit, place)
+    if found is None or parameter.kind == "changepoint":
+        return found
+    low_P, high_P = _inner_bounds(fit)
+    low, high = low_P[place], high_P[place]
+    if _on_bound(fit) or found.low < low or found.high > high or covariance(fit, parameter.name).dispersion < _ALIKE:
+        wide = profile_interval(fit, parameter.name, least=1.0)
+        # Wald's does not exist on a bound.
+        found = wide if fit.method == "wald" else Interval(min(found.low, wide.low), max(found.high, wide.high))
+    if parameter.kind == "probability":
+        return Interval(0.0 if found.low < low else found.low, 1.0 if found.high > high else found.high)
+    return found
+
+
+def _by_method(fit: Fit, place: int) -> Interval | None:
     name = fit.curve.parameters[place].name
     if fit.method == "profile":
         return profile_interval(fit, name)
@@ -176,3 +200,16 @@ def _interval(fit: Fit, place: int) -> Interval | None:
         return None
     low, high = np.quantile(fit.draws_B_P[:, place], levels(fit.runs))
     return Interval(float(low), float(high))
+
+
+def _on_bound(fit: Fit) -> bool:
+    """Whether the estimate of a probability is on a bound of the search."""
+    low_P, high_P = _inner_bounds(fit)
+    chances_P = np.array([parameter.kind == "probability" for parameter in fit.curve.parameters])
+    return bool((chances_P & ((fit.parameters_P < low_P) | (fit.parameters_P > high_P))).any())
+
+
+def _inner_bounds(fit: Fit) -> tuple[Array, Array]:
+    """The bounds of the search, with room for rounding: what is beyond them is on a bound."""
+    low_P, high_P = fit.curve.bounds(fit.counts.n_N).T
+    return low_P + 1e-9, high_P - 1e-9

@@ -33,10 +33,10 @@ class Contour(NamedTuple):
     drop_Y_X: Array
 
 
-def profile_interval(fit: Fit, parameter: str, *, independent: bool = False) -> Interval:
+def profile_interval(fit: Fit, parameter: str, *, independent: bool = False, least: float = 0.0) -> Interval:
     """The 95 % interval of one parameter in natural units; an end on the parameter's bound is unbounded.
 
-    `independent` treats the episodes of a run as independent. Otherwise raises `ConfigError` with fewer than 5 runs,
+    `independent` treats the episodes of a run as independent; `least` is the least dispersion. Otherwise raises `ConfigError` with fewer than 5 runs,
     whose dispersion cannot be estimated; and always for a changepoint, where the likelihood is not smooth.
     """
     place = smooth_place(fit, parameter)
@@ -44,7 +44,7 @@ def profile_interval(fit: Fit, parameter: str, *, independent: bool = False) -> 
         allowed = Z95**2
     else:
         _needs_runs(fit)
-        allowed = student(fit.runs) ** 2 * covariance(fit, parameter).dispersion
+        allowed = student(fit.runs) ** 2 * max(covariance(fit, parameter).dispersion, least)
     ends = np.repeat(unbounded(fit.curve, fit.parameters_P)[None], 2, axis=0)
     bounds = unbounded(fit.curve, fit.curve.bounds(fit.counts.n_N).T)[:, place]
     ends[:, place] = [_end(fit, place, allowed, bound) for bound in bounds]

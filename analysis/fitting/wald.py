@@ -59,7 +59,7 @@ def covariance(fit: Fit, *names: str) -> Covariance:
 
 def wald_interval(fit: Fit, parameter: str) -> Interval:
     """The 95 % Wald interval of one parameter in natural units: robust standard error and Student's t on the unbounded
-    scale.
+    scale; no wider than the bounds of the search.
 
     Raises `ConfigError` for an unknown parameter and for a changepoint, where the likelihood is not smooth.
     """
@@ -67,7 +67,8 @@ def wald_interval(fit: Fit, parameter: str) -> Interval:
     theta = unbounded(fit.curve, fit.parameters_P)
     reach = student(fit.runs) * math.sqrt(covariance(fit, parameter).robust[0, 0])
     ends = np.repeat(theta[None], 2, axis=0)
-    ends[:, place] += [-reach, reach]
+    bounds = unbounded(fit.curve, fit.curve.bounds(fit.counts.n_N).T)[:, place]
+    ends[:, place] = np.clip(theta[place] + np.array([-reach, reach]), *bounds)
     low, high = natural(fit.curve, ends)[:, place]
     return Interval(float(low), float(high))
 
