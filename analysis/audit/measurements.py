@@ -7,8 +7,7 @@ import pandas as pd
 
 from hermes_lab.analysis.audit.claims import Measured
 from hermes_lab.analysis.audit.published import CASE_TASKS, TABLE_PERCENT, THRESHOLD
-from hermes_lab.analysis.data.series import clusters_of
-from hermes_lab.analysis.fitting.fit import fit_curve
+from hermes_lab.analysis.fitting.fit import scored_episodes
 from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.times import fit_times
@@ -32,7 +31,8 @@ def measure(frame: pd.DataFrame, *, draws: int = 400, seed: int = 0) -> Measurem
     There is no measurement without an identified curve, or beyond the tasks that were run. Raises `ConfigError` if the
     learning arm has no judged episode or several sets of weights.
     """
-    learnt = frame[(frame["arm"] == LEARNING_ARM) & (frame["phase"] == "learn") & frame["success"].notna()]
+    learning = frame[(frame["arm"] == LEARNING_ARM) & (frame["phase"] == "learn")]
+    learnt = learning[learning["success"].notna()]
     if learnt.empty:
         raise ConfigError(
             f"no judged episode in arm `{LEARNING_ARM}`, so there is no learning to compare with the claims"
@@ -40,13 +40,15 @@ def measure(frame: pd.DataFrame, *, draws: int = 400, seed: int = 0) -> Measurem
     if len(learnt[["model", "adapter", "adapter_digest"]].drop_duplicates()) > 1:
         raise ConfigError("several sets of weights: audit a run with a single one")
     found, notes = {"skills/100": _skills(learnt)}, []
+    fits = {
+        name.rpartition(", ")[2]: each.fit(draws=draws, seed=seed)
+        for name, each in scored_episodes(learning, "domain").items()
+    }
     for name, rows in learnt.groupby("domain", sort=False):
         domain = str(name)
-        labels, over, _ = clusters_of(rows)
-        n, success = rows["experience"].to_numpy(), rows["success"].to_numpy(bool)
-        fit = fit_curve(n, success, labels, draws=draws, seed=seed, over=over)
+        fit = fits[domain]
         notes.append(f"{domain}: {fit.sentence()}")
-        found |= {f"{domain}/{key}": value for key, value in _success(fit, float(rows["experience"].max())).items()}
+        found |= {f"{domain}/{key}": value for key, value in _success(fit, fit.reach).items()}
         found[f"{domain}/time-saved/{CASE_TASKS}"] = _time_saved(rows, draws, seed)
     return Measurements(found, notes)
 

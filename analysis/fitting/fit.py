@@ -122,20 +122,38 @@ class Episodes(NamedTuple):
 
 
 def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn") -> dict[str, Episodes]:
-    """The scored episodes of each series of `load_episodes`, or of each series and value of column `by`."""
+    """The scored episodes of each series of `load_episodes`, or of each series and value of column `by`.
+
+    Only those at experience that all lanes of the series reached: if weak lanes end early, the mean of the others is
+    higher, and that is no learning. `over` then ends with the range. Raises `ConfigError` for lanes that share none.
+    """
     # The log has lanes in the order they finished; sorting makes a seeded bootstrap reproducible.
-    scored = frame[frame["success"].notna() & (frame["phase"] == phase)].sort_values("lane", kind="stable")
-    names = series_of(scored)
-    if by != "series":
-        names = names + ", " + scored[by].astype(str)
-    return {
-        str(name): Episodes(
-            rows["experience"].to_numpy(dtype=np.float64),
-            rows["success"].to_numpy(dtype=bool),
-            *clusters_of(rows)[:2],
+    rows = frame[frame["phase"] == phase].sort_values("lane", kind="stable")
+    rows = rows.assign(series=series_of(rows)) if len(rows) else rows.assign(series="")
+    found = {}
+    for _, of_series in rows.groupby("series", sort=False):
+        shared, limits = _in_common(of_series)
+        scored = shared[shared["success"].notna()]
+        names = scored["series"] if by == "series" else scored["series"] + ", " + scored[by].astype(str)
+        for name, chosen in scored.groupby(names, sort=False):
+            labels, over, _ = clusters_of(chosen)
+            n, success = chosen["experience"].to_numpy(dtype=np.float64), chosen["success"].to_numpy(dtype=bool)
+            found[str(name)] = Episodes(n, success, labels, over + limits)
+    return found
+
+
+def _in_common(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The rows of one series at experience that all of its lanes reached, scored or not, and that range in words."""
+    spans = rows.groupby(["run", "lane"])["experience"].agg(["min", "max"])
+    first, last, longest = spans["min"].max(), spans["max"].min(), spans["max"].max()
+    if (first, last) == (spans["min"].min(), longest):
+        return rows, ""
+    if first > last:
+        raise ConfigError(
+            f"fit: one lane begins at {first:g} tasks seen, another one ends at {last:g}; fit their runs one by one"
         )
-        for name, rows in scored.groupby(names, sort=False)
-    }
+    words = f" at {first:g} to {last:g} tasks seen, which all have (some have {longest:g})"
+    return rows[rows["experience"].between(first, last)], words
 
 
 def fit_series(

@@ -36,8 +36,9 @@ class Contour(NamedTuple):
 def profile_interval(fit: Fit, parameter: str, *, independent: bool = False, least: float = 0.0) -> Interval:
     """The 95 % interval of one parameter in natural units; an end on the parameter's bound is unbounded.
 
-    `independent` treats the episodes of a run as independent; `least` is the least dispersion. Otherwise raises `ConfigError` with fewer than 5 runs,
-    whose dispersion cannot be estimated; and always for a changepoint, where the likelihood is not smooth.
+    `independent` treats the episodes of a run as independent; `least` is the least dispersion. Without `independent`
+    raises `ConfigError` with fewer than 5 runs, whose dispersion cannot be estimated; and always for a changepoint,
+    where the likelihood is not smooth.
     """
     place = smooth_place(fit, parameter)
     if independent:

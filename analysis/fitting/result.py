@@ -86,6 +86,11 @@ class Fit:
         """Whether the data identify the curve."""
         return not self.reason
 
+    @property
+    def reach(self) -> float:
+        """The largest experience that it was fitted to. Beyond it the curve is an extrapolation."""
+        return float(self.counts.n_N.max())
+
     def predict(self, n_N: Array) -> Array:
         """Success probabilities at `n_N`."""
         return self.curve.value(self.parameters_P, n_N)

@@ -53,7 +53,7 @@ def plot_learning_curve(
         points = success_points(rows[series == name])
         draw_points(ax, points, look, _label(name, fit, level))
         if fit and fit.identified:
-            _draw_fit(ax, fit, until, look)
+            _draw_fit(ax, fit, look)
             if level is not None:
                 _draw_level(ax, fit, level, until, look)
     ax.set_xlim(-0.03 * max(until, 1), 1.03 * max(until, 1))
@@ -115,8 +115,8 @@ def save_learning_curve(
     return style.save(figure, path or default)
 
 
-def _draw_fit(ax: "Axes", fit: Fit, until: float, look: Look) -> None:
-    n_N = np.linspace(0.0, until, 200)
+def _draw_fit(ax: "Axes", fit: Fit, look: Look) -> None:
+    n_N = np.linspace(0.0, fit.reach, 200)
     low_N, high_N = fit.band(n_N)
     ax.fill_between(n_N, low_N, high_N, color=look.color, alpha=0.15, linewidth=0, zorder=1)
     ax.plot(n_N, fit.predict(n_N), color=look.color, linestyle=look.line, linewidth=2.2, zorder=2)

@@ -87,7 +87,7 @@ def learning_curves(series: dict[str, pd.DataFrame], fits: dict[str, Fit], looks
     parts.append(_text(x(until / 2), bottom + 36, "tasks seen before", "tick middle"))
     for name, fit in fits.items():
         if fit.identified and name in series:
-            parts.append(_curve(fit, float(series[name]["experience"].max()), until, looks[name], top, bottom))
+            parts.append(_curve(fit, fit.reach, until, looks[name], top, bottom))
     for name, rows in series.items():
         for point in success_points(rows):
             at, ends = x(point.experience), point.rate.interval

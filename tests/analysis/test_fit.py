@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from plot_frames import frame_of
 
 from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.curves.exponential import Exponential
 from hermes_lab.analysis.fitting.fit import fit_curve, fit_series
-from hermes_lab.analysis.fitting.result import Fit, Threshold, aicc
+from hermes_lab.analysis.fitting.result import Fit, Method, Threshold, aicc
 from hermes_lab.analysis.stats.bootstrap import levels
-from hermes_lab.analysis.stats.intervals import Interval
+from hermes_lab.analysis.stats.intervals import Interval, wilson
 from hermes_lab.errors import ConfigError
 
 SimulateRun = Callable[..., pd.DataFrame]
@@ -116,6 +117,78 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
         # 95 % of 40 is 38; fewer than 33 has probability 0.001.
         assert covered >= 33
     assert np.median([fit.parameters_P[2] for fit in fits]) == pytest.approx(TRUTH[2], rel=0.1)
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "profile", "wald"])
+@pytest.mark.parametrize("lanes", [6, 20])
+def test_lanes_that_are_all_alike_still_leave_room(method: Method, lanes: int) -> None:
+    """Resampling equal lanes always gives the same curve."""
+    n, lane = np.tile(np.arange(12.0), lanes), np.repeat(np.arange(lanes), 12)
+    with np.errstate(all="raise", under="ignore"):
+        fit = fit_curve(n, n >= 5, lane, draws=50, interval=method)
+    initial, asymptote, rate = (estimate.interval for estimate in fit.estimates)
+    assert initial is not None
+    assert asymptote is not None
+    assert rate is not None
+    assert initial.low == 0
+    assert asymptote.high == 1
+    # At least as wide as what independent episodes say of a rate that was never, or always, seen.
+    assert initial.high > wilson(0, 5 * lanes).high / 2
+    assert asymptote.low < 1 - wilson(0, 7 * lanes).high / 2
+    assert rate.high > 1.2 * rate.low
+
+
+def test_an_interval_at_a_bound_covers_the_truth() -> None:
+    """0 of 20 lanes solve their first task in two of three experiments; then no refit has a higher initial rate."""
+    truth, covered = (0.02, 0.98, 0.4), 0
+    fits = [simulate(20, truth, tasks=12, seed=seed, draws=50) for seed in range(40)]
+    for fit in fits:
+        intervals = [estimate.interval for estimate in fit.estimates]
+        covered += all(
+            found is not None and found.low <= true <= found.high for found, true in zip(intervals, truth, strict=True)
+        )
+        assert all(found is not None and found.width > 0.001 for found in intervals)
+    assert covered >= 33
+
+
+def lanes_of(*lanes: tuple[float, int], run: str = "r", name: str = "", seed: int = 0) -> list[dict[str, Any]]:
+    """Lanes with this success rate and number of tasks."""
+    draw = np.random.default_rng(seed)
+    return [
+        {"run": run, "lane": f"on-r0-w{name}{lane}", "arm": "on", "world": lane, "weights": 0, "experience": n}
+        | {"success": bool(draw.random() < rate)}
+        for lane, (rate, tasks) in enumerate(lanes)
+        for n in range(tasks)
+    ]
+
+
+@pytest.mark.parametrize("together", ["weak lanes end early", "a short run beside a long one"])
+def test_lanes_that_end_early_are_no_learning(together: str) -> None:
+    def flat(seed: int) -> pd.DataFrame:
+        if together == "weak lanes end early":
+            return frame_of(lanes_of(*[(0.9, 40), (0.4, 8)] * 10, seed=seed))
+        long, short = lanes_of(*[(0.9, 40)] * 10, seed=seed), lanes_of(*[(0.5, 5)] * 10, run="s", seed=seed + 99)
+        return frame_of(long + short)
+
+    fits = [fit_series(flat(seed), draws=50, seed=seed)["skills on"] for seed in range(20)]
+    assert sum(fit.identified for fit in fits) <= 1
+    last, longest = (7, 39) if together == "weak lanes end early" else (4, 39)
+    assert fits[0].over == f"20 runs at 0 to {last} tasks seen, which all have (some have {longest})"
+    assert fits[0].counts.n_N.max() == last
+
+
+def test_a_lane_that_failed_late_is_still_there() -> None:
+    """Its episodes without a score are missing, and its others count."""
+    rows = lanes_of(*[(0.5, 10)] * 6)
+    rows[9] |= {"success": None, "status": "errored"}
+    assert fit_series(frame_of(rows))["skills on"].over == "6 runs"
+
+
+def test_lanes_without_common_experience_are_refused() -> None:
+    rows = lanes_of(*[(0.5, 10)] * 6)
+    late = [row | {"run": "s", "experience": row["experience"] + 20} for row in rows]
+    with pytest.raises(ConfigError, match="one lane begins at 20 tasks seen, another one ends at 9"):
+        fit_series(frame_of(rows + late))
 
 
 def test_expanded_levels_widen_with_fewer_runs() -> None:
