@@ -134,11 +134,6 @@ def fit(
     if by not in get_args(Grouping):
         raise ConfigError(f"by: give one of {', '.join(get_args(Grouping))}, not {by!r}")
     frame, phase = _of_one_phase(episodes)
-    if by == "series" and "suite" in frame and frame["suite"].nunique() > 1:
-        suites = ", ".join(sorted(frame["suite"].unique()))
-        raise ConfigError(
-            f"fit: the frame mixes the suites {suites}; fit each alone, or use by='domain' or by='family'"
-        )
     if not frame["success"].notna().any():
         raise ConfigError("fit: no episode is scored, so there is no curve")
     found = scored_episodes(frame, by, phase)

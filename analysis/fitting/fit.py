@@ -125,8 +125,14 @@ def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn
     """The scored episodes of each series of `load_episodes`, or of each series and value of column `by`.
 
     Only those at experience that all lanes of the series reached: if weak lanes end early, the mean of the others is
-    higher, and that is no learning. `over` then ends with the range. Raises `ConfigError` for lanes that share none.
+    higher, and that is no learning. `over` then ends with the range. Raises `ConfigError` for lanes that share no
+    experience, and for several suites in one series.
     """
+    if by == "series" and "suite" in frame and frame["suite"].nunique() > 1:
+        suites = ", ".join(sorted(frame["suite"].unique()))
+        raise ConfigError(
+            f"fit: these are episodes of several suites, {suites}; fit each alone, or by domain or family"
+        )
     # The log has lanes in the order they finished; sorting makes a seeded bootstrap reproducible.
     rows = frame[frame["phase"] == phase].sort_values("lane", kind="stable")
     rows = rows.assign(series=series_of(rows)) if len(rows) else rows.assign(series="")

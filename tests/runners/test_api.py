@@ -274,7 +274,7 @@ def test_wrong_arguments_are_named(use: Callable[[api.Run], Any], says: str, exp
 def test_several_suites_are_no_learning_curve(experiment: api.Run) -> None:
     episodes = lab.load(experiment)
     mixed = pd.concat([episodes, episodes.assign(suite="other")])
-    with pytest.raises(lab.ConfigError, match="mixes the suites ledger, other"):
+    with pytest.raises(lab.ConfigError, match="episodes of several suites, ledger, other"):
         lab.fit(mixed)
 
 
