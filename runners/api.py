@@ -125,7 +125,7 @@ def fit(
     and held-out episodes or, without `by`, several suites; for an unknown curve; and if no episode is scored.
     """
     from hermes_lab.analysis.curves import CURVES
-    from hermes_lab.analysis.fitting.fit import scored_episodes
+    from hermes_lab.analysis.fitting.fit import refuse_mixed, scored_episodes
 
     if curve not in CURVES:
         raise ConfigError(f"curve: no curve {curve!r}; there are: {', '.join(sorted(CURVES))}")
@@ -136,6 +136,8 @@ def fit(
     frame, phase = _of_one_phase(episodes)
     if not frame["success"].notna().any():
         raise ConfigError("fit: no episode is scored, so there is no curve")
+    if by == "series":
+        refuse_mixed(frame)
     found = scored_episodes(frame, by, phase)
     return {name: each.fit(CURVES[curve], draws=draws, interval=interval) for name, each in found.items()}
 

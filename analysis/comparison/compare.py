@@ -30,9 +30,8 @@ from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
 from hermes_lab.analysis.stats.aggregate import Aggregate, aggregate_arm
-from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.stats.multiple import holm
-from hermes_lab.analysis.stats.paired import Codes, intraclass_correlation, mcnemar
+from hermes_lab.analysis.stats.paired import PLACES, Codes, intraclass_correlation, mcnemar, rate_of
 from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import config_differences, read_manifest
@@ -190,8 +189,8 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
         p_value = together.p_value(found.change_P)
         yield Comparison(
             metric=metric,
-            before=Rate(int(before_P.sum()), count),
-            after=Rate(int(after_P.sum()), count),
+            before=together.rate(before_P),
+            after=together.rate(after_P),
             gained=gained,
             lost=lost,
             interval=together.interval(found.change_P),
@@ -256,6 +255,7 @@ def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str]) -> tuple
         first = pairs.iloc[0]
         weights = weights_name(first[f"model_{which}"], first[f"adapter_{which}"])
         for skills in skills_arms:
-            solved = scored.loc[side(scored, "arm", which) == skills, f"success_{which}"]
-            cells.append(Cell(weights, skills, Rate(int(solved.sum()), len(solved))))
+            cell = scored[side(scored, "arm", which) == skills]
+            rows = pd.DataFrame({name: side(cell, name, which) for name in [*PLACES, "success"]})
+            cells.append(Cell(weights, skills, rate_of(rows)))
     return tuple(cells)

@@ -182,7 +182,7 @@ def _two_by_two(
     adjusted = holm([effects[name].p_value for name in _TESTED])
     for name, p_value in zip(_TESTED, adjusted, strict=True):
         effects[name] = effects[name]._replace(p_adjusted=p_value)
-    rates = [Rate(int(corner_P.sum()), len(corner_P)) for corner_P in success_P_4.T]
+    rates = [together.rate(corner_P) for corner_P in success_P_4.T]
     return TwoByTwo(
         weights_names=names,
         skills_names=skills,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.stats.paired import Units, units_of
+from hermes_lab.analysis.stats.paired import PLACES, Units, units_of
 
 METRICS = {
     "first_call_ok": "parsed first calls",
@@ -27,8 +27,6 @@ COLUMNS = [
     *("experience", "status", "error_kind", "model", "adapter", "adapter_digest", *METRICS),
 ]
 """The `load_episodes` columns that comparisons need."""
-
-_UNIT_COLUMNS = ["world", "replicate", "suite", "task_id"]
 
 LEARNING = "while learning"
 
@@ -69,7 +67,7 @@ def outcomes(pairs: pd.DataFrame, metric: str) -> Outcomes | None:
     whole = (before.notna() & after.notna()).to_numpy()
     if not whole.any():
         return None
-    places = pd.DataFrame({name: side(pairs, name, "before")[whole] for name in _UNIT_COLUMNS})
+    places = pd.DataFrame({name: side(pairs, name, "before")[whole] for name in PLACES})
     return Outcomes(before[whole].to_numpy(dtype=bool), after[whole].to_numpy(dtype=bool), units_of(places))
 
 

@@ -9,8 +9,9 @@ from hermes_lab.analysis.comparison.slope import Slope
 from hermes_lab.analysis.comparison.wording import points, shown, tested
 from hermes_lab.analysis.stats.aggregate import Aggregate
 from hermes_lab.analysis.stats.intervals import Interval, Rate
-from hermes_lab.analysis.stats.paired import LEVEL, MIN_LANES, Over
+from hermes_lab.analysis.stats.paired import LEVEL
 from hermes_lab.analysis.stats.power import Lanes
+from hermes_lab.analysis.stats.rates import MIN_UNITS, Over
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,14 @@ class Comparison:
             tasks = f"{self.tasks} task{'s' * (self.tasks > 1)} of {few}"
             these = "this lane" if self.lanes == 1 else "these lanes"
             return (
-                f"p and interval: over {tasks}; fewer than {MIN_LANES} lanes: covers {these} only, "
+                f"p and interval: over {tasks}; fewer than {MIN_UNITS} lanes: covers {these} only, "
                 "without variation between lanes"
             )
         which = f"by lane ({self.lanes} lanes, replicate x world)"
         if self.over == "lanes and tasks":
             which += f" and by task ({self.tasks} shared tasks), larger p and wider interval"
         these = "this world" if self.worlds == 1 else f"these {self.worlds}"
-        return f"p and interval: clustered {which}; fewer than {MIN_LANES} worlds: covers {these} only"
+        return f"p and interval: clustered {which}; fewer than {MIN_UNITS} worlds: covers {these} only"
 
     def report(self) -> dict[str, Any]:
         """For JSON."""

@@ -15,6 +15,7 @@ from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.stats.paired import rate_of
 from hermes_lab.errors import ConfigError
 
 _TOKENS = ["prompt_tokens", "completion_tokens", "review_tokens", "review_completion_tokens"]
@@ -152,6 +153,6 @@ def _rates(frames: Mapping[str, pd.DataFrame]) -> tuple[str, dict[str, dict[str,
     when, rates = "", {}
     for variant, frame in frames.items():
         when, rows = next(parts(frame), ("", frame))
-        solved = rows.loc[rows["success"].notna(), ["arm", "success"]].groupby("arm")["success"]
-        rates[variant] = {str(arm): Rate(int(of_arm.astype(int).sum()), len(of_arm)) for arm, of_arm in solved}
+        solved = rows[rows["success"].notna()].groupby("arm")
+        rates[variant] = {str(arm): rate_of(of_arm) for arm, of_arm in solved}
     return when, rates

@@ -14,8 +14,8 @@ from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
 from hermes_lab.analysis.stats.intervals import Interval
-from hermes_lab.analysis.stats.paired import MIN_LANES
 from hermes_lab.analysis.stats.power import ALPHA, CORRELATION, detectable
+from hermes_lab.analysis.stats.rates import MIN_UNITS
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 
@@ -183,7 +183,7 @@ def _detectable(found: Comparison) -> str:
     alike = CORRELATION if found.pair_correlation is None else found.pair_correlation
     effects = []
     for lanes in found.clusters:
-        few = lanes is not None and lanes.number < MIN_LANES
+        few = lanes is not None and lanes.number < MIN_UNITS
         level = ALPHA / found.family
         asked = (found.before.trials, found.before.value, POWER, alike)
         effects.append(None if few else detectable(*asked, lanes=lanes, alpha=level))

@@ -126,13 +126,8 @@ def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn
 
     Only those at experience that all lanes of the series reached: if weak lanes end early, the mean of the others is
     higher, and that is no learning. `over` then ends with the range. Raises `ConfigError` for lanes that share no
-    experience, and for several suites in one series.
+    experience.
     """
-    if by == "series" and "suite" in frame and frame["suite"].nunique() > 1:
-        suites = ", ".join(sorted(frame["suite"].unique()))
-        raise ConfigError(
-            f"fit: these are episodes of several suites, {suites}; fit each alone, or by domain or family"
-        )
     # The log has lanes in the order they finished; sorting makes a seeded bootstrap reproducible.
     rows = frame[frame["phase"] == phase].sort_values("lane", kind="stable")
     rows = rows.assign(series=series_of(rows)) if len(rows) else rows.assign(series="")
@@ -146,6 +141,15 @@ def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn
             n, success = chosen["experience"].to_numpy(dtype=np.float64), chosen["success"].to_numpy(dtype=bool)
             found[str(name)] = Episodes(n, success, labels, over + limits)
     return found
+
+
+def refuse_mixed(frame: pd.DataFrame) -> None:
+    """Raises `ConfigError` for several suites, which would be one series. A study pools its suites on purpose."""
+    if "suite" in frame and frame["suite"].nunique() > 1:
+        suites = ", ".join(sorted(frame["suite"].unique()))
+        raise ConfigError(
+            f"fit: these are episodes of several suites, {suites}; fit each alone, or by domain or family"
+        )
 
 
 def _in_common(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from hermes_lab.analysis.plots.palette import Look
 from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.stats.paired import rate_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,12 +27,8 @@ class Point(NamedTuple):
 def success_points(rows: pd.DataFrame, bins: int = BINS, column: str = "success") -> list[Point]:
     """Proportions at each value of experience, or in `bins` ranges if there are more values."""
     measured = rows[rows[column].notna()]
-    outcome = measured[column].to_numpy(dtype=bool)
     experience = measured["experience"].to_numpy(dtype=float)
-    return [
-        Point(float(experience[here].mean()), Rate(int(outcome[here].sum()), int(here.sum())))
-        for here in ranges(experience, bins)
-    ]
+    return [Point(float(experience[here].mean()), rate_of(measured[here], column)) for here in ranges(experience, bins)]
 
 
 def ranges(experience: npt.NDArray[np.float64], bins: int = BINS) -> list[npt.NDArray[np.bool_]]:

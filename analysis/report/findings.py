@@ -28,6 +28,7 @@ from hermes_lab.analysis.skill_effects.capture import Capture
 from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
 from hermes_lab.analysis.skill_effects.uplift import Uplift, uplift_sentence, uplifts
 from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.stats.paired import rate_of
 from hermes_lab.analysis.summaries.cost import costs
 from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.analysis.summaries.warnings import error_warnings
@@ -157,16 +158,12 @@ def _arm(name: str, rows: pd.DataFrame, last_check: int | None) -> Arm:
     work = learn if len(learn) else heldout
     return Arm(
         name=name,
-        success=_rate(work["success"]),
-        accepted=_rate(work["accepted"]),
-        reused=_rate(work.loc[work["status"] == "ok", "reused"]),
+        success=rate_of(work),
+        accepted=rate_of(work, "accepted"),
+        reused=rate_of(work[work["status"] == "ok"], "reused"),
         errored=int((rows["status"] == "errored").sum()),
-        last_check=_rate(last["success"]),
+        last_check=rate_of(last),
     )
-
-
-def _rate(outcomes: pd.Series) -> Rate:
-    return Rate(int(outcomes.sum()), int(outcomes.count()))
 
 
 def _incomplete(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[RunManifest]) -> Iterator[str]:

@@ -20,10 +20,11 @@ class Interval(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """`successes` out of `trials`."""
+    """`successes` out of `trials`, which say as much as `effective` independent ones (None: as many)."""
 
     successes: int
     trials: int
+    effective: float | None = None
 
     @property
     def value(self) -> float:
@@ -32,8 +33,8 @@ class Rate(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """The Wilson interval of the proportion."""
-        return wilson(self.successes, self.trials)
+        """The Wilson interval of the proportion, over the effective trials."""
+        return wilson(self.successes, self.trials, self.effective)
 
     def __str__(self) -> str:
         low, high = (f"{100 * end:.0f}" for end in self.interval)
@@ -46,17 +47,18 @@ class Rate(NamedTuple):
         return {"count": self.successes, "of": self.trials, "rate": rate, "low": low, "high": high}
 
 
-def wilson(successes: int, trials: int) -> Interval:
+def wilson(successes: int, trials: int, effective: float | None = None) -> Interval:
     """The 95 % score interval of a proportion (Wilson 1927); (0, 1) without trials.
 
-    Unlike the Wald interval it stays within [0, 1] and has positive width at 0 and 1.
+    Unlike the Wald interval it stays within [0, 1] and has positive width at 0 and 1. `effective` is the number of
+    independent trials, if it differs (`hermes_lab.analysis.stats.rates`).
     """
     if trials == 0:
         return Interval(0.0, 1.0)
-    share = successes / trials
-    shrink = 1 + Z95**2 / trials
-    centre = (share + Z95**2 / (2 * trials)) / shrink
-    half = Z95 / shrink * math.sqrt(share * (1 - share) / trials + Z95**2 / (4 * trials**2))
+    share, n = successes / trials, trials if effective is None else effective
+    shrink = 1 + Z95**2 / n
+    centre = (share + Z95**2 / (2 * n)) / shrink
+    half = Z95 / shrink * math.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
     # At 0 and 1 the score interval is exact; rounding must not exclude the estimate.
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == trials else centre + half

@@ -9,17 +9,15 @@ Array names end in their axes: P pairs, C units.
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.stats.intervals import Z95, Interval
-
-MIN_LANES = 6
-"""Fewest lanes, or worlds, to be used as units: fewer say too little about how they vary."""
+from hermes_lab.analysis.stats.intervals import Z95, Interval, Rate
+from hermes_lab.analysis.stats.rates import Over, effective_trials, over_of
 
 Codes = npt.NDArray[np.intp]
 Integers = npt.NDArray[np.int64]
@@ -45,11 +43,8 @@ def encode(labels: Sequence[Hashable]) -> Codes:
     return np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.intp)
 
 
-Over = Literal["worlds", "lanes", "lanes and tasks", "tasks"]
-
-
 class Units(NamedTuple):
-    """The clustering of pairs: by world with at least `MIN_LANES` worlds; else by lane with as many lanes; else by
+    """The clustering of pairs: by world with at least `MIN_UNITS` worlds; else by lane with as many lanes; else by
     task.
 
     If lanes are the units and share tasks, pairs of one task are dependent too. Then both clusterings are used
@@ -60,6 +55,7 @@ class Units(NamedTuple):
     over: Over
     clusterings: tuple[Codes, ...]
     lane_P: Codes
+    task_P: Codes
     worlds: int
     lanes: int
     tasks: int
@@ -73,6 +69,15 @@ class Units(NamedTuple):
     def interval(self, change_P: Integers) -> Interval:
         """The smallest interval that contains those of `change_interval`."""
         return self.widest(lambda unit_P: change_interval(change_P, unit_P))
+
+    def rate(self, success_P: npt.NDArray[np.bool_ | np.int64]) -> Rate:
+        """The rate of outcomes, 0 or 1, with the widest interval over the clusterings, as `rates.rate_over`."""
+        found = [
+            effective_trials(list(zip(np.bincount(unit_P, success_P).astype(int), np.bincount(unit_P), strict=True)))
+            for unit_P in ((self.task_P,) if success_P.all() or not success_P.any() else self.clusterings)
+        ]
+        trials = len(success_P)
+        return Rate(int(success_P.sum()), trials, effective if (effective := float(min(found))) < trials else None)
 
     def error(self, value_P: Array) -> float:
         """The largest `clustered_error` of a mean; NaN for a single unit."""
@@ -110,13 +115,14 @@ def units(world_P: Codes, lane_P: Codes, task_P: Codes) -> Units:
     """The units of pairs. Lane and task codes must be unique across worlds."""
     worlds, lanes, tasks = (len(np.unique(each)) for each in (world_P, lane_P, task_P))
     shared = len(set(zip(lane_P.tolist(), task_P.tolist(), strict=True))) > tasks
-    over: Over = "worlds"
-    clusterings: tuple[Codes, ...] = (world_P,)
-    if worlds < MIN_LANES:
-        over, clusterings = ("lanes", (lane_P,)) if lanes >= MIN_LANES else ("tasks", (task_P,))
-    if over == "lanes" and shared:
-        over, clusterings = "lanes and tasks", (lane_P, task_P)
-    return Units(over, clusterings, lane_P, worlds, lanes, tasks, shared)
+    over = over_of(worlds, lanes, shared=shared)
+    by_over: dict[Over, tuple[Codes, ...]] = {
+        "worlds": (world_P,),
+        "lanes": (lane_P,),
+        "lanes and tasks": (lane_P, task_P),
+        "tasks": (task_P,),
+    }
+    return Units(over, by_over[over], lane_P, task_P, worlds, lanes, tasks, shared)
 
 
 def units_of(places: pd.DataFrame) -> Units:
@@ -128,6 +134,20 @@ def units_of(places: pd.DataFrame) -> Units:
         encode(list(zip(world, replicate, strict=True))),
         encode(list(zip(world, suite, task, strict=True))),
     )
+
+
+PLACES = ["world", "replicate", "suite", "task_id"]
+"""The columns of `load_episodes` that say which rows depend on each other."""
+
+
+def rate_of(rows: pd.DataFrame, column: str = "success") -> Rate:
+    """The rate of a column over the rows that have it, clustered by `units_of`. Without `PLACES` rows are independent,
+    as in a simulated frame."""
+    measured = rows[rows[column].notna()]
+    success_P = measured[column].to_numpy(dtype=np.int64)
+    if not len(success_P) or not set(PLACES) <= set(rows.columns):
+        return Rate(int(success_P.sum()), len(success_P))
+    return units_of(measured).rate(success_P)
 
 
 def mcnemar(lost: int, gained: int) -> float:

@@ -1,7 +1,7 @@
 """Power analysis for the tests that `compare` uses.
 
 Without lanes that is McNemar's mid-p test, whose power is an exact sum over the number of discordant pairs (Suissa and
-Shuster 1991, Biometrics 47:361). With `MIN_LANES` lanes or more `compare` flips the signs of whole lanes: then the
+Shuster 1991, Biometrics 47:361). With `MIN_UNITS` lanes or more `compare` flips the signs of whole lanes: then the
 power is simulated, by drawing pairs and testing them as `compare` does. Array names end in their axes: B draws, C
 lanes.
 """
@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.stats.paired import MIN_LANES, Integers
+from hermes_lab.analysis.stats.paired import Integers
+from hermes_lab.analysis.stats.rates import MIN_UNITS
 from hermes_lab.errors import ConfigError
 
 ALPHA = 0.05
@@ -85,7 +86,7 @@ def power_of_pairs(
     """The probability that `pairs` pairs give p < `alpha` if success goes from `baseline` to `baseline + effect`.
 
     Rates and effect are fractions: 0.6 and 0.16 are 60 and 76 %. As in `compare`, pairs are taken as independent
-    without lanes, with fewer than `MIN_LANES`, or with at most one pair per lane. Raises `ConfigError` for rates out of
+    without lanes, with fewer than `MIN_UNITS`, or with at most one pair per lane. Raises `ConfigError` for rates out of
     range.
     """
     rates = pair_rates(baseline, effect, correlation)
@@ -94,7 +95,7 @@ def power_of_pairs(
     if pairs > MAX_PAIRS:
         raise ConfigError(f"at most {MAX_PAIRS} pairs, not {pairs}")
     alone = _mcnemar_power(pairs, rates, alpha)
-    if lanes and MIN_LANES <= lanes.number < pairs:
+    if lanes and MIN_UNITS <= lanes.number < pairs:
         return min(_lanes_power(pairs, rates, lanes, alpha), alone)
     return alone
 
@@ -153,7 +154,7 @@ def sentence(
     `100 pairs detect +16 points (60 % -> 76 %) with power 0.72`
     """
     power = power_of_pairs(pairs, baseline, effect, correlation, lanes=lanes)
-    where = f" in {min(lanes.number, pairs)} {lanes.what}" if lanes and lanes.number >= MIN_LANES else ""
+    where = f" in {min(lanes.number, pairs)} {lanes.what}" if lanes and lanes.number >= MIN_UNITS else ""
     return (
         f"{pairs} pairs{where} detect {_points(effect)} "
         f"({100 * baseline:.0f} % -> {100 * (baseline + effect):.0f} %) with power {power:.2f}"
@@ -163,7 +164,7 @@ def sentence(
 def assumptions(correlation: float = CORRELATION, *, lanes: Lanes | None = None) -> str:
     """The assumptions of the power analysis, in one line."""
     pair = f"outcome correlation within a pair {correlation:g}"
-    if lanes and lanes.number >= MIN_LANES:
+    if lanes and lanes.number >= MIN_UNITS:
         one = lanes.what.removesuffix("s")
         return (
             f"{pair}, correlation of changes within a {one} {lanes.correlation:g}; "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.skill_effects.timeline import read_merges
-from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.stats.rates import Place, rate_over
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
@@ -32,7 +32,8 @@ def summarize(run: Path) -> dict[str, Any]:
     kind its `count` and most frequent `message`. `warnings` lists problems that invalidate scores
     (`hermes_lab.analysis.summaries.warnings`), of the whole run and of groups.
 
-    A group also has rates with Wilson 95 % intervals: `success`, `accepted`, `first_call_ok` and `reused`.
+    A group also has rates with 95 % intervals, clustered by world or task (`hermes_lab.analysis.stats.rates`):
+    `success`, `accepted`, `first_call_ok` and `reused`.
     `first_call_ok` is over the episodes whose first reply asked for a tool. Held-out episodes are included; `phases`
     has the same values for `learn` and `heldout` separately.
 
@@ -66,6 +67,10 @@ class _Row(NamedTuple):
     """The columns of `EpisodeRow` that a summary needs; all columns of a long run would take too much memory."""
 
     key: str
+    suite: str
+    task_id: str
+    world: int
+    replicate: int
     arm: str
     model: str
     adapter: str
@@ -130,8 +135,7 @@ class _Tally:
         self._review_seconds = 0.0
         self._judge_cost = 0.0
         self._rescore_problems: Counter[str] = Counter()
-        self._hits: Counter[str] = Counter()
-        self._tries: Counter[str] = Counter()
+        self._outcomes: dict[str, list[tuple[Place, bool]]] = {}
         self._scores: Counter[float] = Counter()
         self._stops: Counter[str] = Counter()
         self._scored_stops: Counter[str] = Counter()
@@ -155,14 +159,16 @@ class _Tally:
         self._rescore_problems[row.rescore_problem] += bool(row.rescore_problem)
         self._sums["tokens"] += row.prompt_tokens + row.completion_tokens
         self._add_ends(row)
+        place = Place(row.world, (row.world, row.replicate), (row.world, row.suite, row.task_id))
         for name, outcome in (
             ("success", row.success),
             ("accepted", row.accepted),
             ("first_call_ok", None if row.first_call is False else row.first_call_ok),
             ("reused", row.reused if finished else None),
         ):
-            self._tries[name] += outcome is not None
-            self._hits[name] += outcome is True
+            outcomes = self._outcomes.setdefault(name, [])
+            if outcome is not None:
+                outcomes.append((place, outcome))
 
     def _add_ends(self, row: _Row) -> None:
         """Counts how the episode and its review ended, success by stop reason, and call failures."""
@@ -182,7 +188,8 @@ class _Tally:
                 self._sums[name] += count
 
     def amounts(self) -> dict[str, Any]:
-        scored, solved = self._tries["success"], self._hits["success"]
+        success = [outcome for _, outcome in self._outcomes.get("success", ())]
+        scored, solved = len(success), sum(success)
         return {
             "finished": self._sums["finished"],
             "errored": self._sums["errored"],
@@ -226,7 +233,10 @@ class _Tally:
         return total / self._scores.total() if self._scores else None
 
     def rates(self) -> dict[str, Any]:
-        return {name: Rate(self._hits[name], tries).report() for name, tries in self._tries.items()}
+        return {
+            name: rate_over([outcome for _, outcome in found], [place for place, _ in found]).report()
+            for name, found in self._outcomes.items()
+        }
 
 
 class _Group:

@@ -165,9 +165,11 @@ def _fitted(
 ) -> tuple[list[str], dict[str, Any], dict[str, "Fit"]]:
     """The lines to print, the same as JSON, and the fits."""
     from hermes_lab.analysis.curves import CURVES
-    from hermes_lab.analysis.fitting.fit import scored_episodes
+    from hermes_lab.analysis.fitting.fit import refuse_mixed, scored_episodes
     from hermes_lab.analysis.fitting.forms import choose_form
 
+    if by.value == "series":
+        refuse_mixed(frame)
     lines, reports, fits = [], {}, {}
     for name, episodes in scored_episodes(frame, by.value, phase.value).items():
         chosen, extra = curve, {}

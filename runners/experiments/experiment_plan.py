@@ -136,13 +136,13 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
 def _comparison_power(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:
     """The power of the run's comparisons, with the same units as `compare`."""
     from hermes_lab.analysis.stats import power
-    from hermes_lab.analysis.stats.paired import MIN_LANES
+    from hermes_lab.analysis.stats.rates import MIN_UNITS
 
     expect, learning = config.learning.expect, config.learning
     # Replicates that differ only in task order share their tasks.
     shared = learning.order != "drawn" and learning.replicates > 1
     clusters = None if shared else power.Lanes(lanes)
-    if learning.worlds >= MIN_LANES:
+    if learning.worlds >= MIN_UNITS:
         clusters = power.Lanes(learning.worlds, what="worlds")
     found = []
     for of, tasks in (("over all rounds", learnt), ("after learning", heldout)):

@@ -19,7 +19,6 @@ from hermes_lab.analysis.stats.intervals import Interval, Rate, mover_sum
 from hermes_lab.analysis.stats.multiple import holm
 from hermes_lab.analysis.stats.paired import (
     LEVEL,
-    MIN_LANES,
     Codes,
     Integers,
     change_interval,
@@ -32,6 +31,7 @@ from hermes_lab.analysis.stats.paired import (
     units,
     units_of,
 )
+from hermes_lab.analysis.stats.rates import MIN_UNITS
 
 
 @pytest.mark.parametrize(("lost", "gained"), [(1, 23), (0, 6), (12, 30), (40, 3)])
@@ -89,7 +89,7 @@ def test_with_one_pair_a_unit_sign_flip_is_mcnemar(changes: list[int]) -> None:
 
 
 def test_pairs_of_a_lane_move_together_from_six_lanes_on() -> None:
-    for lanes, over, expected in ((MIN_LANES, "lanes", MIN_LANES), (MIN_LANES - 1, "tasks", 4 * (MIN_LANES - 1))):
+    for lanes, over, expected in ((MIN_UNITS, "lanes", MIN_UNITS), (MIN_UNITS - 1, "tasks", 4 * (MIN_UNITS - 1))):
         lane_P = np.repeat(np.arange(lanes), 4)
         found = units(np.zeros_like(lane_P), lane_P, np.arange(4 * lanes))
         assert (found.over, [len(set(unit_P.tolist())) for unit_P in found.clusterings]) == (over, [expected])
