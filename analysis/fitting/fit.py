@@ -31,8 +31,8 @@ def refit(curve: Curve, counts: Counts, weights_B_C: Array, starts_S_P: Array) -
     return maximize(curve, counts.weighted(weights_B_C), starts_S_P, tolerance=1e-6).parameters_B_P
 
 
-_ALIKE = 0.5
-"""The dispersion below which runs differ less than independent episodes would make them."""
+_ALIKE = 0.2
+"""The dispersion below which runs are nearly copies of each other."""
 
 Refit = Callable[[Curve, Counts, Array, Array], Array]
 """The signature of `refit`, e.g. for a distributed version."""
@@ -207,9 +207,9 @@ def _interval(fit: Fit, place: int) -> Interval | None:
     found = _by_method(fit, place)
     if found is None or parameter.kind == "changepoint":
         return found
-    low_P, high_P = _inner_bounds(fit)
-    low, high = low_P[place], high_P[place]
-    if _on_bound(fit) or found.low < low or found.high > high or covariance(fit, parameter.name).dispersion < _ALIKE:
+    # Room for rounding: what is beyond is on the bound.
+    low, high = fit.curve.bounds(fit.counts.n_N)[place] + np.array([1e-9, -1e-9])
+    if not low < fit.parameters_P[place] < high or covariance(fit, parameter.name).dispersion < _ALIKE:
         wide = profile_interval(fit, parameter.name, least=1.0)
         # Wald's does not exist on a bound.
         found = wide if fit.method == "wald" else Interval(min(found.low, wide.low), max(found.high, wide.high))
@@ -228,16 +228,3 @@ def _by_method(fit: Fit, place: int) -> Interval | None:
         return None
     low, high = np.quantile(fit.draws_B_P[:, place], levels(fit.runs))
     return Interval(float(low), float(high))
-
-
-def _on_bound(fit: Fit) -> bool:
-    """Whether the estimate of a probability is on a bound of the search."""
-    low_P, high_P = _inner_bounds(fit)
-    chances_P = np.array([parameter.kind == "probability" for parameter in fit.curve.parameters])
-    return bool((chances_P & ((fit.parameters_P < low_P) | (fit.parameters_P > high_P))).any())
-
-
-def _inner_bounds(fit: Fit) -> tuple[Array, Array]:
-    """The bounds of the search, with room for rounding: what is beyond them is on a bound."""
-    low_P, high_P = fit.curve.bounds(fit.counts.n_N).T
-    return low_P + 1e-9, high_P - 1e-9
