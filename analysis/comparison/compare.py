@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ from hermes_lab.analysis.comparison.slope import learning_slope
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
+from hermes_lab.analysis.skill_effects.treatment import Config, not_measured, treatments_of
 from hermes_lab.analysis.stats.aggregate import Aggregate, aggregate_arm
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.stats.multiple import holm
@@ -70,8 +72,9 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
         raise ConfigError(f"{run} has no episodes yet, so there is nothing to compare")
     first, *others = (_of_arm(frame, arm, run) for arm in arms)
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
+    config = read_manifest(run).config if (run / "run.json").is_file() else {}
     reports = [
-        replace(compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run)), notes=notes)
+        replace(compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run), config), notes=notes)
         for arm, other in zip(arms[1:], others, strict=True)
     ]
     return adjust(reports)
@@ -89,9 +92,17 @@ def _of_arm(frame: pd.DataFrame, arm: str, run: Path) -> pd.DataFrame:
 
 
 def compare_frames(
-    before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: tuple[str, str], where: str = ""
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    place: list[str],
+    names: tuple[str, str],
+    where: str = "",
+    config: Config = MappingProxyType({}),
 ) -> Report:
-    """Compares two frames of `load_episodes`, paired by the columns `place`. Raises `ConfigError` if nothing pairs."""
+    """Compares two frames of `load_episodes`, paired by the columns `place`. Raises `ConfigError` if nothing pairs.
+
+    `where` and `config` are the run and its configuration, to explain what is missing.
+    """
     olds, news = _common_checks(before, after), _common_checks(after, before)
     when = moment(pd.concat([olds, news]))
     news_of = dict(parts(news, when))
@@ -112,7 +123,24 @@ def compare_frames(
         aggregates=_aggregates(olds, news, names) if one_arm and found[0].over != "tasks" else (),
         decomposition=decomposition,
     )
+    if place is ARM_PLACE:
+        report = _with_treatments(report, pd.concat([before, after]), (olds, news), config)
     return adjust([report])[0]
+
+
+def _with_treatments(
+    report: Report, whole: pd.DataFrame, reached: tuple[pd.DataFrame, pd.DataFrame], config: Config
+) -> Report:
+    """Adds what each arm was given in the part of the headline, and whether that is enough for a comparison."""
+    when = moment(pd.concat(reached))
+    compared = [dict(parts(side, when)).get(report.headline.part, side.iloc[:0]) for side in reached]
+    found = {each.arm: each for each in treatments_of(whole, pd.concat(compared))}
+    sides = [found.get(name) for name in (report.before, report.after)]
+    return replace(
+        report,
+        treatments=tuple(found.values()),
+        untreated=not_measured(*sides, config),
+    )
 
 
 def adjust(reports: Sequence[Report]) -> list[Report]:

@@ -157,6 +157,10 @@ _COLUMNS: Mapping[str, _Column] = {
     "skills_written": _Column(
         "skills review", lambda e: len(e.skills.writes) + (len(e.review.writes) if e.review else 0)
     ),
+    "notes_written": _Column(
+        "memory review", lambda e: len(e.memory.writes) + (len(e.review.memory) if e.review else 0)
+    ),
+    "noted": _Column("memory", lambda e: bool(e.memory.snapshot)),
     "skills_eligible": _Column("skills", lambda e: sum(trace.eligible is True for trace in e.skills.traces)),
     "skills_followed": _Column("skills", lambda e: sum(trace.followed is True for trace in e.skills.traces)),
     "recovered": _Column("observation", lambda e: e.observation.recovered if e.observation else None),

@@ -114,6 +114,10 @@ class EpisodeRow(Struct, frozen=True):
     """Whether it loaded any."""
     skills_written: int
     """Accepted skill writes, of the episode and its review."""
+    notes_written: int
+    """Accepted changes to its notes, of the episode and its review."""
+    noted: bool
+    """Whether its prompt had notes."""
     skills_eligible: int
     """Skills known to be relevant to the task."""
     skills_followed: int
