@@ -135,12 +135,8 @@ def _with_treatments(
     when = moment(pd.concat(reached))
     compared = [dict(parts(side, when)).get(report.headline.part, side.iloc[:0]) for side in reached]
     found = {each.arm: each for each in treatments_of(whole, pd.concat(compared))}
-    sides = [found.get(name) for name in (report.before, report.after)]
-    return replace(
-        report,
-        treatments=tuple(found.values()),
-        untreated=not_measured(*sides, config),
-    )
+    before, after = found.get(report.before), found.get(report.after)
+    return replace(report, treatments=tuple(found.values()), untreated=not_measured(before, after, config))
 
 
 def adjust(reports: Sequence[Report]) -> list[Report]:

@@ -26,6 +26,7 @@ from hermes_lab.analysis.report.data import (
 )
 from hermes_lab.analysis.skill_effects.capture import Capture
 from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.skill_effects.treatment import is_told
 from hermes_lab.analysis.skill_effects.uplift import Uplift, uplift_sentence, uplifts
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.summaries.cost import costs
@@ -96,7 +97,7 @@ def find(
     pairs = pair_up(frame, sides)
     arms = list(_arms(frame))
     fits = _named(_per_run(frame, fit_series))
-    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(runs)]
+    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(runs, said)]
     if len(runs) > 2:
         warnings.append(f"{len(runs)} runs: the verdict compares the first with the last")
     if from_suite.leaks:
@@ -189,13 +190,17 @@ def _incomplete(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[R
             yield f"{where}{unjudged:,} episodes were not judged and have no score"
 
 
-def _scores(runs: Sequence[Path]) -> Iterator[str]:
-    """Warnings about problems that invalidate scores, from the run's summary."""
+def _scores(runs: Sequence[Path], said: Verdict) -> Iterator[str]:
+    """Warnings about problems that invalidate scores, from the run's summary; not what the verdict says."""
     for run in runs:
         content = summarize(run)
         told = set(error_warnings(content))  # by `_incomplete`
         where = f"{run.name}: " if len(runs) > 1 else ""
-        yield from (f"{where}{warning}" for warning in content["warnings"] if warning not in told)
+        yield from (
+            f"{where}{warning}"
+            for warning in content["warnings"]
+            if warning not in told and not is_told(warning, said.sentence)
+        )
 
 
 def _absent(frame: pd.DataFrame, manifests: Sequence[RunManifest]) -> Iterator[str]:

@@ -162,6 +162,9 @@ def _regressions(found: Findings, frame: pd.DataFrame) -> Markup:
     title, sides = "Worst regressions", found.sides
     if sides is None:
         return _card(title, element("p", "Not measured: no pairs.", class_="none"))
+    report = found.verdict.comparison
+    if report and report.unmeasured:
+        return _card(title, element("p", f"Not measured: {report.unmeasured}.", class_="none"))
     if not any(part.pairs for part in found.losses):
         return _card(title, element("p", _UNJUDGED, class_="none"))
     content = []

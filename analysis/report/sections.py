@@ -118,6 +118,15 @@ def arms(found: Findings) -> Markup:
 
 
 def _compared(report: Report) -> Iterator[Markup]:
+    if report.unmeasured:
+        yield none(f"{report.before} → {report.after}: not measured: {report.unmeasured}.")
+    else:
+        yield from _differences(report)
+    if report.treatments:
+        yield element("ul", *(element("li", treatment.sentence()) for treatment in report.treatments), class_="detail")
+
+
+def _differences(report: Report) -> Iterator[Markup]:
     rows = [_comparison(f"{report.before} → {report.after}", c) for c in report.comparisons]
     rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in report.changes]
     yield table(("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "pairs"), rows, text=3)

@@ -7,11 +7,12 @@ report say so in the sentences of this module.
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hermes_lab.analysis.skill_effects.timeline import read_merges
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GIVEN = ("on", "placebo", "frozen", "oracle")
 """The arms with skills."""
@@ -24,24 +25,6 @@ COLUMNS = (
 """The columns of `EpisodeRow` that a treatment needs."""
 
 Config = Mapping[str, Any]
-
-
-class Row(Protocol):
-    """A row with `COLUMNS`."""
-
-    lane: str
-    phase: str
-    status: str
-    stop_reason: str
-    iterations: int
-    reviewed: bool
-    review_error: str
-    skills_written: int
-    notes_written: int
-    skills_listed: int
-    skills_loaded: int
-    skills_followed: int
-    noted: bool
 
 
 class Treatment(NamedTuple):
@@ -103,7 +86,12 @@ class Treatment(NamedTuple):
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
-        return self._asdict() | {"given": self.given}
+        return self._asdict()
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any]) -> "Treatment":
+        """The treatment of a `report`."""
+        return cls(**report)
 
     def absence(self, config: Config) -> str:
         """Why the treatment did not happen, such as "`on` never learned (...)"; "" if it did. `config` is that of
@@ -165,8 +153,8 @@ class Treatment(NamedTuple):
         if self.iterations >= every:
             return f": skills.review_every is {every:,} tool-calling iterations"
         return (
-            f": skills.review_every is {every:,} tool-calling iterations, and lanes have "
-            f"{_counted(self.longest, 'task')} with {self.iterations:,} at most"
+            f": skills.review_every is {every:,} tool-calling iterations, and no lane made more than "
+            f"{self.iterations:,} in its {_counted(self.longest, 'task')}"
         )
 
 
@@ -183,7 +171,13 @@ def not_measured(before: Treatment | None, after: Treatment | None, config: Conf
     return ""
 
 
-def treatments_of(rows: pd.DataFrame, compared: pd.DataFrame) -> list[Treatment]:
+def is_told(warning: str, verdicts: str) -> bool:
+    """Whether `verdicts` already say what a `warning` about a treatment says."""
+    said = warning.partition(")")[0]
+    return said.startswith("`") and said in verdicts
+
+
+def treatments_of(rows: "pd.DataFrame", compared: "pd.DataFrame") -> list[Treatment]:
     """The treatment of each arm with skills in `rows`, as used in the `compared` ones. Both are of `load_episodes`,
     with `COLUMNS`, `arm` and `run`."""
     merged: Counter[str] = Counter()
@@ -193,9 +187,9 @@ def treatments_of(rows: pd.DataFrame, compared: pd.DataFrame) -> list[Treatment]
     for arm in (arm for arm in GIVEN if (rows["arm"] == arm).any()):
         tally = TreatmentTally()
         for row in rows.loc[rows["arm"] == arm, list(COLUMNS)].itertuples(index=False):
-            tally.add_lesson(row)  # type: ignore[arg-type]
+            tally.add_lesson(row)
         for row in compared.loc[compared["arm"] == arm, list(COLUMNS)].itertuples(index=False):
-            tally.add_use(row)  # type: ignore[arg-type]
+            tally.add_use(row)
         found.append(tally.treatment(arm, merged))
     return found
 
@@ -218,8 +212,8 @@ class TreatmentTally:
         self._lanes: set[str] = set()
         self._given: set[str] = set()
 
-    def add_lesson(self, row: Row) -> None:
-        """Counts what a training task taught; other rows are ignored."""
+    def add_lesson(self, row: Any) -> None:
+        """Counts what a training task taught, given a row with `COLUMNS`; other rows are ignored."""
         if row.status != "ok" or row.phase != "learn":
             return
         self._tasks[row.lane] += 1
@@ -231,8 +225,8 @@ class TreatmentTally:
         self._counts["written"] += row.skills_written
         self._counts["notes_written"] += row.notes_written
 
-    def add_use(self, row: Row) -> None:
-        """Counts what a compared episode used."""
+    def add_use(self, row: Any) -> None:
+        """Counts what a compared episode used, given a row with `COLUMNS`."""
         if row.status != "ok":
             return
         self._lanes.add(row.lane)

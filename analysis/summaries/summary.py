@@ -3,11 +3,13 @@
 import itertools
 import math
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.skill_effects.timeline import read_merges
+from hermes_lab.analysis.skill_effects.treatment import GIVEN, TreatmentTally, merges_of
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
@@ -34,7 +36,9 @@ def summarize(run: Path) -> dict[str, Any]:
 
     A group also has rates with Wilson 95 % intervals: `success`, `accepted`, `first_call_ok` and `reused`.
     `first_call_ok` is over the episodes whose first reply asked for a tool. Held-out episodes are included; `phases`
-    has the same values for `learn` and `heldout` separately.
+    has the same values for `learn` and `heldout` separately. `treatment` counts the reviews, and the skills that were
+    written, merged, listed, loaded and followed (`hermes_lab.analysis.skill_effects.treatment`); null where nothing
+    was written or given, unless the arm should have given it.
 
     Raises `ConfigError` if `run` is no run folder.
     """
@@ -46,14 +50,17 @@ def summarize(run: Path) -> dict[str, Any]:
         group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
         for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
             tally.add(row, dropped[row.key])
+        group.treatment.add_lesson(row)
+        group.treatment.add_use(row)
     made = manifest.rescored
+    merged = merges_of(run)
     content = {
         "wanted": manifest.wanted,
         **total.amounts(),
         "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},
         "groups": [
             {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
-            | groups[arm, model, adapter, digest].report()
+            | groups[arm, model, adapter, digest].report(arm, merged)
             for arm, model, adapter, digest in sorted(groups)
         ],
     }
@@ -66,6 +73,7 @@ class _Row(NamedTuple):
     """The columns of `EpisodeRow` that a summary needs; all columns of a long run would take too much memory."""
 
     key: str
+    lane: str
     arm: str
     model: str
     adapter: str
@@ -76,6 +84,7 @@ class _Row(NamedTuple):
     error_message: str
     stop_reason: str
     seconds: float
+    iterations: int
     api_calls: int
     tool_calls: int
     cut_replies: int | None
@@ -89,6 +98,11 @@ class _Row(NamedTuple):
     review_tokens: int
     review_seconds: float
     skills_written: int
+    notes_written: int
+    skills_listed: int
+    skills_loaded: int
+    skills_followed: int
+    noted: bool
     judge_votes: int
     judge_tokens: int
     judge_cost: float
@@ -235,11 +249,14 @@ class _Group:
     def __init__(self) -> None:
         self.whole = _Tally()
         self.phases: dict[str, _Tally] = {}
+        self.treatment = TreatmentTally()
 
-    def report(self) -> dict[str, Any]:
+    def report(self, arm: str, merged: Mapping[str, int]) -> dict[str, Any]:
         phases = {
             phase: tally.amounts() | tally.rates()
             for phase in ("learn", "heldout")
             if (tally := self.phases.get(phase))
         }
-        return self.whole.amounts() | self.whole.rates() | {"phases": phases}
+        found = self.treatment.treatment(arm, merged)
+        treatment = found.report() if arm in GIVEN or found.given or found.learned else None
+        return self.whole.amounts() | self.whole.rates() | {"phases": phases, "treatment": treatment}

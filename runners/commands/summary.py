@@ -32,12 +32,15 @@ def say_warnings(content: dict[str, Any]) -> None:
         output.say(f"warning: {warning}")
 
 
-def say_warnings_of(*runs: Path) -> None:
-    """Prints the warnings of several runs, each with the run's folder."""
+def say_warnings_of(*runs: Path, told: str = "") -> None:
+    """Prints the warnings of several runs, each with the run's folder; not those of arms that `told` has covered."""
+    from hermes_lab.analysis.skill_effects.treatment import is_told
     from hermes_lab.analysis.summaries.summary import summarize
 
     for run in runs:
         for warning in summarize(run)["warnings"]:
+            if is_told(warning, told):
+                continue
             output.say(f"warning: {run}: {warning}")
 
 
@@ -67,6 +70,8 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         weights = group["adapter"] or group["model"]
         typer.echo(f"\n  arm {group['arm']}, {weights}")
         for name, label in _RATES.items():
+            if name == "reused" and not group["treatment"]:
+                continue
             more = _without_call(group) if name == "first_call_ok" else ""
             typer.echo(f"    {label:<30} {_rate(_learnt(group)[name])}{more}")
         if len(content["groups"]) > 1:
@@ -74,8 +79,8 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
                 typer.echo(f"    {label:<30} {what}")
         if heldout := group["phases"].get("heldout"):
             typer.echo(f"    {'solved of held-out, all checks':<30} {_rate(heldout['success'])}")
-        dropped = f", {group['skills_dropped']} dropped in merges" if group["skills_dropped"] else ""
-        typer.echo(f"    {'skills written':<30} {group['skills_written']}{dropped}")
+        for label, what in _given(group):
+            typer.echo(f"    {label:<30} {what}")
         if group["reviews"]:
             failed = f", {group['reviews_failed']} failed" if group["reviews_failed"] else ""
             spent = f"{_tokens(group['review_tokens'])}, {group['review_seconds']:.0f} s"
@@ -109,6 +114,21 @@ def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "tool calls that never ran", f"{refused:,} of {amounts['tool_calls']:,}{unparsed}"
     if set(amounts["review_stop_reasons"]) & set(LOST_REVIEWS):
         yield "reviews ended", endings_text(amounts["review_stop_reasons"])
+
+
+def _given(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Skills that were written and used; nothing where there were none, unless the arm should have given them."""
+    from hermes_lab.analysis.skill_effects.treatment import LEARNING
+
+    treatment = group["treatment"]
+    if not treatment:
+        return
+    if group["skills_written"] or group["arm"] in LEARNING:
+        dropped = f", {group['skills_dropped']} dropped in merges" if group["skills_dropped"] else ""
+        yield "skills written", f"{group['skills_written']}{dropped}"
+    notes = f"; notes in {treatment['noted']:,}" if treatment["noted"] else ""
+    uses = f"listed in {treatment['listed']:,} of {treatment['episodes']:,} episodes, loaded in "
+    yield "skills given", f"{uses}{treatment['loaded']:,}, followed in {treatment['followed']:,}{notes}"
 
 
 def _without_call(group: dict[str, Any]) -> str:

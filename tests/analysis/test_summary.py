@@ -105,7 +105,10 @@ def test_held_out_episodes_are_counted_apart_in_their_group(write_run: WriteRun)
         "heldout": (3, 3),
     }
     assert group["phases"]["heldout"]["success"]["rate"] == 1.0
-    assert group["phases"]["learn"].keys() | {"phases", "arm", "model", "adapter", "adapter_digest"} == group.keys()
+    assert (
+        group["phases"]["learn"].keys() | {"phases", "treatment", "arm", "model", "adapter", "adapter_digest"}
+        == group.keys()
+    )
 
 
 def test_a_run_without_held_out_tasks_has_the_phase_learn_alone(write_run: WriteRun) -> None:
