@@ -11,6 +11,7 @@ from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.skill_effects.timeline import read_merges
 from hermes_lab.analysis.skill_effects.treatment import GIVEN, TreatmentTally, merges_of
 from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.analysis.summaries.evaluation import Evaluation
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
@@ -34,6 +35,9 @@ def summarize(run: Path) -> dict[str, Any]:
     kind its `count` and most frequent `message`. `warnings` lists problems that invalidate scores
     (`hermes_lab.analysis.summaries.warnings`), of the whole run and of groups.
 
+    `evaluation` is null except for a plain `run` (`hermes_lab.analysis.summaries.evaluation`): success by task, domain
+    and family, tokens, time and cost, and the failures to look at first.
+
     A group also has rates with Wilson 95 % intervals: `success`, `accepted`, `first_call_ok` and `reused`.
     `first_call_ok` is over the episodes whose first reply asked for a tool. Held-out episodes are included; `phases`
     has the same values for `learn` and `heldout` separately. `treatment` counts the reviews, and the skills that were
@@ -46,10 +50,13 @@ def summarize(run: Path) -> dict[str, Any]:
     total = _Tally()
     groups: dict[tuple[str, str, str, str], _Group] = {}
     dropped = _dropped(run)
+    evaluation = Evaluation() if manifest.command == "run" else None
     for row in itertools.starmap(_Row, read_columns(run, _Row._fields)):
         group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
         for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
             tally.add(row, dropped[row.key])
+        if evaluation:
+            evaluation.add(row)
         group.treatment.add_lesson(row)
         group.treatment.add_use(row)
     made = manifest.rescored
@@ -58,6 +65,7 @@ def summarize(run: Path) -> dict[str, Any]:
         "wanted": manifest.wanted,
         **total.amounts(),
         "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},
+        "evaluation": evaluation and evaluation.report(manifest.config.get("model", {}).get("price")),
         "groups": [
             {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
             | groups[arm, model, adapter, digest].report(arm, merged)
@@ -73,6 +81,10 @@ class _Row(NamedTuple):
     """The columns of `EpisodeRow` that a summary needs; all columns of a long run would take too much memory."""
 
     key: str
+    suite: str
+    task_id: str
+    domain: str
+    family: str
     lane: str
     arm: str
     model: str

@@ -8,6 +8,7 @@ import typer
 
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.evaluation import evaluation_lines, rate_text
 from hermes_lab.runners.tables import printable
 
 
@@ -68,23 +69,24 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         typer.echo(f"  {f'errored: {kind}':<32} {error['count']}, most often: {printable(error['message'])}")
     for group in content["groups"]:
         weights = group["adapter"] or group["model"]
-        typer.echo(f"\n  arm {group['arm']}, {weights}")
-        for name, label in _RATES.items():
-            if name == "reused" and not group["treatment"]:
-                continue
+        typer.echo(f"\n  {weights}" if content["evaluation"] else f"\n  arm {group['arm']}, {weights}")
+        for name, label in _rates_of(content, group):
             more = _without_call(group) if name == "first_call_ok" else ""
-            typer.echo(f"    {label:<30} {_rate(_learnt(group)[name])}{more}")
+            typer.echo(f"    {label:<30} {rate_text(_learnt(group)[name])}{more}")
         if len(content["groups"]) > 1:
             for label, what in _troubles(group):
                 typer.echo(f"    {label:<30} {what}")
         if heldout := group["phases"].get("heldout"):
-            typer.echo(f"    {'solved of held-out, all checks':<30} {_rate(heldout['success'])}")
+            typer.echo(f"    {'solved of held-out, all checks':<30} {rate_text(heldout['success'])}")
         for label, what in _given(group):
             typer.echo(f"    {label:<30} {what}")
         if group["reviews"]:
             failed = f", {group['reviews_failed']} failed" if group["reviews_failed"] else ""
             spent = f"{_tokens(group['review_tokens'])}, {group['review_seconds']:.0f} s"
             typer.echo(f"    {'reviews':<30} {group['reviews']}{failed}; {spent}")
+    if content["evaluation"]:
+        for line in evaluation_lines(content):
+            typer.echo(line)
 
 
 _RATES = {
@@ -93,6 +95,20 @@ _RATES = {
     "accepted": "solved at any submission",
     "reused": "loaded a skill",
 }
+
+
+def _rates_of(content: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The rates to show. A plain run has those only that say something: first calls if any failed, any submission if
+    that differs from the first, and loaded skills if there were some."""
+    for name, label in _RATES.items():
+        rate = group[name]
+        if name == "reused" and not group["treatment"]:
+            continue
+        if content["evaluation"] and name == "first_call_ok" and rate["count"] == rate["of"]:
+            continue
+        if content["evaluation"] and name == "accepted" and rate["count"] == group["success"]["count"]:
+            continue
+        yield name, label
 
 
 def _mean_score(content: dict[str, Any]) -> str:
@@ -146,10 +162,3 @@ def _learnt(group: dict[str, Any]) -> dict[str, Any]:
 
 def _tokens(count: int) -> str:
     return f"{count:,} tokens" if count else "no tokens reported"
-
-
-def _rate(rate: dict[str, Any]) -> str:
-    if rate["rate"] is None:
-        return "-"
-    low, high = 100 * rate["low"], 100 * rate["high"]
-    return f"{rate['count']}/{rate['of']} = {100 * rate['rate']:.0f} % (95 % interval {low:.0f}-{high:.0f} %)"

@@ -25,14 +25,19 @@ def write_run(tmp_path: Path) -> WriteRun:
     """Writes episodes to a run folder."""
 
     def write(
-        episodes: Iterable[Episode], folder: str = "run", wanted: int = 100, digest: str = "", **suite: Any
+        episodes: Iterable[Episode],
+        folder: str = "run",
+        wanted: int = 100,
+        digest: str = "",
+        command: str = "learn",
+        **suite: Any,
     ) -> Path:
         run = tmp_path / folder
         config = RunConfig().model_dump(mode="json")
         write_json(
             run / "run.json",
             RunManifest(
-                command="learn",
+                command=command,
                 config=config | {"suite": config["suite"] | suite},
                 config_digest="",
                 tasks_digest=digest,

@@ -30,6 +30,7 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
     assert {name: value for name, value in found.items() if name not in ("groups", "warnings")} == {
         "wanted": 5,
         "rescored": None,
+        "evaluation": None,
         "finished": 3,
         "errored": 1,
         "scored": 2,
