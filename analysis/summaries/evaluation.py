@@ -41,8 +41,8 @@ class Evaluation:
         self._amounts["prompt_tokens"] += row.prompt_tokens
         self._amounts["completion_tokens"] += row.completion_tokens
         if row.status == "ok" and row.success is False:
-            cut = row.stop_reason != "answered"
-            self._failed[task] = min(self._failed.get(task, (cut, row.key, "")), (cut, row.key, row.stop_reason))
+            failure = (row.stop_reason != "answered", row.key, row.stop_reason)
+            self._failed[task] = min(self._failed.get(task, failure), failure)
 
     def report(self, price: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """For JSON. `tasks` counts tasks by how many of their judged samples were solved; `by_task` has all of them;

@@ -70,7 +70,11 @@ def test_success_is_counted_by_task_domain_and_family(run: Path) -> None:
 
 def test_failures_begin_with_answered_ones_that_no_sample_solved(run: Path) -> None:
     failures = summarize(run)["evaluation"]["failures"]
-    assert [failure["task"] for failure in failures] == ["t3", "t2", "t1"]
+    assert [(failure["task"], failure["stop_reason"]) for failure in failures] == [
+        ("t3", "answered"),
+        ("t2", "length"),
+        ("t1", "answered"),
+    ]
     assert [find_episode(run, failure["episode"]).success for failure in failures] == [False] * 3
     assert find_episode(run, failures[2]["episode"]).sample == 1
 
